@@ -1,0 +1,1 @@
+"""Effects: the only folder that touches the world."""

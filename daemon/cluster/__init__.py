@@ -1,0 +1,1 @@
+"""The shore of the cluster: what observes it and acts on it."""

@@ -1,0 +1,1 @@
+"""What can happen: the vocabulary of the log."""

@@ -1,0 +1,79 @@
+"""The chain: each record's digest covers the digest before it and every other stored column.
+
+    digest = SHA-256(previous digest || cell(position) || cell(batch) || ... || cell(object))
+
+A cell is `length:bytes` (the length in bytes, decimal), or `-` for null. Integers are stored as
+decimal text. Thus no two rows, and no two divisions of a row into columns, share a preimage.
+"""
+
+from hashlib import sha256
+
+from msgspec import Struct
+
+from events.errors import DamagedLogError
+from events.record import Head, Record
+
+
+class Draft(Struct, frozen=True):
+    """A record before it has a digest."""
+
+    position: int
+    batch: int
+    epoch: int
+    recorded_at_ns: int
+    cycle: int | None
+    cause: int | None
+    kind: str
+    subject: str
+    body: bytes
+    object: str | None
+
+
+def digest_of(previous: str, row: Draft | Record) -> str:
+    """The digest of a row that follows the row with the digest `previous`."""
+    position, batch, epoch = str(row.position), str(row.batch), str(row.epoch)
+    at, subject, body = str(row.recorded_at_ns), row.subject.encode(), row.body
+    cycle = "-" if row.cycle is None else f"{len(str(row.cycle))}:{row.cycle}"
+    cause = "-" if row.cause is None else f"{len(str(row.cause))}:{row.cause}"
+    kind = row.kind.encode()
+    head = (
+        f"{previous}{len(position)}:{position}{len(batch)}:{batch}{len(epoch)}:{epoch}"
+        f"{len(at)}:{at}{cycle}{cause}{len(kind)}:"
+    )
+    tail = "-" if row.object is None else f"{len(row.object.encode())}:{row.object}"
+    return sha256(
+        b"%b%b%d:%b%d:%b%b"
+        % (head.encode(), kind, len(subject), subject, len(body), body, tail.encode())
+    ).hexdigest()
+
+
+def seal(previous: str, draft: Draft) -> Record:
+    """The record of a draft, chained to the digest before it."""
+    return Record(
+        position=draft.position,
+        batch=draft.batch,
+        epoch=draft.epoch,
+        recorded_at_ns=draft.recorded_at_ns,
+        cycle=draft.cycle,
+        cause=draft.cause,
+        kind=draft.kind,
+        subject=draft.subject,
+        body=draft.body,
+        object=draft.object,
+        digest=digest_of(previous, draft),
+    )
+
+
+def check_link(head: Head, record: Record) -> Head:
+    """The head after `record`, or an error that names the position where the chain breaks."""
+    if record.position != head.position + 1:
+        raise DamagedLogError(
+            f"position {head.position + 1}: missing; the next record is at {record.position}"
+        )
+    if digest_of(head.digest, record) != record.digest:
+        raise DamagedLogError(f"position {record.position}: the digest does not fit the record")
+    if not head.epoch <= record.epoch:
+        raise DamagedLogError(
+            f"position {record.position}: epoch {record.epoch} comes after epoch {head.epoch}"
+        )
+    return Head(position=record.position, digest=record.digest, epoch=record.epoch)

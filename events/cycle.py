@@ -1,0 +1,16 @@
+"""The only way in for time."""
+
+from events.record import Fact
+
+
+class CycleOpened(Fact, kw_only=True):
+    """A cycle of decisions begins; every decision of it sees this moment as now."""
+
+    kind = "cycle_opened.v2"
+
+    at_ns: int
+    """Whole nanoseconds since the Unix epoch, never less than in the cycle before."""
+    policy: int
+    """Position of the `policy_changed` record in force; 0 for none."""
+    decider: int
+    """Version of the deciding code; raised by every change that can alter a decision. 0: not recorded."""

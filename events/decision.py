@@ -1,0 +1,82 @@
+"""What the scheduler decided, and why. Names end in `Decided`, so no one takes an intention for a fact."""
+
+from msgspec import Struct
+
+from events.record import Fact
+
+
+class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One pod of a decision, with its node and what it is charged there."""
+
+    pod: str
+    """`namespace/name`"""
+    uid: str
+    node: str
+    cards: dict[str, int] = {}
+    """Card name to whole cards charged."""
+    devices: tuple[str, ...] = ()
+    """Chip names, where the product names chips."""
+
+
+class EnqueueDecided(Fact, kw_only=True):
+    """A pod group is admitted to its queue: its minimum is reserved there."""
+
+    kind = "enqueue_decided.v1"
+
+    pod_group: str
+    queue: str
+
+
+class GangBindDecided(Fact, kw_only=True):
+    """Pods of one group get their nodes, all of them or none."""
+
+    kind = "gang_bind_decided.v1"
+
+    pod_group: str
+    queue: str
+    placements: tuple[Placement, ...]
+
+
+class PipelineDecided(Fact, kw_only=True):
+    """Pods of one group are promised room that is still being freed."""
+
+    kind = "pipeline_decided.v1"
+
+    pod_group: str
+    queue: str
+    placements: tuple[Placement, ...]
+
+
+class PipelineWithdrawn(Fact, kw_only=True):
+    """A promise of room is taken back."""
+
+    kind = "pipeline_withdrawn.v1"
+
+    pod_group: str
+    queue: str
+    code: str
+
+
+class RefusalDecided(Fact, kw_only=True):
+    """A pod group, or what is left of it, cannot be placed now. It stands until its cause changes."""
+
+    kind = "refusal_decided.v1"
+
+    pod_group: str
+    queue: str
+    code: str
+    message: str
+    limit: str = ""
+    """What limits it: a resource or a card name."""
+    pod: str = ""
+    """The pod the reason was found at, `namespace/name`."""
+
+
+class QueueFaulted(Fact, kw_only=True):
+    """Something in a Queue object cannot be read, and what follows from that."""
+
+    kind = "queue_faulted.v1"
+
+    queue: str
+    code: str
+    message: str

@@ -1,0 +1,146 @@
+"""Kubernetes objects in the one form that enters the log (rules K1.5 and K1.8).
+
+Left out: what tells nothing (managed fields, the last applied configuration, self links), and what
+may hold a secret (environment values, commands, arguments, headers of probes, the annotations that the
+settings name). Moved into the event: the resource version and the heartbeats of conditions, so that
+equal content has an equal digest. Everything else stays, unknown fields included; keys are sorted.
+"""
+
+from hashlib import sha256
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from events.errors import ManifestError
+from events.record import StoredObject
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+JsonObject: TypeAlias = "dict[str, Json]"
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_DECODER = msgspec.json.Decoder()
+
+
+class Normalized(Struct, frozen=True):
+    """An object as it enters the log, and what was moved out of it."""
+
+    stored: StoredObject
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    heartbeats: dict[str, str]
+
+    @property
+    def subject(self) -> str:
+        """`Kind/namespace/name`"""
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+def normalize(raw: bytes, *, secret_annotations: frozenset[str] = frozenset()) -> Normalized:
+    """The normalized object of raw JSON. The object is not kept: it may be changed freely."""
+    try:
+        manifest = _DECODER.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ManifestError(f"an object is not JSON: {error}") from error
+    if not isinstance(manifest, dict):
+        raise ManifestError("an object is not a JSON object")
+    return normalize_manifest(manifest, secret_annotations=secret_annotations)
+
+
+def normalize_manifest(
+    manifest: JsonObject, *, secret_annotations: frozenset[str] = frozenset()
+) -> Normalized:
+    """The normalized form of a decoded object, which is changed in place and must not be used again."""
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict):
+        raise ManifestError(f"{manifest.get('kind', 'object')} without metadata")
+    kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
+    if not kind or not name:
+        raise ManifestError(f"{kind or 'object'} {name}: kind and metadata.name must be given")
+    metadata.pop("managedFields", None)
+    metadata.pop("selfLink", None)
+    resource_version = str(metadata.pop("resourceVersion", ""))
+    _strip_annotations(metadata, secret_annotations)
+    spec = manifest.get("spec")
+    if isinstance(spec, dict):
+        _strip_pod_spec(spec)
+        _strip_templates(spec)
+    heartbeats = _take_heartbeats(manifest)
+    content = _ENCODER.encode(manifest)
+    return Normalized(
+        stored=StoredObject(digest=sha256(content).hexdigest(), content=content),
+        kind=kind,
+        namespace=str(metadata.get("namespace") or ""),
+        name=name,
+        uid=str(metadata.get("uid") or ""),
+        resource_version=resource_version,
+        heartbeats=heartbeats,
+    )
+
+
+def _strip_annotations(metadata: JsonObject, secret: frozenset[str]) -> None:
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict):
+        annotations.pop(_LAST_APPLIED, None)
+        for key in secret & annotations.keys():
+            del annotations[key]
+
+
+def _take_heartbeats(manifest: JsonObject) -> dict[str, str]:
+    status = manifest.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    heartbeats: dict[str, str] = {}
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, dict) and (at := condition.pop("lastHeartbeatTime", None)) is not None:
+            heartbeats[str(condition.get("type", ""))] = str(at)
+    return heartbeats
+
+
+def _strip_templates(spec: JsonObject) -> None:
+    """Pod templates of workloads: `spec.template`, `spec.tasks[].template`, `spec.jobTemplate`."""
+    tasks = spec.get("tasks")
+    holders: list[Json] = [spec, *(tasks if isinstance(tasks, list) else ())]
+    for holder in holders:
+        for key in ("template", "jobTemplate"):
+            template = holder.get(key) if isinstance(holder, dict) else None
+            inner = template.get("spec") if isinstance(template, dict) else None
+            if isinstance(inner, dict):
+                _strip_pod_spec(inner)
+                _strip_templates(inner)
+
+
+def _strip_pod_spec(spec: JsonObject) -> None:
+    for key in _CONTAINERS:
+        containers = spec.get(key)
+        for container in containers if isinstance(containers, list) else ():
+            if isinstance(container, dict):
+                _strip_container(container)
+
+
+def _strip_container(container: JsonObject) -> None:
+    container.pop("command", None)
+    container.pop("args", None)
+    environment = container.get("env")
+    for variable in environment if isinstance(environment, list) else ():
+        if isinstance(variable, dict):
+            variable.pop("value", None)
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        _strip_handler(container.get(key))
+    lifecycle = container.get("lifecycle")
+    if isinstance(lifecycle, dict):
+        _strip_handler(lifecycle.get("postStart"))
+        _strip_handler(lifecycle.get("preStop"))
+
+
+def _strip_handler(handler: Json) -> None:
+    if not isinstance(handler, dict):
+        return
+    if isinstance(command := handler.get("exec"), dict):
+        command.pop("command", None)
+    if isinstance(request := handler.get("httpGet"), dict):
+        request.pop("httpHeaders", None)

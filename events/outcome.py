@@ -1,0 +1,66 @@
+"""What came of a decision. `unknown` is an outcome too: it is asked about, never guessed."""
+
+from events.record import Fact
+
+
+class PodBound(Fact, kw_only=True):
+    """The API server took the binding."""
+
+    kind = "pod_bound.v1"
+
+    pod: str
+    uid: str
+    node: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class BindFailed(Fact, kw_only=True):
+    """The API server refused the binding: the pod is not where we meant it to be."""
+
+    kind = "bind_failed.v1"
+
+    pod: str
+    uid: str
+    node: str
+    code: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class BindOutcomeUnknown(Fact, kw_only=True):
+    """No answer came, or one that says nothing: the pod stays assumed until it is read back."""
+
+    kind = "bind_outcome_unknown.v1"
+
+    pod: str
+    uid: str
+    node: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class PodGroupUpdated(Fact, kw_only=True):
+    """The API server was told the phase of a PodGroup."""
+
+    kind = "pod_group_updated.v1"
+
+    pod_group: str
+    phase: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class PodGroupUpdateFailed(Fact, kw_only=True):
+    """The API server did not take the phase of a PodGroup."""
+
+    kind = "pod_group_update_failed.v1"
+
+    pod_group: str
+    phase: str
+    code: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0

@@ -1,0 +1,37 @@
+"""What befell the daemon itself: a start, an epoch, a policy."""
+
+import msgspec
+
+from events.record import Fact
+
+
+class DaemonStarted(Fact, kw_only=True):
+    """A daemon took the log over: from here on the records bear its epoch."""
+
+    kind = "daemon_started.v1"
+
+    holder: str
+    version: str
+    period_ns: int
+    """The least time between two cycles."""
+    scheduler_names: tuple[str, ...]
+    """Pods with one of these as `schedulerName` are ours to schedule."""
+
+
+class PolicyChanged(Fact, kw_only=True):
+    """The policy now in force, whole, as it was given."""
+
+    kind = "policy_changed.v1"
+
+    source: str
+    """The name of the file it came from, or `built-in`."""
+    policy: msgspec.Raw
+
+
+class PolicyWarned(Fact, kw_only=True):
+    """Something in the policy that muster does not know, and skips."""
+
+    kind = "policy_warned.v1"
+
+    path: str
+    message: str

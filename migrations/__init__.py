@@ -1,0 +1,1 @@
+"""Database schema, one step a file."""

@@ -1,0 +1,1 @@
+"""One step a file, never changed once released."""

@@ -1,0 +1,1 @@
+"""What is true: pure folds over the log."""

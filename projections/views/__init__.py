@@ -1,0 +1,1 @@
+"""What people ask: state as rows, batch by batch."""

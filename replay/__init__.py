@@ -1,0 +1,1 @@
+"""What did happen, and what would have: the log run again."""

@@ -1,0 +1,1 @@
+"""The simulated cluster: scenarios and traces in virtual time."""

@@ -1,0 +1,1 @@
+"""What should happen: a pure function of what is true."""

@@ -1,0 +1,1 @@
+"""What a cycle may do, one action a module."""

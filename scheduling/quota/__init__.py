@@ -1,0 +1,1 @@
+"""May it enter, may it be charged: queues and cards."""

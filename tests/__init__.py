@@ -1,0 +1,1 @@
+"""Tests: stories, scenarios, properties and contracts."""
