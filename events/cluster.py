@@ -9,7 +9,7 @@ from typing import ClassVar
 from events.record import Fact
 
 
-class Observed(Fact, kw_only=True):
+class Observed(Fact, frozen=True, kw_only=True):
     """An object as the API server last showed it (added or modified)."""
 
     kind: ClassVar[str]
@@ -20,7 +20,7 @@ class Observed(Fact, kw_only=True):
     """Condition type to the time of its last heartbeat, which would make every content unique."""
 
 
-class Deleted(Fact, kw_only=True):
+class Deleted(Fact, frozen=True, kw_only=True):
     """An object that is gone. `synthesized` where a list no longer held it and no one saw it go."""
 
     kind: ClassVar[str]
@@ -30,91 +30,91 @@ class Deleted(Fact, kw_only=True):
     synthesized: bool = False
 
 
-class NodeObserved(Observed, kw_only=True):
+class NodeObserved(Observed, frozen=True, kw_only=True):
     """A node, as seen."""
 
     kind = "node_observed.v1"
 
 
-class NodeDeleted(Deleted, kw_only=True):
+class NodeDeleted(Deleted, frozen=True, kw_only=True):
     """A node is gone."""
 
     kind = "node_deleted.v1"
 
 
-class PodObserved(Observed, kw_only=True):
+class PodObserved(Observed, frozen=True, kw_only=True):
     """A pod, as seen, whoever schedules it."""
 
     kind = "pod_observed.v1"
 
 
-class PodDeleted(Deleted, kw_only=True):
+class PodDeleted(Deleted, frozen=True, kw_only=True):
     """A pod is gone."""
 
     kind = "pod_deleted.v1"
 
 
-class PodGroupObserved(Observed, kw_only=True):
+class PodGroupObserved(Observed, frozen=True, kw_only=True):
     """A PodGroup object, as seen."""
 
     kind = "pod_group_observed.v1"
 
 
-class PodGroupDeleted(Deleted, kw_only=True):
+class PodGroupDeleted(Deleted, frozen=True, kw_only=True):
     """A PodGroup object is gone."""
 
     kind = "pod_group_deleted.v1"
 
 
-class QueueObserved(Observed, kw_only=True):
+class QueueObserved(Observed, frozen=True, kw_only=True):
     """A Queue object, as seen."""
 
     kind = "queue_observed.v1"
 
 
-class QueueDeleted(Deleted, kw_only=True):
+class QueueDeleted(Deleted, frozen=True, kw_only=True):
     """A Queue object is gone."""
 
     kind = "queue_deleted.v1"
 
 
-class PriorityClassObserved(Observed, kw_only=True):
+class PriorityClassObserved(Observed, frozen=True, kw_only=True):
     """A PriorityClass, as seen."""
 
     kind = "priority_class_observed.v1"
 
 
-class PriorityClassDeleted(Deleted, kw_only=True):
+class PriorityClassDeleted(Deleted, frozen=True, kw_only=True):
     """A PriorityClass is gone."""
 
     kind = "priority_class_deleted.v1"
 
 
-class NamespaceObserved(Observed, kw_only=True):
+class NamespaceObserved(Observed, frozen=True, kw_only=True):
     """A Namespace, as seen: it may name the queue of its pods."""
 
     kind = "namespace_observed.v1"
 
 
-class NamespaceDeleted(Deleted, kw_only=True):
+class NamespaceDeleted(Deleted, frozen=True, kw_only=True):
     """A Namespace is gone."""
 
     kind = "namespace_deleted.v1"
 
 
-class WorkloadObserved(Observed, kw_only=True):
+class WorkloadObserved(Observed, frozen=True, kw_only=True):
     """An owner of pods (ReplicaSet, StatefulSet, Job, Volcano Job ...), as seen."""
 
     kind = "workload_observed.v1"
 
 
-class WorkloadDeleted(Deleted, kw_only=True):
+class WorkloadDeleted(Deleted, frozen=True, kw_only=True):
     """An owner of pods is gone."""
 
     kind = "workload_deleted.v1"
 
 
-class KindListed(Fact, kw_only=True):
+class KindListed(Fact, frozen=True, kw_only=True):
     """A kind was listed whole, and all of the list is in the log. No decision before each is."""
 
     kind = "kind_listed.v1"

@@ -3,7 +3,7 @@
 from events.record import Fact
 
 
-class CycleOpened(Fact, kw_only=True):
+class CycleOpened(Fact, frozen=True, kw_only=True):
     """A cycle of decisions begins; every decision of it sees this moment as now."""
 
     kind = "cycle_opened.v2"

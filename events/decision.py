@@ -18,7 +18,7 @@ class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Chip names, where the product names chips."""
 
 
-class EnqueueDecided(Fact, kw_only=True):
+class EnqueueDecided(Fact, frozen=True, kw_only=True):
     """A pod group is admitted to its queue: its minimum is reserved there."""
 
     kind = "enqueue_decided.v1"
@@ -27,7 +27,7 @@ class EnqueueDecided(Fact, kw_only=True):
     queue: str
 
 
-class GangBindDecided(Fact, kw_only=True):
+class GangBindDecided(Fact, frozen=True, kw_only=True):
     """Pods of one group get their nodes, all of them or none."""
 
     kind = "gang_bind_decided.v1"
@@ -37,7 +37,7 @@ class GangBindDecided(Fact, kw_only=True):
     placements: tuple[Placement, ...]
 
 
-class PipelineDecided(Fact, kw_only=True):
+class PipelineDecided(Fact, frozen=True, kw_only=True):
     """Pods of one group are promised room that is still being freed."""
 
     kind = "pipeline_decided.v1"
@@ -47,7 +47,7 @@ class PipelineDecided(Fact, kw_only=True):
     placements: tuple[Placement, ...]
 
 
-class PipelineWithdrawn(Fact, kw_only=True):
+class PipelineWithdrawn(Fact, frozen=True, kw_only=True):
     """A promise of room is taken back."""
 
     kind = "pipeline_withdrawn.v1"
@@ -57,7 +57,7 @@ class PipelineWithdrawn(Fact, kw_only=True):
     code: str
 
 
-class RefusalDecided(Fact, kw_only=True):
+class RefusalDecided(Fact, frozen=True, kw_only=True):
     """A pod group, or what is left of it, cannot be placed now. It stands until its cause changes."""
 
     kind = "refusal_decided.v1"
@@ -72,7 +72,7 @@ class RefusalDecided(Fact, kw_only=True):
     """The pod the reason was found at, `namespace/name`."""
 
 
-class QueueFaulted(Fact, kw_only=True):
+class QueueFaulted(Fact, frozen=True, kw_only=True):
     """Something in a Queue object cannot be read, and what follows from that."""
 
     kind = "queue_faulted.v1"

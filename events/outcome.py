@@ -3,7 +3,7 @@
 from events.record import Fact
 
 
-class PodBound(Fact, kw_only=True):
+class PodBound(Fact, frozen=True, kw_only=True):
     """The API server took the binding."""
 
     kind = "pod_bound.v1"
@@ -15,7 +15,7 @@ class PodBound(Fact, kw_only=True):
     latency_ns: int = 0
 
 
-class BindFailed(Fact, kw_only=True):
+class BindFailed(Fact, frozen=True, kw_only=True):
     """The API server refused the binding: the pod is not where we meant it to be."""
 
     kind = "bind_failed.v1"
@@ -29,7 +29,7 @@ class BindFailed(Fact, kw_only=True):
     latency_ns: int = 0
 
 
-class BindOutcomeUnknown(Fact, kw_only=True):
+class BindOutcomeUnknown(Fact, frozen=True, kw_only=True):
     """No answer came, or one that says nothing: the pod stays assumed until it is read back."""
 
     kind = "bind_outcome_unknown.v1"
@@ -42,7 +42,7 @@ class BindOutcomeUnknown(Fact, kw_only=True):
     latency_ns: int = 0
 
 
-class PodGroupUpdated(Fact, kw_only=True):
+class PodGroupUpdated(Fact, frozen=True, kw_only=True):
     """The API server was told the phase of a PodGroup."""
 
     kind = "pod_group_updated.v1"
@@ -53,7 +53,7 @@ class PodGroupUpdated(Fact, kw_only=True):
     latency_ns: int = 0
 
 
-class PodGroupUpdateFailed(Fact, kw_only=True):
+class PodGroupUpdateFailed(Fact, frozen=True, kw_only=True):
     """The API server did not take the phase of a PodGroup."""
 
     kind = "pod_group_update_failed.v1"

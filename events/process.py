@@ -5,7 +5,7 @@ import msgspec
 from events.record import Fact
 
 
-class DaemonStarted(Fact, kw_only=True):
+class DaemonStarted(Fact, frozen=True, kw_only=True):
     """A daemon took the log over: from here on the records bear its epoch."""
 
     kind = "daemon_started.v1"
@@ -18,7 +18,7 @@ class DaemonStarted(Fact, kw_only=True):
     """Pods with one of these as `schedulerName` are ours to schedule."""
 
 
-class PolicyChanged(Fact, kw_only=True):
+class PolicyChanged(Fact, frozen=True, kw_only=True):
     """The policy now in force, whole, as it was given."""
 
     kind = "policy_changed.v1"
@@ -28,7 +28,7 @@ class PolicyChanged(Fact, kw_only=True):
     policy: msgspec.Raw
 
 
-class PolicyWarned(Fact, kw_only=True):
+class PolicyWarned(Fact, frozen=True, kw_only=True):
     """Something in the policy that muster does not know, and skips."""
 
     kind = "policy_warned.v1"

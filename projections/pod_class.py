@@ -1,0 +1,284 @@
+"""Classes of equal pods: pods that ask for the same and may go to the same nodes are decided as one.
+
+A class is found by the raw bytes of what its pods demand and parsed once. Whatever a pod demands that
+muster does not support is kept as the class's `unsupported`: such pods are refused, never half understood.
+"""
+
+from typing import TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from projections.objects import Container, PodObject, PodSpec, Quantities, Quantity
+from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
+from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
+
+CARD_NAME = "volcano.sh/card.name"
+_CARD_NAME_SYNONYM = "volcano.sh/card.card"
+
+Amounts: TypeAlias = dict[str, int]
+"""Resource name to amount: `cpu` in milli, `memory` and other storage in bytes, the rest whole."""
+
+AMOUNT_MAX = 1 << 55
+"""More than this of anything (32 PiB) is treated as this: a bound that keeps scores within 64 bits."""
+
+ClassKey: TypeAlias = tuple[object, ...]
+
+
+class PodClass(Struct, frozen=True):
+    """What equal pods have in common."""
+
+    index: int
+    request: tuple[tuple[str, int], ...]
+    """Resource name and amount, sorted by name, without zeros; `pods` is 1."""
+    cards: tuple[str, ...] = ()
+    """Acceptable card names in order of preference; empty where the pod names none."""
+    selector: NodeSelector = NodeSelector()
+    preferences: tuple[Preference, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    unsupported: str = ""
+    """Why pods of this class are refused whatever the cluster looks like; else empty."""
+
+    @property
+    def amounts(self) -> Amounts:
+        """The request as a mapping."""
+        return dict(self.request)
+
+    @property
+    def is_best_effort(self) -> bool:
+        """Whether it asks for nothing but a place."""
+        return len(self.request) == 1
+
+
+def class_key(pod: PodObject) -> ClassKey:
+    """Equal for pods that make the same demands."""
+    spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
+    containers = tuple(
+        (bytes(one.resources), bytes(one.ports), one.restartPolicy)
+        for one in (*(spec.initContainers or ()), Container(), *(spec.containers or ()))
+    )
+    return (
+        containers,
+        bytes(spec.overhead),
+        bytes(spec.resources),
+        bytes(spec.nodeSelector),
+        bytes(spec.affinity),
+        bytes(spec.tolerations),
+        bytes(spec.topologySpreadConstraints),
+        bytes(spec.resourceClaims),
+        _volume_demand(spec.volumes),
+        annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or "",
+    )
+
+
+def parse_class(index: int, pod: PodObject) -> PodClass:
+    """The class of a pod, as its demands say."""
+    spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
+    names = annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
+    try:
+        amounts = effective_request(spec)
+        affinity = _optional(spec.affinity, _Affinity) or _Affinity()
+        selector, preferences = _node_selector(spec, affinity)
+        tolerations = tuple(_optional(spec.tolerations, list[Toleration]) or ())
+        unsupported = _unsupported(spec, affinity)
+    except (QuantityError, msgspec.ValidationError) as error:
+        return PodClass(index=index, request=(("pods", 1),), unsupported=str(error))
+    return PodClass(
+        index=index,
+        request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
+        cards=card_names(names),
+        selector=selector,
+        preferences=preferences,
+        tolerations=tolerations,
+        unsupported=unsupported,
+    )
+
+
+def card_names(text: str) -> tuple[str, ...]:
+    """The cards of `A|B|C`, trimmed, without duplicates, in order of preference."""
+    return tuple(dict.fromkeys(name for part in text.split("|") if (name := part.strip())))
+
+
+def effective_request(spec: PodSpec) -> Amounts:
+    """What the pod takes of its node (K5.7), with `pods` = 1. Raises QuantityError."""
+    running: Amounts = {}
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.initContainers or ():
+        request = _container_request(container)
+        if container.restartPolicy == "Always":
+            _add(sidecars, request)
+            _raise_to(peak, sidecars)
+        else:
+            _raise_to(peak, _sum(request, sidecars))
+    for container in spec.containers or ():
+        _add(running, _container_request(container))
+    _add(running, sidecars)
+    _raise_to(running, peak)
+    if spec.resources:
+        pod_level = _container_request(Container(resources=spec.resources))
+        running.update(
+            {
+                name: amount
+                for name, amount in pod_level.items()
+                if name in ("cpu", "memory") or name.startswith("hugepages-")
+            }
+        )
+    _add(running, amounts_of(_optional(spec.overhead, Quantities) or {}))
+    running["pods"] = 1
+    return running
+
+
+def amounts_of(quantities: Quantities) -> Amounts:
+    """Quantities as whole numbers in the units of `Amounts`. Raises QuantityError."""
+    return {name: amount_of(name, quantity) for name, quantity in quantities.items()}
+
+
+def amount_of(name: str, quantity: Quantity) -> int:
+    """One quantity in the unit of its resource, at most AMOUNT_MAX. Raises QuantityError."""
+    if name == "cpu":
+        return min(cpu_milli(quantity), AMOUNT_MAX)
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        return min(memory_bytes(quantity), AMOUNT_MAX)
+    return min(whole(quantity), AMOUNT_MAX)
+
+
+class _Resources(Struct):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class _Expression(Struct):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _Term(Struct):
+    matchExpressions: list[_Expression] | None = None  # noqa: N815
+    matchFields: list[_Expression] | None = None  # noqa: N815
+
+
+class _Terms(Struct):
+    nodeSelectorTerms: list[_Term]  # noqa: N815
+
+
+class _Preferred(Struct):
+    weight: int
+    preference: _Term
+
+
+class _NodeAffinity(Struct):
+    requiredDuringSchedulingIgnoredDuringExecution: _Terms | None = None  # noqa: N815
+    preferredDuringSchedulingIgnoredDuringExecution: list[_Preferred] | None = None  # noqa: N815
+
+
+class _PodAffinity(Struct):
+    requiredDuringSchedulingIgnoredDuringExecution: list[Raw] | None = None  # noqa: N815
+
+
+class _Affinity(Struct):
+    nodeAffinity: _NodeAffinity | None = None  # noqa: N815
+    podAffinity: _PodAffinity | None = None  # noqa: N815
+    podAntiAffinity: _PodAffinity | None = None  # noqa: N815
+
+
+class _Spread(Struct):
+    whenUnsatisfiable: str = "DoNotSchedule"  # noqa: N815
+
+
+class _Port(Struct):
+    hostPort: int | None = None  # noqa: N815
+
+
+class _Volume(Struct):
+    name: str = ""
+    persistentVolumeClaim: Raw | None = None  # noqa: N815
+    ephemeral: Raw | None = None
+
+
+_T = TypeVar("_T")
+
+
+def _optional(raw: Raw, kind: type[_T]) -> _T | None:
+    """The decoded value, or None where the field is absent or null."""
+    if bytes(raw) in (b"", b"null"):
+        return None
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _node_selector(
+    spec: PodSpec, affinity: _Affinity
+) -> tuple[NodeSelector, tuple[Preference, ...]]:
+    pairs = _optional(spec.nodeSelector, dict[str, str]) or {}
+    node = affinity.nodeAffinity or _NodeAffinity()
+    required = node.requiredDuringSchedulingIgnoredDuringExecution
+    terms = None if required is None else tuple(_term(one) for one in required.nodeSelectorTerms)
+    preferences = tuple(
+        Preference(weight=one.weight, term=_term(one.preference))
+        for one in node.preferredDuringSchedulingIgnoredDuringExecution or ()
+    )
+    return NodeSelector(pairs=tuple(sorted(pairs.items())), terms=terms), preferences
+
+
+def _term(term: _Term) -> Term:
+    return Term(
+        labels=tuple(_requirement(one) for one in term.matchExpressions or ()),
+        fields=tuple(_requirement(one) for one in term.matchFields or ()),
+    )
+
+
+def _requirement(one: _Expression) -> Requirement:
+    return Requirement(key=one.key, operator=one.operator, values=tuple(one.values or ()))
+
+
+def _unsupported(spec: PodSpec, affinity: _Affinity) -> str:
+    """The first hard demand that muster cannot judge, or an empty text."""
+    for name, terms in (
+        ("required pod affinity", affinity.podAffinity),
+        ("required pod anti-affinity", affinity.podAntiAffinity),
+    ):
+        if terms is not None and terms.requiredDuringSchedulingIgnoredDuringExecution:
+            return f"{name} is not supported"
+    spreads = _optional(spec.topologySpreadConstraints, list[_Spread]) or ()
+    if any(one.whenUnsatisfiable == "DoNotSchedule" for one in spreads):
+        return "topologySpreadConstraints with DoNotSchedule are not supported"
+    if _optional(spec.resourceClaims, list[Raw]):
+        return "resourceClaims are not supported"
+    for container in (*(spec.initContainers or ()), *(spec.containers or ())):
+        if any(port.hostPort for port in _optional(container.ports, list[_Port]) or ()):
+            return "hostPort is not supported"
+    for volume in _optional(spec.volumes, list[_Volume]) or ():
+        if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
+            return f"volume {volume.name} needs a claim: volume claims are not supported"
+    return ""
+
+
+def _volume_demand(raw: Raw) -> str:
+    """The volumes that may bind a pod to some nodes; other volumes (secrets, tokens) do not matter."""
+    raw_bytes = bytes(raw)
+    if (b'"persistentVolumeClaim"' not in raw_bytes and b'"ephemeral"' not in raw_bytes):
+        return ""
+    return "claims"
+
+
+def _container_request(container: Container) -> Amounts:
+    """A missing request takes the limit, as the API server would have it."""
+    resources = _optional(container.resources, _Resources) or _Resources()
+    return {**amounts_of(resources.limits or {}), **amounts_of(resources.requests or {})}
+
+
+def _sum(left: Amounts, right: Amounts) -> Amounts:
+    total = dict(left)
+    _add(total, right)
+    return total
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Amounts, least: Amounts) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)

@@ -1,0 +1,117 @@
+"""Node selectors, affinity and tolerations, as rules K6.4 and K6.6 of Kubernetes have them."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from projections.objects import Taint
+
+
+class Requirement(Struct, frozen=True):
+    """One expression: a label (or `metadata.name`), an operator and its values."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, value: str | None) -> bool:
+        """Whether a node with this value of the label (None: without it) fulfils the expression."""
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return _compares(value, self.operator, self.values)
+            case _:
+                return False
+
+
+class Term(Struct, frozen=True):
+    """Expressions that must all hold. A term without any matches nothing."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node fulfils every expression."""
+        if not self.labels and not self.fields:
+            return False
+        return all(one.matches(labels.get(one.key)) for one in self.labels) and all(
+            one.key == "metadata.name" and one.matches(name) for one in self.fields
+        )
+
+
+class Preference(Struct, frozen=True):
+    """A term and what it adds to the score of a node that fulfils it."""
+
+    weight: int
+    term: Term
+
+
+class NodeSelector(Struct, frozen=True):
+    """`nodeSelector` and required node affinity: both must hold; of the terms, one suffices."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    terms: tuple[Term, ...] | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...] | None:
+        """The labels it looks at, or None where it looks at the node's name."""
+        terms = self.terms or ()
+        if any(term.fields for term in terms):
+            return None
+        named = {key for key, _ in self.pairs}
+        named.update(one.key for term in terms for one in term.labels)
+        return tuple(sorted(named))
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node may be used."""
+        if any(labels.get(key) != value for key, value in self.pairs):
+            return False
+        return self.terms is None or any(term.matches(name, labels) for term in self.terms)
+
+
+class Toleration(Struct, frozen=True):
+    """A toleration of a pod."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the taint does not keep the pod away."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        operator = self.operator or "Equal"
+        if not self.key:
+            return operator == "Exists"
+        if self.key != taint.key:
+            return False
+        if operator == "Exists":
+            return True
+        return operator == "Equal" and (self.value or "") == (taint.value or "")
+
+
+def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]) -> int:
+    """How many of the taints with one of these effects the tolerations do not cover."""
+    return sum(
+        1
+        for taint in taints
+        if taint.effect in effects and not any(one.tolerates(taint) for one in tolerations)
+    )
+
+
+def _compares(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    if value is None or len(values) != 1:
+        return False
+    try:
+        left, right = int(value), int(values[0])
+    except ValueError:
+        return False
+    return left > right if operator == "Gt" else left < right
