@@ -1,0 +1,70 @@
+# Every target sets up what it needs, in a virtual environment of its own: with uv where it is
+# present, else with venv and pip. PYTHON names the interpreter to use, VENV the folder.
+
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+
+# An interpreter counts only if it runs (a pyenv shim may not) and can do all that muster needs.
+USABLE = import ensurepip, sqlite3, sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,\
+	$(shell $(name) -c '$(USABLE)' >/dev/null 2>&1 && echo $(name))))
+
+.PHONY: help demo test check bench soak docs clean
+
+help:  ## say what there is to make
+	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.installed  ## schedule a real cluster's pod mix, replay it, explain it
+	@$(VENV)/bin/muster demo
+
+test: $(VENV)/.developer  ## run the tests
+	$(RUN) -m pytest -q
+
+check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
+	$(VENV)/bin/ruff check --quiet
+	$(VENV)/bin/ruff format --check --quiet
+	$(VENV)/bin/mypy --no-error-summary
+	$(VENV)/bin/lint-imports --no-timing
+	$(RUN) -m pytest -q tests/test_house.py tests/test_packaging.py -m "packaging or not packaging"
+
+bench: $(VENV)/.developer  ## measure, print a table, write bench.json
+	$(RUN) -m benchmarks
+
+soak: $(VENV)/.developer  ## run the tests that take long
+	$(RUN) -m pytest -q -m soak
+
+docs: $(VENV)/.developer  ## make the pages that are made from the code
+	$(RUN) docs/generate.py
+
+clean:  ## remove the environment, caches and what the targets left
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -f demo.db demo.db-* demo.db.lock bench.json
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The command alone, which is all that a user needs.
+$(VENV)/.installed: pyproject.toml
+	@python='$(PYTHON)'; \
+	if command -v uv >/dev/null 2>&1; then \
+		echo "Setting up $(VENV) with uv"; \
+		test -x $(RUN) || uv venv --quiet --python "$${python:->=3.11}" $(VENV); \
+		uv pip install --quiet --python $(RUN) --editable .; \
+	elif [ -n "$$python" ]; then \
+		echo "Setting up $(VENV) with $$python (this takes a minute)"; \
+		test -x $(RUN) || "$$python" -m venv $(VENV) && \
+		$(RUN) -m ensurepip >/dev/null && \
+		$(RUN) -m pip install --quiet --upgrade 'pip>=25.1' && \
+		$(RUN) -m pip install --quiet --editable .; \
+	else \
+		echo "muster needs Python 3.11 or newer with venv; name one with PYTHON=..." >&2; exit 1; \
+	fi
+	@touch $@
+
+# And what its developers need beside it.
+$(VENV)/.developer: $(VENV)/.installed
+	@echo "Adding the development tools to $(VENV)"
+	@if command -v uv >/dev/null 2>&1; then \
+		uv pip install --quiet --python $(RUN) --group dev; \
+	else \
+		$(RUN) -m ensurepip >/dev/null && $(RUN) -m pip install --quiet --group dev; \
+	fi
+	@touch $@

@@ -1,0 +1,162 @@
+"""Makes the pages that are made from the code; with `--check`, only says which are stale.
+
+Texts come from docstrings, including the strings below fields and constants, so a page can be no
+better than they are.
+"""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import get_args
+
+import click
+
+from events.record import Fact
+from events.union import Event
+from events.upcast import UPCASTERS
+from projections.views import catalogue
+
+HERE = Path(__file__).parent
+MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
+
+
+def main() -> str | None:
+    """Writes every page, or checks them all and returns what to say of those that are stale."""
+    pages = {"events.md": events_page(), "views.md": views_page()}
+    if importlib.util.find_spec("daemon.cli.app") is not None:
+        pages["commands.md"] = commands_page()
+    if "--check" in sys.argv[1:]:
+        stale = [f"docs/{name}" for name, text in pages.items() if _read(HERE / name) != text]
+        return f"stale, run `make docs`: {', '.join(stale)}" if stale else None
+    for name, text in pages.items():
+        (HERE / name).write_text(text, encoding="utf-8")
+    return None
+
+
+def events_page() -> str:
+    """Every kind of record, in the order of the union, a section a module."""
+    lines = ["# Events", "", MADE, "", _prose(importlib.import_module("events.record")), ""]
+    module = ""
+    for event in get_args(Event):
+        if event.__module__ != module:
+            module = event.__module__
+            lines += [f"## {module}", "", _prose(importlib.import_module(module)), ""]
+        lines += [f"### `{event.kind}`", "", _prose(event), ""]
+        fields = [row for base in _bases(event) for row in _fields(base)]
+        if fields:
+            lines += ["| field | type | default | |", "| --- | --- | --- | --- |", *fields, ""]
+    lines += ["## Kinds that are read and no longer written", ""]
+    for kind, upcaster in sorted(UPCASTERS.items()):
+        lines += [f"- `{kind}`: {_prose(upcaster)}"]
+    return "\n".join(lines) + "\n"
+
+
+def views_page() -> str:
+    """Every view with its columns and its key."""
+    rows = _prose(importlib.import_module("projections.views.rows"))
+    lines = ["# Views", "", MADE, "", rows, "", _prose(catalogue), ""]
+    described = dict(_described(catalogue, catalogue.__name__))
+    for view in catalogue.VIEWS:
+        history = f", and `{view.name}_history`" if view.history else ""
+        lines += [f"## `{view.name}`{history}", "", described[view.name.upper()], ""]
+        lines += ["| column | type | |", "| --- | --- | --- |"]
+        for index, (name, kind) in enumerate(view.columns):
+            lines += [f"| `{name}` | {kind} | {'key' if index < view.keys else ''} |"]
+        lines += [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    app = importlib.import_module("daemon.cli.app")
+    lines = ["# Commands", "", MADE, ""]
+    for path, command in _commands("muster", app.cli):
+        context = click.Context(command, info_name=path)
+        usage = " ".join(command.collect_usage_pieces(context))
+        lines += [
+            f"## `{path}`",
+            "",
+            f"    {path} {usage}",
+            "",
+            _prose(command.callback or command),
+            "",
+        ]
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        for option in (option for option in options if not option.hidden):
+            names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+            lines += [f"- {names}: {_cell(option.help or '')}"]
+        lines += [""] if options else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if not command.hidden:
+        yield path, command
+    if isinstance(command, click.Group):
+        for name, child in sorted(command.commands.items()):
+            yield from _commands(f"{path} {name}", child)
+
+
+def _bases(event: type[Fact]) -> list[type]:
+    return [base for base in reversed(event.__mro__) if issubclass(base, Fact) and base is not Fact]
+
+
+def _fields(base: type) -> Iterator[str]:
+    """A table row for each field that this very class adds."""
+    described = dict(_described(sys.modules[base.__module__], base.__name__))
+    for node in _body(sys.modules[base.__module__], base.__name__):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            kind = ast.unparse(node.annotation)
+            if not kind.startswith("ClassVar"):
+                name, default = node.target.id, f"`{ast.unparse(node.value)}`" if node.value else ""
+                text = _cell(described.get(name, ""))
+                yield f"| `{name}` | `{_cell(kind)}` | {_cell(default)} | {text} |"
+
+
+def _described(module: ModuleType, name: str) -> Iterator[tuple[str, str]]:
+    """Names with the string that stands right below their assignment."""
+    name_before = ""
+    for node in _body(module, name):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))) if name_before:
+                yield name_before, inspect.cleandoc(text)
+            case _:
+                pass
+        match node:
+            case (
+                ast.AnnAssign(target=ast.Name(id=target))
+                | ast.Assign(targets=[ast.Name(id=target)])
+            ):
+                name_before = target
+            case _:
+                name_before = ""
+
+
+def _body(module: ModuleType, name: str) -> list[ast.stmt]:
+    """The statements of a class of the module, or of the module itself under its own name."""
+    tree = ast.parse(inspect.getsource(module))
+    if name == module.__name__:
+        return tree.body
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return next(node.body for node in classes if node.name == name)
+
+
+def _prose(thing: object) -> str:
+    return inspect.cleandoc(getattr(thing, "__doc__", None) or "")
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
