@@ -113,9 +113,18 @@ def _fields(base: type) -> Iterator[str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             kind = ast.unparse(node.annotation)
             if not kind.startswith("ClassVar"):
-                name, default = node.target.id, f"`{ast.unparse(node.value)}`" if node.value else ""
-                text = _cell(described.get(name, ""))
-                yield f"| `{name}` | `{_cell(kind)}` | {_cell(default)} | {text} |"
+                name, text = node.target.id, _cell(described.get(node.target.id, ""))
+                yield f"| `{name}` | `{_cell(kind)}` | {_default(node.value)} | {text} |"
+
+
+def _default(value: ast.expr | None) -> str:
+    match value:
+        case None:
+            return ""
+        case ast.Call(keywords=[ast.keyword(arg="default_factory", value=ast.Name(id=factory))]):
+            return f"empty {factory}"
+        case _:
+            return f"`{_cell(ast.unparse(value))}`"
 
 
 def _described(module: ModuleType, name: str) -> Iterator[tuple[str, str]]:
