@@ -22,9 +22,9 @@ test: $(VENV)/.developer  ## run the tests
 
 check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
 	$(VENV)/bin/ruff check --quiet
-	$(VENV)/bin/ruff format --check --quiet
+	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy --no-error-summary
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-logo
 	$(RUN) -m pytest -q tests/test_house.py tests/test_packaging.py -m "packaging or not packaging"
 
 bench: $(VENV)/.developer  ## measure, print a table, write bench.json
