@@ -1,0 +1,72 @@
+"""The objects that a workload owns, counted, so that looking at one costs the same however many there are."""
+
+from enum import Enum
+
+from replay.world.store import Key
+
+
+class Child(Enum):
+    """How an owned object fares."""
+
+    ACTIVE = "active"
+    """There, and not over."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """Deleted, and still there."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Children:
+    """What a workload owns."""
+
+    def __init__(self) -> None:
+        self.all: dict[Key, Child] = {}
+        self.active = 0
+        """Pods that are there, not over and not being deleted."""
+        self.succeeded = 0
+        """Pods that ever succeeded, deleted ones too."""
+        self.failed = 0
+        """Pods that ever failed, or were deleted by others before they were over."""
+        self.made = 0
+        """Pods that were ever made: the number of the next one."""
+        self._dismissed: dict[Key, None] = {}
+
+    def note(self, key: Key, now: Child | None) -> None:
+        """An owned object came, changed, or is gone (None)."""
+        before = self.all.get(key)
+        if now is not None:
+            self.all[key] = now
+        elif before is not None:
+            del self.all[key]
+        if key[0] != "Pod":
+            return
+        was_active, is_active = _is_active(before), _is_active(now)
+        self.active += is_active - was_active
+        if before is None or was_active:
+            if now is Child.SUCCEEDED:
+                self.succeeded += 1
+            elif not is_active and (now is Child.FAILED or key not in self._dismissed):
+                self.failed += 1
+        if now is None:
+            self._dismissed.pop(key, None)
+
+    def pods(self) -> list[Key]:
+        """The active pods, oldest first."""
+        return [key for key, child in self.all.items() if key[0] == "Pod" and _is_active(child)]
+
+    def has_stopping(self) -> bool:
+        """Whether some are being deleted."""
+        return Child.STOPPING in self.all.values()
+
+    def of(self, resource: str) -> list[Key]:
+        """The owned objects of another resource."""
+        return [key for key in self.all if key[0] == resource]
+
+    def dismiss(self, key: Key) -> None:
+        """The owner itself is about to delete the pod: it does not count as lost."""
+        self._dismissed[key] = None
+
+
+def _is_active(child: Child | None) -> bool:
+    return child in (Child.ACTIVE, Child.RUNNING)

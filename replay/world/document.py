@@ -1,0 +1,147 @@
+"""A YAML document whose every value knows its line, so that every complaint can name it.
+
+Scalars are read as JSON would have them: only `true` and `false` are truth values, so that a label
+`yes` stays a text; dates and sexagesimal numbers stay texts too. Duplicate keys are errors.
+"""
+
+import re
+from collections.abc import Collection
+from typing import Final, TypeAlias
+
+import yaml
+
+from events.normalize import Json
+from replay.world.duration import nanoseconds
+from replay.world.errors import ScenarioError
+
+DEPTH_MAX: Final = 100
+"""Deeper nesting is refused; so is an alias that contains itself."""
+
+_PREFIX: Final = "tag:yaml.org,2002:"
+_DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT: Final = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+
+Node: TypeAlias = yaml.nodes.Node
+
+
+class Value:
+    """A value of a document, with its place."""
+
+    def __init__(self, node: Node, source: str, depth: int = 0, key: Node | None = None) -> None:
+        self._node = node
+        self._source = source
+        self._depth = depth
+        self._line: int = (key or node).start_mark.line + 1
+        if depth > DEPTH_MAX:
+            raise self.error(f"nested deeper than {DEPTH_MAX} levels")
+
+    @property
+    def place(self) -> str:
+        """`FILE:LINE`; the line of its key, if it has one."""
+        return f"{self._source}:{self._line}"
+
+    def error(self, reason: str) -> ScenarioError:
+        """An error at this place, to be raised."""
+        return ScenarioError(f"{self.place}: {reason}")
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it has keys."""
+        return isinstance(self._node, yaml.MappingNode)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is a single value."""
+        return isinstance(self._node, yaml.ScalarNode)
+
+    def mapping(self, what: str) -> "dict[str, Value]":
+        """Its entries in order. `what` is how to call it in a complaint."""
+        if not isinstance(self._node, yaml.MappingNode):
+            raise self.error(f"{what} must be a mapping")
+        entries: dict[str, Value] = {}
+        for key_node, value_node in self._node.value:
+            key = Value(key_node, self._source, self._depth + 1)
+            name = key.scalar(f"a key of {what}")
+            if name in entries:
+                raise key.error(f"{name} stands twice in {what}")
+            if key_node.tag == _PREFIX + "merge":
+                raise key.error("merge keys (<<) are not read")
+            entries[name] = Value(value_node, self._source, self._depth + 1, key_node)
+        return entries
+
+    def fields(self, what: str, known: Collection[str]) -> "dict[str, Value]":
+        """Its entries, all of which must be known."""
+        entries = self.mapping(what)
+        for name, value in entries.items():
+            if name not in known:
+                raise value.error(f"{what} has no key {name!r}; known are {', '.join(known)}")
+        return entries
+
+    def items(self, what: str) -> "list[Value]":
+        """Its items, of a sequence."""
+        if not isinstance(self._node, yaml.SequenceNode):
+            raise self.error(f"{what} must be a list")
+        return [Value(item, self._source, self._depth + 1) for item in self._node.value]
+
+    def scalar(self, what: str) -> str:
+        """Its text as it stands in the document, whatever type that has."""
+        if not isinstance(self._node, yaml.ScalarNode):
+            raise self.error(f"{what} must be a single value")
+        return str(self._node.value)
+
+    def text(self, what: str) -> str:
+        """Its text, which must not be empty."""
+        value = self.plain() if self.is_scalar else None
+        if not isinstance(value, str) or not value:
+            raise self.error(f"{what} must be a text")
+        return value
+
+    def whole(self, what: str, least: int = 0) -> int:
+        """A whole number of at least `least`."""
+        value = self.plain()
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self.error(f"{what} must be a whole number of at least {least}")
+        return value
+
+    def time_ns(self, what: str) -> int:
+        """A span of time in nanoseconds."""
+        try:
+            return nanoseconds(self.scalar(what))
+        except ValueError as error:
+            raise self.error(f"{what}: {error}") from error
+
+    def plain(self) -> Json:
+        """It as JSON data."""
+        if isinstance(self._node, yaml.MappingNode):
+            return {name: value.plain() for name, value in self.mapping("a mapping").items()}
+        if isinstance(self._node, yaml.SequenceNode):
+            return [value.plain() for value in self.items("a list")]
+        return self._scalar(str(self._node.value), self._node.tag.removeprefix(_PREFIX))
+
+    def _scalar(self, text: str, tag: str) -> Json:
+        if tag == "null":
+            return None
+        if tag == "bool" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if tag == "int" and _DECIMAL.fullmatch(text):
+            return int(text)
+        if tag == "float" and _FLOAT.fullmatch(text):
+            return float(text)
+        if tag == "float" and text.lower().lstrip("+-") in (".inf", ".nan"):
+            raise self.error(f"{text} is not a number")
+        return text
+
+
+def read_document(text: str, source: str) -> Value:
+    """The only document of a YAML text."""
+    try:
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise ScenarioError(f"{source}:{line}: not YAML: {error.problem}") from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise ScenarioError(f"{source}:1: not YAML: {' '.join(str(error).split())}") from error
+    if node is None:
+        raise ScenarioError(f"{source}:1: the file is empty")
+    return Value(node, source)

@@ -1,0 +1,146 @@
+"""What the API server of the simulated cluster holds, and what a watch on it shows.
+
+Manifests are never changed in place: a change is a new manifest that shares what stayed. So the watch
+can keep what it will show as it was, and encode it only when someone looks.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from events.sighting import Gone, Listed, Seen, Sighting
+from replay.world.admission import Admission
+from replay.world.content import (
+    changed,
+    name_of,
+    namespace_of,
+    section,
+    uid_of,
+)
+from replay.world.duration import SECOND
+from replay.world.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
+
+Key: TypeAlias = tuple[str, str, str]
+"""Resource, namespace, name. The resource is the kind, with its group for the second kind of a name."""
+
+UNWATCHED: Final = ("HyperNode", "ConfigMap", "PodDisruptionBudget")
+"""Kinds that are held, but that no watch of muster's asks for."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def resource_of(kind: Kind) -> str:
+    """How the kind is called where two kinds share a name: `Job` and `Job.batch.volcano.sh`."""
+    return f"{kind.kind}.{kind.group}" if kind == VOLCANO_JOB else kind.kind
+
+
+RESOURCES: Final = tuple(resource_of(kind) for kind in KINDS)
+WATCHED: Final = tuple(resource for resource in RESOURCES if resource not in UNWATCHED)
+
+
+class Change(Struct, frozen=True):
+    """One object before and after one change; None where it was not there."""
+
+    key: Key
+    before: Manifest | None
+    after: Manifest | None
+
+
+class Store:
+    """The objects, by resource, namespace and name."""
+
+    def __init__(self, origin_ns: int) -> None:
+        self.now_ns = 0
+        self._origin_ns = origin_ns
+        self._objects: dict[str, dict[Key, Manifest]] = {resource: {} for resource in RESOURCES}
+        self._revision = 0
+        self._uids = 0
+        self._admission = Admission()
+        self._changes: list[Change] = []
+        self._shown: list[tuple[bool, Manifest]] | None = None
+
+    def find(self, key: Key) -> Manifest | None:
+        """The object with this key."""
+        return self._objects[key[0]].get(key)
+
+    def put(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """The object as it is from now on: a new one gets its uid and passes admission."""
+        key = key_of(kind, manifest)
+        before = self._objects[key[0]].get(key)
+        if before is None:
+            manifest = self._created(kind, manifest)
+        self._revision += 1
+        manifest = changed(manifest, "metadata", resourceVersion=str(self._revision))
+        self._objects[key[0]][key] = manifest
+        self._note(Change(key, before, manifest))
+        return manifest
+
+    def remove(self, key: Key) -> None:
+        """The object is gone."""
+        before = self._objects[key[0]].pop(key, None)
+        if before is not None:
+            self._revision += 1
+            last = changed(before, "metadata", resourceVersion=str(self._revision))
+            self._note(Change(key, last, None))
+
+    def drain(self) -> list[Change]:
+        """What changed since the last call: for those who act upon it."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def take(self) -> list[Sighting]:
+        """What a watch has shown since the last call; at first, all there is, kind by kind."""
+        if self._shown is None:
+            self._shown = []
+            return self._listed()
+        shown, self._shown = self._shown, []
+        return [
+            Seen(_ENCODER.encode(manifest)) if is_there else Gone(_ENCODER.encode(manifest))
+            for is_there, manifest in shown
+        ]
+
+    def relist(self) -> None:
+        """The next `take` begins anew, as for a client that starts."""
+        self._shown = None
+
+    def timestamp(self, later_ns: int = 0) -> str:
+        """Now (or later), as Kubernetes writes it: whole seconds, UTC."""
+        at = _EPOCH + timedelta(seconds=(self._origin_ns + self.now_ns + later_ns) // SECOND)
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _created(self, kind: Kind, manifest: Manifest) -> Manifest:
+        metadata = dict(section(manifest, "metadata"))
+        if not metadata.get("uid"):
+            self._uids += 1
+            metadata["uid"] = f"uid-{self._uids:06}"
+        metadata.setdefault("creationTimestamp", self.timestamp())
+        return self._admission.admitted(kind, {**manifest, "metadata": metadata})
+
+    def _note(self, change: Change) -> None:
+        self._admission.note(change.key[0], change.before, change.after)
+        self._changes.append(change)
+        if self._shown is not None and change.key[0] not in UNWATCHED:
+            manifest = change.after or change.before
+            assert manifest is not None
+            self._shown.append((change.after is not None, manifest))
+
+    def _listed(self) -> list[Sighting]:
+        sightings: list[Sighting] = []
+        for resource in WATCHED:
+            objects = self._objects[resource]
+            sightings += [Seen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
+            sightings.append(Listed(resource, str(self._revision), len(objects)))
+        return sightings
+
+
+def key_of(kind: Kind, manifest: Manifest) -> Key:
+    """The key of an object."""
+    return resource_of(kind), namespace_of(manifest), name_of(manifest)
+
+
+def has_uid(manifest: Manifest, uid: str) -> bool:
+    """Whether a precondition on the uid holds; an empty uid asks for nothing."""
+    return uid in ("", uid_of(manifest))

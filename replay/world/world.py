@@ -1,0 +1,254 @@
+"""The simulated cluster: a synchronous model in virtual time, with the API that muster sees of a real one.
+
+Time stands still between calls of `advance`. At one instant the steps of the scenario come first, then
+what is due on the nodes, each followed by whatever the controllers do about it. Nothing here depends
+on anything but the scenario and the calls: the same calls make the same world.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from events.normalize import JsonObject
+from events.sighting import BindRequest, Done, PhaseRequest, Refused, Reply, Sighting
+from replay.world.content import (
+    Amounts,
+    changed,
+    is_terminating,
+    list_at,
+    merged,
+    node_of,
+    section,
+)
+from replay.world.controllers import Controllers
+from replay.world.duration import SECOND
+from replay.world.errors import ScenarioError
+from replay.world.kubelet import POD, Kubelets
+from replay.world.manifest import KINDS, Kind, Manifest
+from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
+from replay.world.store import Key, Store, has_uid, key_of, resource_of
+from replay.world.timeline import Timeline
+
+REACTIONS_MAX: Final = 10_000
+"""Rounds of reactions at one instant; more means that what is made is lost again at once."""
+
+_POD_GROUP: Final = kind_named("PodGroup")
+
+
+class Deed(Struct, frozen=True):
+    """A call that reached the cluster, and what came of it: what really happened."""
+
+    at_ns: int
+    verb: str
+    """`bind` or `phase`"""
+    subject: str
+    """`namespace/name`"""
+    uid: str
+    value: str
+    """The node, or the phase."""
+    decision: int
+    result: str
+    """`done`; `again` where it had been done before; else the code of the refusal."""
+
+
+class World:
+    """A cluster as its scenario and the calls made of it. Times are nanoseconds from its start."""
+
+    def __init__(self, scenario: Scenario, origin_ns: int = 0) -> None:
+        self._store = Store(origin_ns)
+        self._timeline = Timeline()
+        self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
+        self._controllers = Controllers(self._store, self._kubelets.delete)
+        self._source = scenario.source
+        self._steps = scenario.steps
+        self._step = 0
+        self.journal: list[Deed] = []
+        order = {kind: index for index, kind in enumerate(KINDS)}
+        for placed in sorted(scenario.cluster, key=lambda placed: order[placed.kind]):
+            self._store.put(placed.kind, placed.manifest)
+        self._follow(was_there=True)
+
+    @property
+    def now_ns(self) -> int:
+        """The moment the world is at."""
+        return self._store.now_ns
+
+    @property
+    def next_event_ns(self) -> int | None:
+        """When the next thing happens by itself; None: nothing more will."""
+        times = [self._timeline.next_ns, self._next_step_ns]
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can happen by itself."""
+        return self.next_event_ns is None
+
+    def advance(self, to_ns: int) -> None:
+        """All that happens up to and at that moment, in order."""
+        assert to_ns >= self.now_ns, "time does not run backwards"
+        while (at := self.next_event_ns) is not None and at <= to_ns:
+            self._store.now_ns = at
+            if self._next_step_ns == at:
+                self._step += 1
+                self._carry_out(self._steps[self._step - 1])
+            else:
+                self._kubelets.run(self._timeline.pop())
+            self._follow()
+        self._store.now_ns = to_ns
+
+    def take(self) -> list[Sighting]:
+        """What a watch has shown since the last call; at first, all there is, kind by kind."""
+        return self._store.take()
+
+    def relist(self) -> None:
+        """The next `take` begins anew, as for a client that starts."""
+        self._store.relist()
+
+    def bind(self, request: BindRequest) -> Reply:
+        """`POST pods/NAME/binding` (rule K8), and reading the pod back where that is refused."""
+        key: Key = ("Pod", request.namespace, request.name)
+        pod = self._store.find(key)
+        reply, result = self._judge_bind(pod, request)
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Deed(self.now_ns, "bind", subject, request.uid, request.node, request.decision, result)
+        )
+        if result == "done" and pod is not None:
+            self._store.put(POD, self._bound(pod, request))
+            self._follow()
+            self.advance(self.now_ns)
+        return reply
+
+    def set_phase(self, request: PhaseRequest) -> Reply:
+        """A PodGroup is told its phase."""
+        group = self._store.find(("PodGroup", request.namespace, request.name))
+        reply, result = _judge_phase(group, request)
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Deed(
+                self.now_ns, "phase", subject, request.uid, request.phase, request.decision, result
+            )
+        )
+        if result == "done" and group is not None:
+            self._store.put(_POD_GROUP, changed(group, "status", phase=request.phase))
+            self._follow()
+            self.advance(self.now_ns)
+        return reply
+
+    def find(self, resource: str, namespace: str, name: str) -> Manifest | None:
+        """An object as it is now."""
+        return self._store.find((resource, namespace, name))
+
+    def used(self, node: str) -> Amounts:
+        """What the pods that are really on a node take of it."""
+        return self._kubelets.used(node)
+
+    @property
+    def _next_step_ns(self) -> int | None:
+        return self._steps[self._step].at_ns if self._step < len(self._steps) else None
+
+    def _follow(self, *, was_there: bool = False) -> None:
+        """Let everyone act upon what changed, until nobody has anything to do."""
+        for _ in range(REACTIONS_MAX):
+            while changes := self._store.drain():
+                for change in changes:
+                    self._kubelets.note(change, was_there=was_there)
+                    self._controllers.note(change)
+            if not self._controllers.reconcile():
+                return
+            was_there = False
+        raise ScenarioError(
+            f"{self._source}: at {self.now_ns / SECOND:g} s the controllers make pods without end"
+        )
+
+    def _carry_out(self, step: Step) -> None:
+        """What a step names and is not there (any more) is left alone: no fault of the scenario's."""
+        match step:
+            case Apply():
+                self._apply(step.kind, step.manifest)
+            case Delete():
+                key = (resource_of(step.kind), step.namespace, step.name)
+                if step.kind == POD:
+                    self._kubelets.delete(key)
+                else:
+                    self._store.remove(key)
+            case Patch():
+                key = (resource_of(step.kind), step.namespace, step.name)
+                if (found := self._store.find(key)) is not None:
+                    self._merge(step.kind, found, step.merge)
+            case Fail():
+                self._kubelets.fail(("Pod", step.namespace, step.name), step.exit_code)
+
+    def _apply(self, kind: Kind, manifest: Manifest) -> None:
+        found = self._store.find(key_of(kind, manifest))
+        if found is None:
+            self._store.put(kind, manifest)
+        else:
+            self._merge(kind, found, manifest)
+
+    def _merge(self, kind: Kind, found: Manifest, patch: JsonObject) -> None:
+        """An object keeps its identity, whatever a patch says."""
+        result = merged(found, patch)
+        assert isinstance(result, dict)
+        kept = {key: section(found, "metadata").get(key) for key in ("name", "namespace", "uid")}
+        manifest: Manifest = {**result, "apiVersion": kind.api_version, "kind": kind.kind}
+        identity = {key: value for key, value in kept.items() if value is not None}
+        manifest = changed(manifest, "metadata", **identity)
+        if manifest != found:
+            self._store.put(kind, manifest)
+
+    def _judge_bind(self, pod: Manifest | None, request: BindRequest) -> tuple[Reply, str]:
+        name = f"{request.namespace}/{request.name}"
+        if pod is None:
+            return Refused("NotFound", f"pod {name} does not exist"), "NotFound"
+        reason = ""
+        if not has_uid(pod, request.uid):
+            reason = f"the uid of pod {name} is not {request.uid}"
+        elif node_of(pod) == request.node and _has_annotations(pod, request.annotations):
+            return Done(), "again"
+        elif node := node_of(pod):
+            reason = f"pod {name} is already assigned to node {node}"
+        elif is_terminating(pod):
+            reason = f"pod {name} is being deleted"
+        elif list_at(section(pod, "spec"), "schedulingGates"):
+            reason = f"pod {name} has scheduling gates"
+        return (Refused("Conflict", reason), "Conflict") if reason else (Done(), "done")
+
+    def _bound(self, pod: Manifest, request: BindRequest) -> Manifest:
+        annotations: JsonObject = {
+            **section(pod, "metadata", "annotations"),
+            **request.annotations,
+        }
+        at = self._store.timestamp()
+        condition: JsonObject = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+        others = [
+            dict(one)
+            for one in list_at(section(pod, "status"), "conditions")
+            if one.get("type") != "PodScheduled"
+        ]
+        if annotations:
+            pod = changed(pod, "metadata", annotations=annotations)
+        pod = changed(pod, "spec", nodeName=request.node)
+        status = {
+            key: value
+            for key, value in section(pod, "status").items()
+            if key != "nominatedNodeName"
+        }
+        return {**pod, "status": {**status, "conditions": [*others, condition]}}
+
+
+def _judge_phase(group: Manifest | None, request: PhaseRequest) -> tuple[Reply, str]:
+    name = f"{request.namespace}/{request.name}"
+    if group is None:
+        return Refused("NotFound", f"pod group {name} does not exist"), "NotFound"
+    if not has_uid(group, request.uid):
+        return Refused("Conflict", f"the uid of pod group {name} is not {request.uid}"), "Conflict"
+    if section(group, "status").get("phase") == request.phase:
+        return Done(), "again"
+    return Done(), "done"
+
+
+def _has_annotations(pod: Manifest, annotations: dict[str, str]) -> bool:
+    there = section(pod, "metadata", "annotations")
+    return all(there.get(key) == value for key, value in annotations.items())
