@@ -1,0 +1,31 @@
+"""What is read from a log: records with their objects, snapshots, and where views stand."""
+
+from msgspec import Struct
+
+from events.record import Record
+
+
+class Entry(Struct, frozen=True):
+    """A record and the content of its object: null where it has none, or where it was redacted."""
+
+    record: Record
+    content: bytes | None = None
+    redacted: bool = False
+
+
+class Snapshot(Struct, frozen=True):
+    """State at a position of the log, as written by code of one snapshot version."""
+
+    position: int
+    digest: str
+    version: int
+    payload: bytes
+
+
+class Projection(Struct, frozen=True):
+    """Where a view stands. One whose position is not the head's, or of another version, is stale."""
+
+    name: str
+    version: int
+    position: int
+    checksum: int

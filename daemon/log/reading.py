@@ -1,0 +1,137 @@
+"""Reading a log in chunks. Positions are dense, so that a chunk is a range of them."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from daemon.log.contents import Unpacker
+from daemon.log.database import DRIVER_ERRORS, Database, check_format
+from daemon.log.entry import Entry
+from events.errors import DamagedLogError
+from events.record import GENESIS, Head, Record
+
+CHUNK = 1000
+"""Positions read in one go: no reader keeps an old state of the database alive for long."""
+
+_Row: TypeAlias = tuple[
+    int,
+    int,
+    int,
+    int,
+    int | None,
+    int | None,
+    str,
+    str,
+    bytes,
+    str | None,
+    str,
+    str | None,
+    bytes | None,
+]
+"""The columns of `log`, then codec and bytes of the object."""
+
+_ERRORS = (*DRIVER_ERRORS, msgspec.ValidationError)
+
+
+class Reader:
+    """Reads one log over connections that cannot write."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._unpacker = Unpacker()
+
+    async def head(self) -> Head:
+        """The head as it stands in the database, which must fit the last record."""
+        async with self.connection() as connection:
+            return await check_head(connection, self._database)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """A connection that cannot write, with errors in our words."""
+        try:
+            async with self._database.readers.connect() as connection:
+                yield connection
+        except DRIVER_ERRORS as error:
+            raise self._database.explain(error) from error
+
+    async def read(self, after: int, until: int | None) -> AsyncIterator[list[Entry]]:
+        """Chunks of entries after `after` up to `until` or the head of this moment."""
+        last = (await self.head()).position
+        until = last if until is None else min(until, last)
+        while after < until:
+            upper = min(after + CHUNK, until)
+            entries = await self._chunk(after, upper)
+            if entries:
+                yield entries
+            after = upper
+
+    async def follow(self, after: int) -> AsyncIterator[list[Entry]]:
+        """Chunks of entries after `after`, for ever: what is appended comes as it is committed."""
+        while True:
+            async for entries in self.read(after, None):
+                after = entries[-1].record.position
+                yield entries
+            await self._database.wait(self._database.poll_seconds)
+
+    async def _chunk(self, after: int, upper: int) -> list[Entry]:
+        try:
+            rows = await self._rows(after, upper)
+        except _ERRORS as error:
+            raise await self._located(after, upper, error) from error
+        return [self._entry(row) for row in rows]
+
+    async def _rows(self, after: int, upper: int) -> list[_Row]:
+        database = self._database
+        async with database.readers.connect() as connection:
+            rows = await connection.exec_driver_sql(database.statements.read_rows, (after, upper))
+            return msgspec.convert([tuple(row) for row in rows.all()], list[_Row])
+
+    async def _located(self, after: int, upper: int, error: Exception) -> Exception:
+        """The error with the position of the first row that cannot be read."""
+        explained = self._explained(error)
+        if not isinstance(explained, DamagedLogError):
+            return explained
+        for position in range(after + 1, upper + 1):
+            try:
+                await self._rows(position - 1, position)
+            except _ERRORS as first:
+                return DamagedLogError(f"position {position}: {self._explained(first)}")
+        return explained
+
+    def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, msgspec.ValidationError):
+            return DamagedLogError(f"a column is of another type: {error}")
+        return self._database.explain(error)
+
+    def _entry(self, row: _Row) -> Entry:
+        record = Record(*row[:11])
+        if record.object is None:
+            return Entry(record=record)
+        content = self._unpacker.content(record.position, record.object, row[11], row[12]).content
+        return Entry(record=record, content=content, redacted=content is None)
+
+
+async def check_head(connection: AsyncConnection, database: Database) -> Head:
+    """The head, if it is that of a log this release can read and fits the last record."""
+    found = await connection.exec_driver_sql(database.statements.read_head)
+    row = tuple(found.one_or_none() or ()) or (None,) * 6
+    head, last, digest = head_of(row[:4], database.place), row[4], row[5]
+    if (head.position, head.digest) != ((last, digest) if last else (0, GENESIS.digest)):
+        raise DamagedLogError(
+            f"position {max(head.position, last or 0)}: the head of the log says position "
+            f"{head.position} with digest {head.digest[:12]}, the last record is at {last or 0}"
+        )
+    return head
+
+
+def head_of(row: Sequence[object], place: str) -> Head:
+    """The head in a row of `log_head`."""
+    try:
+        position, digest, epoch, written = msgspec.convert(row, tuple[int, str, int, int])
+    except msgspec.ValidationError as error:
+        raise DamagedLogError(f"{place}: the head of the log cannot be read: {error}") from error
+    check_format(written, place)
+    return Head(position=position, digest=digest, epoch=epoch)

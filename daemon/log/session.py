@@ -1,0 +1,161 @@
+"""The writing connection: transactions, and what is known when one of them fails."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from daemon.log.database import DRIVER_ERRORS, Database
+from daemon.log.reading import check_head, head_of
+from events.errors import FencedError, LogError, LogUnavailableError
+from events.record import Head
+
+RECONNECT_SECONDS = 10.0
+"""How long to try to learn whether a commit whose answer was lost took place."""
+RETRY_SECONDS = 0.25
+
+Faults: TypeAlias = Callable[[str], None]
+"""Called at `before_commit`, `inside_commit` (all is written, not committed) and `after_commit`."""
+Work: TypeAlias = Callable[[AsyncConnection], Awaitable[None]]
+
+
+class Session:
+    """One writing connection at a time. It is thrown away with whatever failed on it."""
+
+    def __init__(self, database: Database, faults: Faults) -> None:
+        self._database = database
+        self._faults = faults
+        self._connection: AsyncConnection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection to write over."""
+        return self._connection is not None
+
+    async def open(self, connection: AsyncConnection) -> Head:
+        """Write over this connection from now on, if the log is sound where it ends."""
+        self._connection = connection
+        return await self._explained(check_head(connection, self._database))
+
+    async def transaction(self, work: Work, *, leads_to: Head | None = None) -> None:
+        """Do work in a transaction. Where its answer is lost, the head tells whether it took place.
+
+        Without `leads_to` a lost answer is a failure, and the caller finds out by itself.
+        """
+        connection = self._connection
+        assert connection is not None
+        try:
+            self._faults("before_commit")
+            await connection.exec_driver_sql(self._database.statements.begin)
+            await work(connection)
+            self._faults("inside_commit")
+        except LogError:
+            await self._roll_back(connection)
+            raise
+        except DRIVER_ERRORS as error:
+            await self.discard()
+            raise self._database.explain(error) from error
+        except BaseException:
+            await self.discard()
+            raise
+        await self._commit(connection, leads_to)
+
+    async def reconnect(self) -> Head:
+        """A new connection, and the head once no transaction of the old one can move it any more."""
+        await self.discard()
+        return await self._explained(self._reconnect())
+
+    async def close(self) -> None:
+        """Let the connection go in good order."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def discard(self) -> None:
+        """Throw the connection away. Whatever it had not committed is undone by the database."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            await connection.invalidate()
+            await connection.close()
+        except DRIVER_ERRORS:
+            return  # It was lost already, which is why it goes.
+
+    async def swap_head(self, connection: AsyncConnection, before: Head, after: Head) -> None:
+        """Move the head, or learn that someone else did."""
+        values = (after.position, after.digest, after.epoch)
+        expected = (before.position, before.digest, before.epoch)
+        sql = self._database.statements.swap_head
+        if (await connection.exec_driver_sql(sql, (*values, *expected))).rowcount != 1:
+            raise FencedError(
+                f"{self._database.place}: its head is no longer at position {before.position} "
+                f"of epoch {before.epoch}: someone else writes this log"
+            )
+
+    async def _commit(self, connection: AsyncConnection, leads_to: Head | None) -> None:
+        try:
+            await connection.exec_driver_sql("COMMIT")
+            self._faults("after_commit")
+        except DRIVER_ERRORS as error:
+            await self.discard()
+            failure = self._database.explain(error)
+            if leads_to is None or not await self._took_place(leads_to):
+                raise failure from error
+        except BaseException:
+            await self.discard()
+            raise
+
+    async def _took_place(self, after: Head) -> bool:
+        """Whether the log goes through `after`. A digest of ours in the log is ours alone."""
+        try:
+            async with asyncio.timeout(RECONNECT_SECONDS):
+                head = await self._reconnect_until_it_works()
+        except TimeoutError as error:
+            raise LogUnavailableError(
+                f"{self._database.place}: the answer to a commit was lost, and the log cannot be "
+                f"reached to learn whether it holds position {after.position}"
+            ) from error
+        return head == after or await self._digest_at(after.position) == after.digest
+
+    async def _reconnect_until_it_works(self) -> Head:
+        while True:
+            try:
+                return await self._reconnect()
+            except DRIVER_ERRORS:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _digest_at(self, position: int) -> str | None:
+        assert self._connection is not None
+        rows = await self._connection.exec_driver_sql(
+            self._database.statements.digest_at, (position,)
+        )
+        found: str | None = rows.scalar()
+        return found
+
+    async def _reconnect(self) -> Head:
+        database = self._database
+        connection = await database.connect()
+        self._connection = connection
+        try:
+            await connection.exec_driver_sql(database.statements.begin)
+            row = (await connection.exec_driver_sql(database.statements.lock_head)).one_or_none()
+            await connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            await self.discard()
+            raise
+        return head_of(tuple(row or ()), database.place)
+
+    async def _explained(self, work: Awaitable[Head]) -> Head:
+        try:
+            return await work
+        except DRIVER_ERRORS as error:
+            await self.discard()
+            raise self._database.explain(error) from error
+
+    async def _roll_back(self, connection: AsyncConnection) -> None:
+        try:
+            await connection.exec_driver_sql("ROLLBACK")
+        except DRIVER_ERRORS:
+            await self.discard()

@@ -1,0 +1,211 @@
+"""A log in a database: appended by one writer, read by anyone.
+
+The writing connection and the reading ones are apart: a reader sees what is committed, takes no lock
+and cannot write. A log opened for reading has no writer at all.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from daemon.log import snapshots, tables
+from daemon.log.contents import ObjectRow
+from daemon.log.database import DRIVER_ERRORS, Contents, Database, Found, check_found
+from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.migrate import migrate
+from daemon.log.reading import Reader
+from daemon.log.session import Faults
+from daemon.log.views import BY_NAME, mark, stand, write_changes
+from daemon.log.writing import Writer
+from events.errors import UsageError
+from events.record import GENESIS, Head, Record
+from projections.batch import Batch
+from projections.views.catalogue import VIEWS
+from projections.views.rows import Row, ViewChanges
+
+
+def no_faults(point: str) -> None:
+    """Nothing goes wrong on purpose."""
+
+
+class SqlLog:
+    """A log in a database."""
+
+    base = GENESIS
+    """The head before the first record."""
+
+    def __init__(self, database: Database, writer: Writer | None, head: Head) -> None:
+        self._database = database
+        self._reader = Reader(database)
+        self._writer = writer
+        self._head = head
+
+    @property
+    def place(self) -> str:
+        """Where the log is, without a password."""
+        return self._database.place
+
+    @property
+    def head(self) -> Head:
+        """The last durable head as this process knows it."""
+        return self._head if self._writer is None else self._writer.head
+
+    async def append(self, batch: Batch) -> None:
+        """Return when the batch is durable. Calls may overlap; batches are written in call order.
+
+        `FencedError`: someone else moved the head or the epoch. `LogUnavailableError`: neither this
+        batch nor a later one may be taken to be in the log; throw away state that ran ahead, call
+        `reopen` and fold what the log then holds.
+        """
+        await self._writing.append(batch)
+
+    async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
+        """Append whole batches of another log as they are; the views are to be rebuilt then."""
+        await self._writing.append_stored(records, objects)
+
+    async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
+        """Raise the epoch, so that whoever wrote before is fenced out.
+
+        `holder` is told by the `daemon_started` record that comes next. `epoch` is given where a
+        log is made whole out of another.
+        """
+        return await self._writing.take_over(epoch)
+
+    async def reopen(self) -> Head:
+        """Connect anew after the log was unavailable; the head says what is in the log."""
+        return await self._writing.reopen()
+
+    def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
+        """Entries after a position, in chunks. Objects are checked, the chain is not."""
+        return self._reader.read(after, until)
+
+    def tail(self, after: int) -> AsyncIterator[list[Entry]]:
+        """Entries after a position, for ever, as they are committed."""
+        return self._reader.follow(after)
+
+    async def refresh(self) -> Head:
+        """The head as the database has it now, for a log opened for reading."""
+        self._head = await self._reader.head()
+        return self._head
+
+    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+        """Keep State at a position; only the newest few are kept."""
+        snapshot = Snapshot(position=position, digest=digest, version=version, payload=payload)
+        packed = await asyncio.to_thread(snapshots.pack, payload)
+        await self._writing.run(lambda connection: snapshots.save(connection, snapshot, packed))
+
+    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
+        """The newest snapshot of a version, at or before a position."""
+        async with self._reader.connection() as connection:
+            return await snapshots.latest(connection, version, before)
+
+    async def view_rows(self, view: str) -> list[Row]:
+        """The rows that stand now, by key; with `from_position` behind where there is a history."""
+        shape = BY_NAME[view]
+        table = tables.metadata.tables[f"{view}_history" if shape.history else view]
+        columns = list(table.columns)
+        query = select(*columns)
+        if shape.history:
+            query = select(*columns[:-1]).where(table.c.to_position.is_(None))
+        async with self._reader.connection() as connection:
+            rows: list[Row] = [tuple(row) for row in await connection.execute(query)]
+        return sorted(rows, key=lambda row: [str(cell) for cell in row[: shape.keys]])
+
+    async def projections(self) -> list[Projection]:
+        """Where each view stands. One that is not at the head was not kept up: rebuild it."""
+        async with self._reader.connection() as connection:
+            return await stand(connection)
+
+    async def clear_views(self) -> None:
+        """Empty every view, to be written anew from the first position."""
+
+        async def clear(connection: AsyncConnection) -> None:
+            for view in VIEWS:
+                await connection.execute(delete(tables.metadata.tables[view.name]))
+                if view.history:
+                    await connection.execute(delete(tables.metadata.tables[f"{view.name}_history"]))
+                await mark(connection, self._database.statements, view, 0, 0)
+
+        await self._writing.run(clear)
+
+    async def write_views(self, changes: Sequence[ViewChanges], before: int, after: int) -> None:
+        """Write how views change between two positions that the log holds already."""
+        sql = self._database.statements
+        await self._writing.run(
+            lambda connection: write_changes(connection, sql, changes, before=before, after=after)
+        )
+
+    async def close(self) -> None:
+        """Write what is queued, then let go of everything."""
+        try:
+            # Readers first: the last connection to go is the one that checkpoints.
+            await self._database.readers.dispose()
+            if self._writer is not None:
+                await self._writer.close()
+        finally:
+            await self._database.close()
+
+    @property
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            raise UsageError(f"{self.place} is open for reading only")
+        return self._writer
+
+
+async def open_for_reading(database: Database) -> SqlLog:
+    """A log that is there already; nothing of it is changed."""
+    try:
+        check_found(await _look(database), database.place, writing=False)
+        return SqlLog(database, None, await Reader(database).head())
+    except BaseException:
+        await database.close()
+        raise
+
+
+async def open_for_writing(database: Database, faults: Faults = no_faults) -> SqlLog:
+    """A log, created where there is none, and brought to the present schema."""
+    try:
+        await database.lock()
+        found = await _look(database)
+        check_found(found, database.place, writing=True)
+        if found.contents is Contents.LOG:
+            await Reader(database).head()  # Refuses a newer format before anything is changed.
+        writer = Writer(database, faults)
+        await writer.open(await _prepared(database, found))
+        return SqlLog(database, writer, writer.head)
+    except BaseException:
+        await database.close()
+        raise
+
+
+async def _look(database: Database) -> Found:
+    try:
+        return await database.look()
+    except DRIVER_ERRORS as error:
+        raise database.explain(error) from error
+
+
+async def _prepared(database: Database, found: Found) -> AsyncConnection:
+    """A writing connection to a database whose tables are those of this release."""
+    try:
+        connection = await database.connect()
+        try:
+            if found.revision != tables.REVISIONS[-1]:
+                await migrate(connection, database.statements.begin)
+            await _mark_views(connection, database)
+        except BaseException:
+            await connection.close()
+            raise
+    except DRIVER_ERRORS as error:
+        raise database.explain(error) from error
+    return connection
+
+
+async def _mark_views(connection: AsyncConnection, database: Database) -> None:
+    """A view that is new, or whose code is, holds nothing of the log yet."""
+    known = {item.name: item.version for item in await stand(connection)}
+    for view in VIEWS:
+        if known.get(view.name) != view.version:
+            await mark(connection, database.statements, view, 0, 0)

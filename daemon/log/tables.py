@@ -1,0 +1,120 @@
+"""The tables of a log, as they stand after every migration.
+
+`log` and `objects` are append only (triggers of the first migration); `log_head` is one row that
+every append compares and swaps; `snapshot` only saves time; the rest are views and where they stand.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+from projections.views.catalogue import VIEWS
+from projections.views.rows import View
+
+REVISIONS = ("0001", "0002")
+"""The schema revisions that this release knows, oldest first."""
+
+metadata = MetaData()
+
+_POSITION = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite makes a column the row id itself only where its type is spelled INTEGER."""
+
+log = Table(
+    "log",
+    metadata,
+    Column("position", _POSITION, primary_key=True, autoincrement=False),
+    Column("batch", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("recorded_at_ns", BigInteger, nullable=False),
+    Column("cycle", BigInteger),
+    Column("cause", BigInteger),
+    Column("kind", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("object", Text),
+    Column("digest", Text, nullable=False),
+    Index("log_subject", "subject", "position"),
+)
+"""One row a record. The one index serves the history of a subject; each more would cost every append."""
+
+objects = Table(
+    "objects",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("codec", Text, nullable=False),
+    Column("bytes", LargeBinary, nullable=False),
+)
+"""Kubernetes objects by the digest of their content."""
+
+log_head = Table(
+    "log_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("format", Integer, nullable=False),
+    CheckConstraint("id = 1", name="log_head_is_one_row"),
+)
+"""Where the log ends, whose turn it is to append, and the format of the log."""
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("position", BigInteger, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("position", "version"),
+)
+"""State at a position, zstd-compressed. `digest` is that of the record at `position`."""
+
+projection = Table(
+    "projection",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+)
+"""Where each view stands: the code version that wrote it, the position, and the checksum (hex)."""
+
+_INDEXES = {"placement": ("pod",), "decision": ("subject",), "outcome": ("decision",)}
+"""View to the column people look it up by, beside its key."""
+
+
+def _columns(view: View) -> list[Column[str] | Column[int]]:
+    kinds = {"text": Text, "integer": BigInteger}
+    columns: list[Column[str] | Column[int]] = []
+    for name, type_name in view.columns:
+        kind, _, null = type_name.partition(" ")
+        columns.append(Column(name, kinds[kind], nullable=null == "null"))
+    return columns
+
+
+def _view_tables(view: View) -> None:
+    keys = view.column_names[: view.keys]
+    indexes = [Index(f"{view.name}_{c}", c) for c in _INDEXES.get(view.name, ())]
+    Table(view.name, metadata, *_columns(view), PrimaryKeyConstraint(*keys), *indexes)
+    if view.history:
+        Table(
+            f"{view.name}_history",
+            metadata,
+            *_columns(view),
+            Column("from_position", BigInteger, nullable=False),
+            Column("to_position", BigInteger),
+            PrimaryKeyConstraint(*keys, "from_position"),
+        )
+
+
+for _view in VIEWS:
+    _view_tables(_view)

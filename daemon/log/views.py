@@ -1,0 +1,94 @@
+"""The rows of views, written in the transaction of the append."""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from daemon.log.entry import Projection
+from daemon.log.statements import Statements
+from projections.views.catalogue import VIEWS
+from projections.views.rows import Row, RowChanges, View, ViewChanges
+
+BY_NAME = {view.name: view for view in VIEWS}
+
+
+async def write_changes(
+    connection: AsyncConnection,
+    sql: Statements,
+    changes: Sequence[ViewChanges],
+    *,
+    before: int,
+    after: int,
+) -> None:
+    """The changes of batches in a row, that lead from position `before` to `after`.
+
+    A view that did not stand at `before` was not kept up; it stays marked as being behind.
+    """
+    merged = merge(changes)
+    await connection.exec_driver_sql(sql.advance_views, (after, before))
+    for view in VIEWS:
+        if (change := merged.get(view.name)) is not None:
+            await _write(connection, sql, view, change)
+            await mark(connection, sql, view, after, change.checksum)
+
+
+async def mark(
+    connection: AsyncConnection, sql: Statements, view: View, position: int, checksum: int
+) -> None:
+    """Write down where a view stands."""
+    row = (view.name, view.version, position, f"{checksum:032x}")
+    await connection.exec_driver_sql(sql.mark_view, row)
+
+
+async def _write(
+    connection: AsyncConnection, sql: Statements, view: View, change: RowChanges
+) -> None:
+    words = sql.views[view.name]
+    for statement, rows in (
+        (words.remove, change.removed),
+        (words.upsert, change.upserted),
+        (words.open, change.opened),
+        (words.close, change.closed),
+    ):
+        if rows:
+            await connection.exec_driver_sql(statement, rows)
+
+
+def merge(changes: Sequence[ViewChanges]) -> ViewChanges:
+    """One change a view that has the effect of several after one another."""
+    if len(changes) == 1:
+        return changes[0]
+    gathered: dict[str, list[RowChanges]] = {}
+    for batch in changes:
+        for name, change in batch.items():
+            gathered.setdefault(name, []).append(change)
+    return {name: _merged(BY_NAME[name], several) for name, several in gathered.items()}
+
+
+def _merged(view: View, several: list[RowChanges]) -> RowChanges:
+    """What came last stands. A row of a history may end after it began, so that all begin first."""
+    if len(several) == 1:
+        return several[0]
+    rows: dict[Row, Row | None] = {}
+    result = RowChanges(checksum=several[-1].checksum)
+    for change in several:
+        rows.update(dict.fromkeys(change.removed))
+        rows.update({row[: view.keys]: row for row in change.upserted})
+        result.opened += change.opened
+        result.closed += change.closed
+    result.removed = [key for key, row in rows.items() if row is None]
+    result.upserted = [row for row in rows.values() if row is not None]
+    return result
+
+
+async def stand(connection: AsyncConnection) -> list[Projection]:
+    """Where each view stands."""
+    rows = await connection.exec_driver_sql(
+        "SELECT name, version, position, checksum FROM projection ORDER BY name"
+    )
+    shaped = msgspec.convert([tuple(row) for row in rows], list[tuple[str, int, int, str]])
+    return [
+        Projection(name=name, version=version, position=position, checksum=int(checksum, 16))
+        for name, version, position, checksum in shaped
+    ]

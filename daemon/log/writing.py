@@ -1,0 +1,239 @@
+"""The one writer of a log: group commit and fencing.
+
+There is no writing task. Whoever appends puts its batch into a bounded queue and waits for its turn;
+the first whose turn it is writes all that is queued in one transaction, and the others find theirs
+written. What arrives while a transaction is being committed thus goes into the next one.
+"""
+
+import asyncio
+from collections import deque
+from typing import TypeAlias
+
+from msgspec import Struct
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from daemon.log.contents import ObjectRow, Packer
+from daemon.log.database import Database
+from daemon.log.session import Faults, Session, Work
+from daemon.log.views import write_changes
+from events.errors import FencedError, LogError, LogUnavailableError
+from events.record import GENESIS, Head, Record
+from projections.batch import Batch
+from projections.views.rows import ViewChanges
+
+QUEUE_BATCHES_MAX = 256
+"""Batches that wait to be written; whoever comes then waits to be queued."""
+GROUP_RECORDS_MAX = 20_000
+"""A transaction takes no further batch beyond so many records."""
+PACK_IN_THREAD = 100
+"""From so many objects on they are packed beside the event loop."""
+
+LogRow: TypeAlias = tuple[
+    int, int, int, int, int | None, int | None, str, str, str, str | None, str
+]
+
+
+class Pending(Struct, eq=False):
+    """A batch in the queue, as rows. `views` is null where views are not kept up with it."""
+
+    before: Head
+    after: Head
+    rows: list[LogRow]
+    objects: list[ObjectRow]
+    views: ViewChanges | None
+    written: bool = False
+    error: LogError | None = None
+
+
+class Writer:
+    """Writes one log over the one connection that may."""
+
+    def __init__(self, database: Database, faults: Faults) -> None:
+        self.head = self._tail = GENESIS
+        self._place = database.place
+        self._database = database
+        self._session = Session(database, faults)
+        self._packer = Packer()
+        self._entry = asyncio.Lock()
+        self._turn = asyncio.Lock()
+        self._queue: deque[Pending] = deque()
+        self._owned_epoch: int | None = None
+        self._broken: LogError | None = LogUnavailableError(f"{self._place} is not open")
+
+    async def open(self, connection: AsyncConnection) -> None:
+        """Begin to write over a connection, from the head that the database has."""
+        self.head = self._tail = await self._session.open(connection)
+        self._broken = None
+
+    async def append(self, batch: Batch) -> None:
+        """Return when the batch is durable."""
+        async with self._entry:  # Fair: batches are queued in the order of the calls.
+            objects = await self._packed(batch)
+            rows = log_rows(batch.records)
+            pending = Pending(batch.before, batch.after, rows, objects, batch.views)
+            await self._queue_up(pending)
+        await self._written(pending)
+
+    async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
+        """Append whole batches of another log as they are. Views are not kept up with them."""
+        async with self._entry:
+            last, before = records[-1], self._tail
+            after = Head(position=last.position, digest=last.digest, epoch=last.epoch)
+            pending = Pending(before, after, log_rows(records), objects, None)
+            await self._queue_up(pending)
+        await self._written(pending)
+
+    async def take_over(self, epoch: int | None = None) -> Head:
+        """Raise the epoch: from here on only this writer may append."""
+        async with self._entry, self._turn:
+            await self._write_all()
+            before = self.head
+            epoch = before.epoch + 1 if epoch is None else epoch
+            after = Head(position=before.position, digest=before.digest, epoch=epoch)
+            await self._run(lambda connection: self._session.swap_head(connection, before, after))
+            self.head = self._tail = after
+            self._owned_epoch = after.epoch
+            return after
+
+    async def run(self, work: Work) -> None:
+        """Do other work in a transaction of its own, between two groups."""
+        async with self._turn:
+            await self._run(work)
+
+    async def reopen(self) -> Head:
+        """Connect anew after the log was unavailable. What the head says is in the log, no more."""
+        async with self._entry, self._turn:
+            if isinstance(self._broken, FencedError):
+                raise self._broken
+            head = await self._session.reconnect()
+            if self._owned_epoch not in (None, head.epoch):
+                self._broken = FencedError(
+                    f"{self._place}: epoch {head.epoch} has begun, this was {self._owned_epoch}"
+                )
+                raise self._broken
+            self.head = self._tail = head
+            self._broken = None
+            return head
+
+    async def close(self) -> None:
+        """Write what is queued, and let the connection go."""
+        async with self._entry, self._turn:
+            await self._write_all()
+            self._broken = self._broken or LogUnavailableError(f"{self._place} is closed")
+            await self._session.close()
+
+    async def _packed(self, batch: Batch) -> list[ObjectRow]:
+        if len(batch.objects) < PACK_IN_THREAD:
+            return self._packer.rows(batch.objects)
+        return await asyncio.to_thread(self._packer.rows, batch.objects)
+
+    async def _queue_up(self, pending: Pending) -> None:
+        while len(self._queue) >= QUEUE_BATCHES_MAX:
+            async with self._turn:
+                await self._write_group()
+        if self._broken is not None:
+            raise self._broken
+        if pending.before != self._tail:
+            raise FencedError(
+                f"{self._place}: a batch follows position {pending.before.position} of epoch "
+                f"{pending.before.epoch}, but the log ends at {self._tail.position} of epoch "
+                f"{self._tail.epoch}"
+            )
+        self._queue.append(pending)
+        self._tail = pending.after
+
+    async def _written(self, pending: Pending) -> None:
+        async with self._turn:
+            while not pending.written and pending.error is None:
+                await self._write_group()
+        if pending.error is not None:
+            raise pending.error
+
+    async def _write_all(self) -> None:
+        while self._queue:
+            await self._write_group()
+
+    async def _write_group(self) -> None:
+        """Write a group of what is queued; if that fails, all that is queued has failed."""
+        group = self._group()
+        if not group:
+            return
+        after = group[-1].after
+
+        async def insert(connection: AsyncConnection) -> None:
+            await self._session.swap_head(connection, group[0].before, after)
+            await self._insert(connection, group)
+
+        try:
+            await self._session.transaction(insert, leads_to=after)
+        except LogError as error:
+            self._fail(group, error)
+        except BaseException:
+            self._fail(group, LogUnavailableError(f"{self._place}: an append was broken off"))
+            raise
+        else:
+            self.head = after
+            for pending in group:
+                pending.written = True
+
+    async def _insert(self, connection: AsyncConnection, group: list[Pending]) -> None:
+        """Parameters in lists of tuples, as the driver takes them."""
+        sql = self._database.statements
+        objects = [row for pending in group for row in pending.objects]
+        if objects:
+            await connection.exec_driver_sql(sql.insert_object, objects)
+        rows = [row for pending in group for row in pending.rows]
+        await connection.exec_driver_sql(sql.insert_log, rows)
+        before, after = group[0].before.position, group[-1].after.position
+        views = [pending.views for pending in group if pending.views is not None]
+        if len(views) == len(group):
+            await write_changes(connection, sql, views, before=before, after=after)
+        await self._database.announce(connection, after)
+
+    def _group(self) -> list[Pending]:
+        group: list[Pending] = []
+        records = 0
+        while self._queue:
+            records += len(self._queue[0].rows)
+            if group and records > GROUP_RECORDS_MAX:
+                break
+            group.append(self._queue.popleft())
+        return group
+
+    def _fail(self, group: list[Pending], error: LogError) -> None:
+        self._broken = error
+        for pending in (*group, *self._queue):
+            pending.error = error
+        self._queue.clear()
+
+    async def _run(self, work: Work) -> None:
+        if self._broken is not None:
+            raise self._broken
+        try:
+            await self._session.transaction(work)
+        except BaseException as error:
+            if not self._session.is_open:
+                lost = LogUnavailableError(f"{self._place}: a transaction was broken off")
+                self._broken = error if isinstance(error, LogError) else lost
+                self._fail([], self._broken)
+            raise
+
+
+def log_rows(records: list[Record]) -> list[LogRow]:
+    """Records as rows of `log`."""
+    return [
+        (
+            record.position,
+            record.batch,
+            record.epoch,
+            record.recorded_at_ns,
+            record.cycle,
+            record.cause,
+            record.kind,
+            record.subject,
+            record.body.decode(),
+            record.object,
+            record.digest,
+        )
+        for record in records
+    ]

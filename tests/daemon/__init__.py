@@ -1,0 +1,1 @@
+"""The shores, against the real things where there are any."""

@@ -1,0 +1,1 @@
+"""The log, in memory and in every database."""
