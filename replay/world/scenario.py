@@ -82,8 +82,8 @@ class WorkloadSource(Struct, frozen=True):
     seed: int = 1
     scale_percent: int = 100
     """Nodes and pods, of the whole."""
-    hours: int = 24
-    """The time in which the pods arrive."""
+    window_ns: int = 120 * SECOND
+    """The time over which the pods arrive."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ _KEYS: Final = (
 )
 _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
 _TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
-_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "hours")
+_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window")
 
 
 def parse_scenario(text: str, source: str) -> Scenario:
@@ -306,7 +306,7 @@ def _read_workload(value: Value) -> WorkloadSource:
         name=fields["name"].text("workload.name"),
         seed=fields["seed"].whole("workload.seed") if "seed" in fields else 1,
         scale_percent=_scale(fields["scale"]) if "scale" in fields else 100,
-        hours=fields["hours"].whole("workload.hours", 1) if "hours" in fields else 24,
+        window_ns=fields["window"].time_ns("window") if "window" in fields else 120 * SECOND,
     )
     return _known_workload(value, source)
 
