@@ -6,6 +6,8 @@ content; the event holds what changes without a change of content.
 
 from typing import ClassVar
 
+from msgspec import field
+
 from events.record import Fact
 
 
@@ -16,7 +18,7 @@ class Observed(Fact, frozen=True, kw_only=True):
 
     uid: str
     resource_version: str
-    heartbeats: dict[str, str] = {}
+    heartbeats: dict[str, str] = field(default_factory=dict)
     """Condition type to the time of its last heartbeat, which would make every content unique."""
 
 

@@ -35,7 +35,9 @@ def decode(kind: str, body: bytes, *, position: int) -> Event:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableRecordError(f"position {position}: {kind} cannot be read: {error}") from error
+        raise UnreadableRecordError(
+            f"position {position}: {kind} cannot be read: {error}"
+        ) from error
 
 
 def event_of(record: Record) -> Event:
@@ -53,7 +55,9 @@ def _upcast(kind: str, body: bytes, position: int) -> tuple[str, bytes]:
         try:
             fields: object = msgspec.json.decode(body)
         except msgspec.DecodeError as error:
-            raise UnreadableRecordError(f"position {position}: {kind} cannot be read: {error}") from error
+            raise UnreadableRecordError(
+                f"position {position}: {kind} cannot be read: {error}"
+            ) from error
         if not isinstance(fields, dict):
             raise UnreadableRecordError(f"position {position}: {kind} is not an object")
         kind, changed = UPCASTERS[kind](fields)

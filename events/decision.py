@@ -64,6 +64,8 @@ class RefusalDecided(Fact, frozen=True, kw_only=True):
 
     pod_group: str
     queue: str
+    action: str
+    """The action that refused: `enqueue`, `allocate` or `backfill`. One refusal of each may stand."""
     code: str
     message: str
     limit: str = ""

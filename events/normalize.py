@@ -96,7 +96,10 @@ def _take_heartbeats(manifest: JsonObject) -> dict[str, str]:
     conditions = status.get("conditions") if isinstance(status, dict) else None
     heartbeats: dict[str, str] = {}
     for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, dict) and (at := condition.pop("lastHeartbeatTime", None)) is not None:
+        if (
+            isinstance(condition, dict)
+            and (at := condition.pop("lastHeartbeatTime", None)) is not None
+        ):
             heartbeats[str(condition.get("type", ""))] = str(at)
     return heartbeats
 

@@ -71,8 +71,10 @@ def class_key(pod: PodObject) -> ClassKey:
     )
 
 
-def parse_class(index: int, pod: PodObject) -> PodClass:
-    """The class of a pod, as its demands say."""
+def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
+    """The class of a pod, as its demands say; `problem` is why they could not be read at all."""
+    if problem:
+        return PodClass(index=index, request=(("pods", 1),), unsupported=problem)
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     names = annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
     try:
@@ -257,7 +259,7 @@ def _unsupported(spec: PodSpec, affinity: _Affinity) -> str:
 def _volume_demand(raw: Raw) -> str:
     """The volumes that may bind a pod to some nodes; other volumes (secrets, tokens) do not matter."""
     raw_bytes = bytes(raw)
-    if (b'"persistentVolumeClaim"' not in raw_bytes and b'"ephemeral"' not in raw_bytes):
+    if b'"persistentVolumeClaim"' not in raw_bytes and b'"ephemeral"' not in raw_bytes:
         return ""
     return "claims"
 

@@ -98,7 +98,9 @@ class Toleration(Struct, frozen=True):
         return operator == "Equal" and (self.value or "") == (taint.value or "")
 
 
-def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]) -> int:
+def untolerated(
+    taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
+) -> int:
     """How many of the taints with one of these effects the tolerations do not cover."""
     return sum(
         1

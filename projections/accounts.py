@@ -1,0 +1,176 @@
+"""Who is charged what: the rules that turn requests into entries of a queue's ledger.
+
+Under `capacity-card` a queue is charged cpu, memory and card names; under `capacity` every resource by its
+name. A waiting pod that would take any of several cards is counted under their compound name.
+"""
+
+from typing import Protocol
+
+from projections.nodes import NodeTable
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup, compound
+from projections.pods import FAILED, RELEASING, SUCCEEDED, Charge, Pod
+from projections.policy import Policy
+
+
+class Cards:
+    """The card models there are: by name the resource that counts them, and on how many nodes."""
+
+    def __init__(self) -> None:
+        self.resource: dict[str, str] = {}
+        self.by_resource: dict[str, dict[str, int]] = {}
+        """Resource name to card name to number of nodes."""
+
+    def shift(self, name: str, resource: str, sign: int) -> bool:
+        """Count a node in or out; whether this changed which cards there are."""
+        nodes = self.by_resource.setdefault(resource, {})
+        left = nodes.get(name, 0) + sign
+        if left:
+            nodes[name] = left
+            came = left == 1 and sign == 1
+            if came:
+                self.resource[name] = resource
+            return came
+        del nodes[name]
+        if not nodes:
+            del self.by_resource[resource]
+        if self.resource.get(name) == resource:
+            del self.resource[name]
+            for other in sorted(self.by_resource):
+                if name in self.by_resource[other]:
+                    self.resource[name] = other
+        return True
+
+
+class Books(Protocol):
+    """What of State the rules look at."""
+
+    policy: Policy
+    cards: Cards
+    nodes: NodeTable
+
+
+def uses_cards(books: Books, pod_class: PodClass) -> bool:
+    """Whether pods of this class ask for cards, by name or by a resource that counts cards."""
+    return bool(pod_class.cards) or any(
+        name in books.cards.by_resource for name, _ in pod_class.request
+    )
+
+
+def ask(books: Books, pod_class: PodClass) -> Charge:
+    """What a waiting pod of this class would be charged, a choice of cards under its compound name."""
+    return _charge(books, pod_class, "")
+
+
+def charge(books: Books, pod: Pod) -> Charge:
+    """What a pod is charged where it is."""
+    return _charge(books, pod.pod_class, pod.node)
+
+
+def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
+    """What a pod of this class is charged on a node."""
+    return _charge(books, pod_class, node)
+
+
+def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
+    if books.policy.quota == "capacity":
+        return tuple(one for one in pod_class.request if one[0] != "pods")
+    by_resource = books.cards.by_resource
+    cards: list[tuple[str, int]] = []
+    for name, amount in pod_class.request:
+        if name in by_resource:
+            cards.append((_card(books, pod_class, name, node), amount))
+    if books.policy.cards.cardUnlimitedCpuMemory and (cards or pod_class.cards):
+        return tuple(cards)
+    plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
+    return (*cards, *plain)
+
+
+def _card(books: Books, pod_class: PodClass, resource: str, node: str) -> str:
+    """The card charged for a resource: that of the node, else the choice, else the resource itself."""
+    found = books.nodes.nodes.get(node)
+    if found is not None and found.facts is not None and (card := found.facts.card) is not None:
+        if card.resource == resource:
+            return card.name
+    listed = tuple(name for name in pod_class.cards if books.cards.resource.get(name) == resource)
+    if not listed and pod_class.cards:
+        listed = pod_class.cards
+    return compound(listed) if listed else resource
+
+
+def members(books: Books, name: str) -> tuple[str, ...]:
+    """The cards that a charge name stands for: those of a compound, or of a card resource."""
+    if "|" in name:
+        return tuple(name.split("|"))
+    if name in books.cards.by_resource:
+        return tuple(sorted(books.cards.by_resource[name]))
+    return (name,)
+
+
+def minimum(books: Books, group: PodGroup) -> Amounts | None:
+    """What the gang needs at least, by charge name; None where nothing says so and nothing is checked."""
+    if group.facts is None:
+        return _least(books, group, cards_only=False)
+    if group.facts.min_resources is None:
+        return None
+    stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
+    if books.policy.quota == "capacity":
+        stated.pop("pods", None)
+        return stated
+    cards = (
+        _least(books, group, cards_only=True) if group.live_classes else group.facts.card_request
+    )
+    if cards and books.policy.cards.cardUnlimitedCpuMemory:
+        return dict(cards)
+    plain: Amounts = {name: amount for name, amount in stated.items() if name in ("cpu", "memory")}
+    return {**plain, **cards}
+
+
+def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
+    """What the first `min_available` pods ask for, in task order, finished and leaving pods left out."""
+    total: Amounts = {}
+    for pod_class, count in _first_classes(group):
+        for name, amount in ask(books, pod_class):
+            if not (cards_only and name in ("cpu", "memory")):
+                total[name] = total.get(name, 0) + amount * count
+    return total
+
+
+def _first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
+    """The classes of the first `min_available` live pods, each with how many of them."""
+    wanted = group.min_available
+    if len(group.live_classes) == 1:
+        [(index, count)] = group.live_classes.items()
+        pod = next(one for one in group.pods.values() if one.pod_class.index == index)
+        return [(pod.pod_class, min(wanted, count))]
+    live = [pod for pod in group.pods.values() if pod.status not in (SUCCEEDED, FAILED, RELEASING)]
+    live.sort(key=lambda pod: pod.heading)
+    return [(pod.pod_class, 1) for pod in live[:wanted]]
+
+
+def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
+    """What the group adds to its queue's `inqueue` and `elastic`."""
+    if group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated:
+        return (), ()
+    least = minimum(books, group)
+    if least is None:
+        return (), tuple(group.allocated.items())
+    used = dict(group.allocated)
+    missing: list[tuple[str, int]] = []
+    for name, amount in least.items():
+        for member in members(books, name):
+            taken = min(used.get(member, 0), amount)
+            if taken:
+                used[member] -= taken
+                amount -= taken
+        if name in used and amount:
+            taken = min(used[name], amount)
+            used[name] -= taken
+            amount -= taken
+        if amount:
+            missing.append((name, amount))
+    reserves = group.phase == INQUEUE or (
+        group.phase == RUNS and group.allocated_count >= group.min_available
+    )
+    elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
+    return tuple(missing) if reserves else (), elastic

@@ -1,0 +1,406 @@
+"""The cluster as we know it: nodes, pods, pod groups and queues, and every sum that is kept of them.
+
+Each mutation takes an entry out of all sums as it went in, and puts it back as it is now; nothing is
+estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
+"""
+
+from msgspec import structs
+
+from projections import accounts
+from projections.accounts import Cards
+from projections.lines import Lines
+from projections.nodes import Node, NodeFacts, NodeTable
+from projections.objects import PodObject
+from projections.pod_class import Amounts, ClassKey, PodClass, parse_class
+from projections.pod_groups import GroupFacts, PodGroup, Promise
+from projections.pods import ALLOCATED, PENDING, RELEASING, Charge, Pod
+from projections.policy import BUILT_IN, Policy, parse_policy
+from projections.queues import DEFAULT, Queue, QueueFacts, add
+from projections.standing import job_order, line_keys
+from projections.touched import Due, Touched
+
+NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
+"""Node name, `occupied` or `releasing` beside it, and the request."""
+
+
+class Cluster:
+    """Everything observed and decided, with its sums. Only State changes it."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        """Position of the record being applied."""
+        self.policy: Policy = parse_policy(BUILT_IN)[0]
+        self.scheduler_names: tuple[str, ...] = ("muster",)
+        self.nodes = NodeTable()
+        self.totals: Amounts = {}
+        """What all present nodes can allocate."""
+        self.cards = Cards()
+        self.pods: dict[str, Pod] = {}
+        """By UID."""
+        self.groups: dict[str, PodGroup] = {}
+        self.queues: dict[str, Queue] = {}
+        self.queue_objects = 0
+        self.classes: dict[ClassKey, PodClass] = {}
+        self.priority_classes: dict[str, tuple[int, bool]] = {}
+        """Name to its value and whether it is the default of all."""
+        self.namespaces: dict[str, str] = {}
+        """Namespace to the queue that it names."""
+        self.owners: dict[str, dict[str, str]] = {}
+        """UID of an owner of pods to its annotations that begin with `volcano.sh` domains."""
+        self.lines = Lines()
+        self.due = Due()
+        self.touched = Touched()
+        self.class_list: list[PodClass] = []
+        """By index."""
+        self.untold: dict[str, None] = {}
+        """Queues with faults that the log does not name yet."""
+        self.moved: dict[str, None] = {}
+        """Queues whose ledger the record being applied has changed."""
+        self.resting: dict[str, None] = {}
+        """Pod groups that are not to be tried for a while."""
+
+    # Classes and nodes
+
+    def class_of(self, key: ClassKey, pod: PodObject, problem: str = "") -> PodClass:
+        """The class of a pod, parsed when it is the first of its kind."""
+        found = self.classes.get(key)
+        if found is None:
+            found = self.classes[key] = parse_class(len(self.class_list), pod, problem)
+            self.class_list.append(found)
+        return found
+
+    def put_node(self, facts: NodeFacts, digest: str) -> None:
+        """A node came or changed."""
+        node = self.nodes.node(facts.name)
+        cards_changed = self._count_node(node, -1)
+        self.nodes.put(facts, digest)
+        cards_changed |= self._count_node(node, 1)
+        self._node_changed(facts.name, cards_changed)
+
+    def drop_node(self, name: str) -> None:
+        """A node is gone; pods on it stay until they are gone too."""
+        node = self.nodes.nodes[name]
+        cards_changed = self._count_node(node, -1)
+        self.nodes.drop(name)
+        self._node_changed(name, cards_changed)
+
+    def _node_changed(self, name: str, cards_changed: bool) -> None:
+        self.touched.nodes[name] = self.touched.topology[name] = None
+        self.free_up(name)
+        if cards_changed:
+            self.recharge()
+        if self.policy.quota == "capacity":
+            for queue in self.queues.values():
+                self.ease(queue)
+
+    def _count_node(self, node: Node, sign: int) -> bool:
+        if node.facts is None:
+            return False
+        add(self.totals, tuple(node.facts.allocatable.items()), sign)
+        card = node.facts.card
+        return card is not None and self.cards.shift(card.name, card.resource, sign)
+
+    def free_up(self, node: str) -> None:
+        """Remember that a node may now take what it could not before."""
+        self.due.freed[node] = None
+        self.due.freed_at = self.position
+
+    # Pods
+
+    def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
+        """Take a pod out as it was and put it in as it is. The last of its group settles the group."""
+        pod = new or old
+        assert pod is not None
+        self.touched.pods[pod.facts.uid] = None
+        leaves, enters = _node_share(old), _node_share(new)
+        if leaves != enters:
+            self._shift_node(leaves, old, -1)
+            self._shift_node(enters, new, 1)
+            if leaves and (not enters or enters[1] == "releasing"):
+                self.free_up(leaves[0])
+        group = self.groups.get(pod.group_key)
+        if group is not None and pod.facts.uid in group.promise and (new is None or new.node):
+            self.break_promise(group)
+        if group is not None and old is not None and old.facts.uid in group.pods:
+            group.strike(old)
+            self._charge_pod(group, old, -1)
+        if new is None:
+            del self.pods[pod.facts.uid]
+        else:
+            self.pods[new.facts.uid] = new
+        if group is not None:
+            if new is not None:
+                group.enlist(new)
+                self._charge_pod(group, new, 1)
+            if is_last:
+                self.settle(group)
+
+    def _shift_node(self, share: NodeShare | None, pod: Pod | None, sign: int) -> None:
+        if share is None or pod is None:
+            return
+        name, kind, request = share
+        node = self.nodes.node(name)
+        if sign > 0:
+            node.pods[pod.facts.uid] = None
+        else:
+            node.pods.pop(pod.facts.uid, None)
+        self.nodes.shift(node, "occupied", request, sign)
+        if kind == "releasing":
+            self.nodes.shift(node, "releasing", request, sign)
+        self.touched.nodes[name] = None
+        self.nodes.forget(node)
+
+    def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
+        """Enter a pod in its queue's ledger or take it off, by the status that it has."""
+        queue = self.queue(group.queue)
+        status = pod.status
+        if status in ALLOCATED:
+            if sign > 0 and pod.charge is None:
+                pod.charge = accounts.charge(self, pod)
+            assert pod.charge is not None
+            add(queue.allocated, pod.charge, sign)
+            add(group.allocated, pod.charge, sign)
+        elif status == PENDING:
+            if sign > 0:
+                pod.asked = accounts.ask(self, pod.pod_class)
+            add(queue.pending, pod.asked, sign)
+            if sign < 0:
+                pod.asked = ()
+        self.touched.queues[queue.name] = self.moved[queue.name] = None
+
+    # Queues
+
+    def queue(self, name: str) -> Queue:
+        """The queue of this name, made (without an object) if need be."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue(name)
+        return queue
+
+    def put_queue(
+        self, facts: QueueFacts | None, name: str, digest: str, problem: str = ""
+    ) -> None:
+        """A queue came, changed, or (None) lost its object."""
+        queue = self.queue(name)
+        if facts is not None and problem:
+            facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
+        self.queue_objects += (facts is not None) - (queue.facts is not None)
+        queue.facts, queue.digest = facts, digest
+        faults = () if facts is None else facts.faults
+        queue.faults_told = tuple(one for one in queue.faults_told if one in faults)
+        self.untold_changed(queue)
+        for one in self.queues.values():
+            self.ease(one)
+            self.touched.queues[one.name] = None
+        for key in list(queue.groups):
+            self.settle(self.groups[key])
+        self._forget_queue(queue)
+
+    def untold_changed(self, queue: Queue) -> None:
+        """Keep track of queues with faults that the log does not name yet."""
+        faults = () if queue.facts is None else queue.facts.faults
+        if all(one in queue.faults_told for one in faults):
+            self.untold.pop(queue.name, None)
+        else:
+            self.untold[queue.name] = None
+
+    def balance(self) -> None:
+        """After a record: find the queues that are charged less than before."""
+        for name in self.moved:
+            queue = self.queues.get(name)
+            if queue is not None and queue.weigh():
+                self.ease(queue)
+        self.moved = {}
+
+    def ease(self, queue: Queue) -> None:
+        """Remember that a queue may now admit what it could not before."""
+        self.due.eased[queue.name] = None
+        queue.changed_at = self.position
+
+    def _forget_queue(self, queue: Queue) -> None:
+        if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
+            del self.queues[queue.name]
+            self.touched.queues[queue.name] = None
+
+    # Pod groups
+
+    def group(self, key: str) -> PodGroup:
+        """The pod group of this key, made if need be."""
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = PodGroup(key)
+        return group
+
+    def put_group(self, facts: GroupFacts, digest: str) -> None:
+        """A PodGroup object came or changed."""
+        group = self.group(f"{facts.namespace}/{facts.name}")
+        is_new = group.facts is None
+        group.facts, group.digest, group.uid = facts, digest, facts.uid or group.key
+        group.created_ns, group.min_tasks = facts.created_ns, facts.min_tasks
+        group.min_available = facts.min_available
+        if is_new and facts.phase:
+            group.phase = facts.phase
+        self.move_group(group, facts.queue or DEFAULT)
+        self.settle(group)
+
+    def drop_group_object(self, key: str) -> None:
+        """A PodGroup object is gone; pods that name it wait for it to return."""
+        group = self.groups[key]
+        group.facts, group.digest, group.needs_object = None, "", True
+        self.settle(group)
+
+    def adopt(self, pod: Pod) -> None:
+        """Find the pod group of a pod that is ours, and make it if there is none."""
+        facts = pod.facts
+        named = bool(facts.group_name)
+        name = facts.group_name or f"podgroup-{facts.owner.uid if facts.owner else facts.uid}"
+        key = f"{facts.namespace}/{name}"
+        pod.group_key = key
+        is_new = key not in self.groups
+        group = self.group(key)
+        if not is_new:
+            return
+        inherited = self.owners.get(facts.owner.uid, {}) if facts.owner else {}
+        group.needs_object = named and facts.needs_group_object
+        group.created_ns = facts.created_ns
+        group.min_available = facts.min_member
+        least = inherited.get("scheduling.volcano.sh/group-min-member", "")
+        if not named and least.isdecimal():
+            group.min_available = max(1, int(least[:9]))
+        group.priority = facts.priority or 0
+        inherited_queue = inherited.get("scheduling.volcano.sh/queue-name", "")
+        named_queue = facts.queue or inherited_queue or self.namespaces.get(facts.namespace)
+        self.move_group(group, named_queue or DEFAULT)
+
+    def move_group(self, group: PodGroup, queue: str) -> None:
+        """Let a group belong to a queue, with all that is charged for it."""
+        if group.queue == queue:
+            return
+        if group.queue:
+            self._enter_books(group, -1)
+            before = self.queues[group.queue]
+            del before.groups[group.key]
+            group.queue = queue
+            self._forget_queue(before)
+        group.queue = queue
+        self.queue(queue).groups[group.key] = None
+        self._enter_books(group, 1)
+
+    def _enter_books(self, group: PodGroup, sign: int) -> None:
+        self._reserve(group, ((), ()) if sign < 0 else accounts.reservation(self, group))
+        for pod in group.pods.values():
+            self._charge_pod(group, pod, sign)
+        if sign > 0:
+            self._reserve(group, accounts.reservation(self, group))
+
+    def _reserve(self, group: PodGroup, entries: tuple[Charge, Charge]) -> None:
+        if (group.inqueue, group.elastic) == entries:
+            return
+        queue = self.queue(group.queue)
+        add(queue.inqueue, group.inqueue, -1)
+        add(queue.elastic, group.elastic, -1)
+        group.inqueue, group.elastic = entries
+        add(queue.inqueue, group.inqueue, 1)
+        add(queue.elastic, group.elastic, 1)
+        self.touched.queues[queue.name] = self.moved[queue.name] = None
+
+    def settle(self, group: PodGroup) -> None:
+        """Bring what follows from a group's pods in line: phase, reservations, priority, lines."""
+        self.touched.groups[group.key] = None
+        if group.facts is None and not group.pods:
+            self._forget_group(group)
+            return
+        if group.facts is not None:
+            group.priority = self.priority_of(group.facts.priority_class)
+        phase = group.next_phase()
+        if phase != group.phase:
+            group.phase = phase
+        self._reserve(group, accounts.reservation(self, group))
+        keys = () if group.key in self.resting else line_keys(self, group)
+        for action in [one for one in group.refusals if all(one != key[0] for key in keys)]:
+            del group.refusals[action]
+        order = job_order(self, group)
+        self.lines.place(group, order, keys)
+        mark = (keys, order, group.phase, group.min_available, len(group.pending), group.digest)
+        if keys and mark != group.mark:
+            self.due.groups[group.key] = None
+            group.cause = self.position
+        group.mark = mark
+
+    def _forget_group(self, group: PodGroup) -> None:
+        self.lines.leave(group)
+        self.break_promise(group)
+        self._reserve(group, ((), ()))
+        del self.groups[group.key]
+        self.due.groups.pop(group.key, None)
+        self.resting.pop(group.key, None)
+        queue = self.queues[group.queue]
+        del queue.groups[group.key]
+        self._forget_queue(queue)
+
+    def priority_of(self, priority_class: str) -> int:
+        """The value of a priority class; of the default class where it is unknown or empty; else 0."""
+        if priority_class in self.priority_classes:
+            return self.priority_classes[priority_class][0]
+        return max((v for v, is_default in self.priority_classes.values() if is_default), default=0)
+
+    # Promises and everything at once
+
+    def promise(self, group: PodGroup, placements: list[tuple[Pod, str]]) -> None:
+        """Hold room that is being freed for pods of a group."""
+        for pod, name in placements:
+            request = pod.pod_class.request
+            held = Promise(name, request, accounts.charge_on(self, pod.pod_class, name))
+            group.promise[pod.facts.uid] = held
+            self.nodes.shift(self.nodes.node(name), "promised", request, 1)
+            add(self.queue(group.queue).promised, held.charge, 1)
+
+    def break_promise(self, group: PodGroup, *, is_kept: bool = False) -> None:
+        """Let go of the room held for a group; `is_kept` where the group itself takes it."""
+        for held in group.promise.values():
+            node = self.nodes.node(held.node)
+            self.nodes.shift(node, "promised", held.request, -1)
+            add(self.queue(group.queue).promised, held.charge, -1)
+            if not is_kept:
+                self.free_up(held.node)
+            self.nodes.forget(node)
+        group.promise = {}
+
+    def rouse(self, key: str) -> None:
+        """A group has rested long enough."""
+        self.resting.pop(key, None)
+        if (group := self.groups.get(key)) is not None:
+            self.settle(group)
+
+    def settle_all(self) -> None:
+        """Bring every group in line: priorities or rules have changed."""
+        for group in list(self.groups.values()):
+            self.settle(group)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Other rules hold from here on."""
+        self.policy = policy
+        self.due.everything = True
+        self.recharge()
+        for group in self.groups.values():
+            self.touched.groups[group.key] = self.due.groups[group.key] = None
+        for name in self.queues:
+            self.touched.queues[name] = None
+
+    def recharge(self) -> None:
+        """Charge everything anew: the rules, or the cards there are, have changed."""
+        for group in self.groups.values():
+            for pod in group.pods.values():
+                self._charge_pod(group, pod, -1)
+                if self.due.everything:
+                    pod.charge = None
+            for pod in group.pods.values():
+                self._charge_pod(group, pod, 1)
+            self.settle(group)
+
+
+def _node_share(pod: Pod | None) -> NodeShare | None:
+    if pod is None or not pod.occupies:
+        return None
+    kind = "releasing" if pod.status == RELEASING else "occupied"
+    return pod.node, kind, pod.pod_class.request

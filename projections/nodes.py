@@ -1,0 +1,237 @@
+"""Nodes, what is taken on them, and the table of columns that the scheduler scans.
+
+    idle   = allocatable - occupied                 (may be negative: a card was lost under its pod)
+    future = idle + releasing - promised            what will be free once leaving pods have left
+    free   = min(idle, future)                      what may be given away now
+
+A node of which only pods are known (it is deleted, or not yet seen) is kept, absent, while pods are on it.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from projections.cards import Card, discover
+from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
+from projections.pod_class import Amounts, amount_of
+from projections.quantity import QuantityError
+
+PODS_UNLIMITED = 1 << 31
+"""Pods a node takes when it does not say."""
+
+Request = tuple[tuple[str, int], ...]
+"""Resource name and amount."""
+
+
+class NodeFacts(Struct, frozen=True):
+    """A node as its object says."""
+
+    name: str
+    uid: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    allocatable: Amounts
+    card: Card | None
+    card_total: int
+    created_ns: int
+    problem: str = ""
+
+
+def node_facts(obj: NodeObject) -> NodeFacts:
+    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `problem`."""
+    spec, status = obj.spec or NodeSpec(), obj.status or NodeStatus()
+    allocatable, problem = _amounts(status.allocatable or {})
+    allocatable.setdefault("pods", PODS_UNLIMITED)
+    labels = obj.metadata.labels or {}
+    card = discover(labels, allocatable)
+    capacity, _ = _amounts(status.capacity or status.allocatable or {})
+    return NodeFacts(
+        name=obj.metadata.name,
+        uid=obj.metadata.uid or "",
+        labels=labels,
+        taints=tuple(spec.taints or ()),
+        unschedulable=bool(spec.unschedulable),
+        allocatable=allocatable,
+        card=card,
+        card_total=capacity.get(card.resource, 0) if card else 0,
+        created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
+        problem=problem,
+    )
+
+
+def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
+    amounts: Amounts = {}
+    problem = ""
+    for name, quantity in quantities.items():
+        try:
+            amounts[name] = amount_of(name, quantity)
+        except QuantityError as error:
+            amounts[name], problem = 0, f"{name}: {error}"
+    return amounts, problem
+
+
+class Node:
+    """A node and what is taken on it. Only State changes it."""
+
+    __slots__ = (
+        "digest", "facts", "free", "name", "occupied", "pods", "promised", "releasing", "slot",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.facts: NodeFacts | None = None
+        self.digest = ""
+        self.slot = -1
+        self.pods: dict[str, None] = {}
+        """UIDs of the pods that occupy it."""
+        self.occupied: Amounts = {}
+        self.releasing: Amounts = {}
+        self.promised: Amounts = {}
+        self.free: Amounts = {}
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the API server shows the node."""
+        return self.facts is not None
+
+    def allocatable(self, name: str) -> int:
+        """What the node can give of a resource in all."""
+        return 0 if self.facts is None else self.facts.allocatable.get(name, 0)
+
+    def future(self, name: str) -> int:
+        """What will be free once leaving pods have left and promises are kept."""
+        leaving = self.releasing.get(name, 0) - self.promised.get(name, 0)
+        return self.allocatable(name) - self.occupied.get(name, 0) + leaving
+
+    def fits(self, request: Request) -> bool:
+        """Whether the request can be given now."""
+        free = self.free
+        return all(amount <= free.get(name, 0) for name, amount in request)
+
+    def fits_later(self, request: Request) -> bool:
+        """Whether the request can be given once leaving pods have left."""
+        return all(amount <= self.future(name) for name, amount in request)
+
+
+class NodeTable:
+    """All present nodes, in the order of their names, as columns.
+
+    `free[name][slot]` mirrors `Node.free`. `moved` lists slots whose free amounts changed, `remade` those
+    whose labels, taints or allocatable changed: readers remember how far they have read. When nodes come
+    or go the table is laid out anew and `layout` grows.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.order: list[Node] = []
+        self.free: dict[str, npt.NDArray[np.int64]] = {}
+        self.allocatable: dict[str, npt.NDArray[np.int64]] = {}
+        self.moved: list[int] = []
+        self.remade: list[int] = []
+        self.layout = 0
+        self.leaving: dict[str, None] = {}
+        """Names of nodes with something releasing or promised."""
+        self._is_stale = True
+
+    def node(self, name: str) -> Node:
+        """The node of this name, made (absent) if need be."""
+        node = self.nodes.get(name)
+        if node is None:
+            node = self.nodes[name] = Node(name)
+        return node
+
+    def put(self, facts: NodeFacts, digest: str) -> Node:
+        """Show a node, or show it changed."""
+        node = self.node(facts.name)
+        came = node.facts is None
+        node.facts, node.digest = facts, digest
+        node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
+        for name in node.free:
+            node.free[name] = self._free(node, name)
+        if came:
+            self._is_stale = True
+        elif not self._is_stale:
+            self._remake(node)
+        return node
+
+    def drop(self, name: str) -> None:
+        """A node is gone; its pods, if any, are not."""
+        node = self.nodes[name]
+        node.facts, node.digest, node.free, node.slot = None, "", {}, -1
+        self._is_stale = True
+        self.forget(node)
+
+    def forget(self, node: Node) -> None:
+        """Let go of an absent node without pods."""
+        if node.facts is None and not node.pods and not any(node.promised.values()):
+            self.nodes.pop(node.name, None)
+            self.leaving.pop(node.name, None)
+
+    def shift(self, node: Node, kind: str, request: Request, sign: int) -> None:
+        """Add `sign` times the request to what is `occupied`, `releasing` or `promised` on the node."""
+        amounts: Amounts = getattr(node, kind)
+        for name, amount in request:
+            amounts[name] = amounts.get(name, 0) + sign * amount
+        if kind != "occupied":
+            self.leaving[node.name] = None
+            if not any(node.releasing.values()) and not any(node.promised.values()):
+                del self.leaving[node.name]
+        if node.facts is None:
+            return
+        is_laid_out = not self._is_stale
+        for name, _ in request:
+            free = self._free(node, name)
+            node.free[name] = free
+            if is_laid_out:
+                column = self.free.get(name)
+                if column is None:
+                    self._add_column(name)
+                else:
+                    column[node.slot] = free
+        if is_laid_out:
+            self.moved.append(node.slot)
+
+    def lay_out(self) -> None:
+        """Bring the columns in line with the nodes there are. Cheap when none came or went."""
+        if not self._is_stale:
+            return
+        self.order = [self.nodes[name] for name in sorted(self.nodes) if self.nodes[name].facts]
+        for slot, node in enumerate(self.order):
+            node.slot = slot
+        self.free, self.allocatable = {}, {}
+        for name in sorted({name for node in self.order for name in node.free}):
+            self._add_column(name)
+        self.moved, self.remade = [], []
+        self.layout += 1
+        self._is_stale = False
+
+    def column(self, name: str) -> npt.NDArray[np.int64] | None:
+        """What is free of a resource, slot by slot, or None where no node knows it."""
+        return self.free.get(name)
+
+    def _free(self, node: Node, name: str) -> int:
+        held = node.promised.get(name, 0) - node.releasing.get(name, 0)
+        idle = node.allocatable(name) - node.occupied.get(name, 0)
+        return idle - held if held > 0 else idle
+
+    def _add_column(self, name: str) -> None:
+        self.free[name] = _array(node.free.get(name, 0) for node in self.order)
+        self.allocatable[name] = _array(node.allocatable(name) for node in self.order)
+
+    def _remake(self, node: Node) -> None:
+        for name, free in node.free.items():
+            if name in self.free:
+                self.free[name][node.slot] = free
+                self.allocatable[name][node.slot] = node.allocatable(name)
+            else:
+                self._add_column(name)
+        for name in self.free.keys() - node.free.keys():
+            self.free[name][node.slot] = self.allocatable[name][node.slot] = 0
+        self.remade.append(node.slot)
+
+
+def _array(values: Iterable[int]) -> npt.NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)

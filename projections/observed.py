@@ -1,0 +1,166 @@
+"""Observations into the cluster: what each kind of object says, and what its absence means."""
+
+from typing import TypeAlias
+
+from events.cluster import (
+    NamespaceDeleted,
+    NamespaceObserved,
+    NodeDeleted,
+    NodeObserved,
+    PodGroupDeleted,
+    PodGroupObserved,
+    PriorityClassDeleted,
+    PriorityClassObserved,
+    QueueDeleted,
+    QueueObserved,
+    WorkloadDeleted,
+    WorkloadObserved,
+)
+from events.record import Record
+from projections.cluster import Cluster
+from projections.nodes import node_facts
+from projections.objects import (
+    Metadata,
+    NodeObject,
+    PlainObject,
+    PodGroupObject,
+    PodObject,
+    PriorityClassObject,
+    QueueObject,
+    read,
+)
+from projections.pod_groups import group_facts
+from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
+from projections.queues import queue_facts
+
+Seen: TypeAlias = (
+    NodeObserved
+    | QueueObserved
+    | PodGroupObserved
+    | PriorityClassObserved
+    | NamespaceObserved
+    | WorkloadObserved
+)
+Missed: TypeAlias = (
+    NodeDeleted
+    | QueueDeleted
+    | PodGroupDeleted
+    | PriorityClassDeleted
+    | NamespaceDeleted
+    | WorkloadDeleted
+)
+
+
+def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
+    """The pod that an observation shows. One that cannot be read is kept, with the reason."""
+    obj = read(PodObject, content)
+    problem = ""
+    if isinstance(obj, str):
+        problem, obj = obj, PodObject(metadata=_metadata(record, content))
+    facts, key = pod_facts(obj)
+    if problem:
+        key = ("unreadable", problem)
+    return Pod(facts, cluster.class_of(key, obj, problem), record.object or "")
+
+
+def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
+    """Take in an object that came or changed."""
+    digest = record.object or ""
+    name = record.subject.rpartition("/")[2]
+    match event:
+        case NodeObserved():
+            node = cluster.nodes.nodes.get(name)
+            if node is None or node.digest != digest:
+                obj = read(NodeObject, content)
+                if isinstance(obj, str):
+                    obj = NodeObject(metadata=_metadata(record, content))
+                cluster.put_node(node_facts(obj), digest)
+        case QueueObserved():
+            if name not in cluster.queues or cluster.queues[name].digest != digest:
+                _see_queue(cluster, record, content)
+        case PodGroupObserved():
+            _see_group(cluster, record, content)
+        case PriorityClassObserved():
+            _see_priority_class(cluster, name, content)
+        case NamespaceObserved():
+            _see_namespace(cluster, name, content)
+        case WorkloadObserved():
+            plain = read(PlainObject, content)
+            annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
+            kept = {key: annotations[key] for key in (MIN_MEMBER, QUEUE_NAME) if key in annotations}
+            if kept:
+                cluster.owners[event.uid] = kept
+            else:
+                cluster.owners.pop(event.uid, None)
+
+
+def miss(cluster: Cluster, record: Record, event: Missed) -> None:
+    """Take in that an object is gone."""
+    name = record.subject.rpartition("/")[2]
+    match event:
+        case NodeDeleted():
+            node = cluster.nodes.nodes.get(name)
+            if node is not None and node.facts is not None and node.facts.uid == event.uid:
+                cluster.drop_node(name)
+        case QueueDeleted():
+            queue = cluster.queues.get(name)
+            if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
+                cluster.put_queue(None, name, "")
+        case PodGroupDeleted():
+            key = record.subject.partition("/")[2]
+            group = cluster.groups.get(key)
+            if group is not None and group.facts is not None and group.facts.uid == event.uid:
+                cluster.drop_group_object(key)
+        case PriorityClassDeleted():
+            cluster.priority_classes.pop(name, None)
+            cluster.settle_all()
+        case NamespaceDeleted():
+            cluster.namespaces.pop(name, None)
+        case WorkloadDeleted():
+            cluster.owners.pop(event.uid, None)
+
+
+def _see_queue(cluster: Cluster, record: Record, content: bytes) -> None:
+    obj = read(QueueObject, content)
+    problem = ""
+    if isinstance(obj, str):
+        problem, obj = obj, QueueObject(metadata=_metadata(record, content))
+    facts = queue_facts(obj)
+    cluster.put_queue(facts, facts.name, record.object or "", problem)
+
+
+def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:
+    obj = read(PodGroupObject, content)
+    problem = ""
+    if isinstance(obj, str):
+        problem, obj = obj, PodGroupObject(metadata=_metadata(record, content))
+    facts = group_facts(obj, problem)
+    group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
+    if group is None or group.digest != record.object:
+        cluster.put_group(facts, record.object or "")
+
+
+def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
+    obj = read(PriorityClassObject, content)
+    value = (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
+    if cluster.priority_classes.get(name) != value:
+        cluster.priority_classes[name] = value
+        cluster.settle_all()
+
+
+def _see_namespace(cluster: Cluster, name: str, content: bytes) -> None:
+    obj = read(PlainObject, content)
+    annotations = {} if isinstance(obj, str) else obj.metadata.annotations or {}
+    if queue := annotations.get(QUEUE_NAME):
+        cluster.namespaces[name] = queue
+    else:
+        cluster.namespaces.pop(name, None)
+
+
+def _metadata(record: Record, content: bytes) -> Metadata:
+    """At least the names of an object that otherwise cannot be read."""
+    plain = read(PlainObject, content)
+    if not isinstance(plain, str):
+        return plain.metadata
+    _, namespace, name = record.subject.split("/", 2)
+    return Metadata(name=name, namespace=namespace or None, uid="")

@@ -1,0 +1,269 @@
+"""Pod groups: pods that belong together, their phase, and what holds them up."""
+
+from bisect import bisect_left, insort
+from typing import Final
+
+from msgspec import Struct
+
+from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.objects import (
+    PodGroupObject,
+    PodGroupSpec,
+    PodGroupStatus,
+    nanoseconds_of,
+)
+from projections.pod_class import Amounts, amounts_of, card_names
+from projections.pods import (
+    ALLOCATED,
+    FAILED,
+    PENDING,
+    READY,
+    RELEASING,
+    RUNNING,
+    SCHEDULED,
+    SUCCEEDED,
+    Charge,
+    Pod,
+)
+from projections.quantity import QuantityError
+
+WAITING: Final = "Pending"
+INQUEUE: Final = "Inqueue"
+RUNS: Final = "Running"
+UNSURE: Final = "Unknown"
+COMPLETED: Final = "Completed"
+
+
+class GroupFacts(Struct, frozen=True):
+    """A pod group as its PodGroup object says."""
+
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    min_available: int
+    min_tasks: dict[str, int]
+    min_resources: Amounts | None
+    card_request: Amounts
+    """Charge name to whole cards, used while the group has no pods."""
+    priority_class: str
+    phase: str
+    created_ns: int
+    problem: str = ""
+
+
+def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
+    """What muster reads of a PodGroup. What cannot be read is named in `problem`."""
+    meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupStatus()
+    try:
+        resources = None if spec.minResources is None else amounts_of(spec.minResources)
+    except QuantityError as error:
+        resources, problem = None, f"spec.minResources: {error}"
+    request = parse_quota((meta.annotations or {}).get(REQUEST_ANNOTATION) or "{}")
+    if isinstance(request, str):
+        request, problem = {}, f"{REQUEST_ANNOTATION}: {request}"
+    return GroupFacts(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or "",
+        queue=spec.queue or "",
+        min_available=max(0, spec.minMember or 0),
+        min_tasks=spec.minTaskMember or {},
+        min_resources=resources,
+        card_request={compound(card_names(name)): count for name, count in request.items()},
+        priority_class=spec.priorityClassName or "",
+        phase=status.phase or "",
+        created_ns=nanoseconds_of(meta.creationTimestamp),
+        problem=problem,
+    )
+
+
+def compound(cards: tuple[str, ...]) -> str:
+    """The one name under which a choice of cards is reserved: `A|B`, in the order of the alphabet."""
+    return cards[0] if len(cards) == 1 else "|".join(sorted(cards))
+
+
+LineKey = tuple[str, tuple[object, ...]]
+"""Action and signature: groups with the same signature get the same answer from that action."""
+
+
+class Refusal(Struct, frozen=True):
+    """Why a group waits, as last recorded."""
+
+    code: str
+    limit: str
+    message: str
+    pod: str
+    position: int
+
+
+class Promise(Struct, frozen=True):
+    """Room on a node that is held for a pod, and what its queue is charged for that."""
+
+    node: str
+    request: tuple[tuple[str, int], ...]
+    charge: Charge
+
+
+class PodGroup:
+    """A pod group and its pods. Only State changes it."""
+
+    __slots__ = (
+        "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
+        "facts", "inqueue", "key", "line_keys", "live_classes", "mark", "min_available", "min_tasks",
+        "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
+        "ready_by_role", "refusals", "uid",
+    )  # fmt: skip
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        """`namespace/name`"""
+        self.uid = key
+        self.facts: GroupFacts | None = None
+        """None where there is no PodGroup object."""
+        self.digest = ""
+        self.needs_object = False
+        self.queue = ""
+        self.priority = 0
+        self.created_ns = 0
+        self.min_available = 1
+        self.min_tasks: dict[str, int] = {}
+        self.phase = WAITING
+        self.pods: dict[str, Pod] = {}
+        """By UID, in the order in which they were seen."""
+        self.pending: list[Pod] = []
+        """Pods that wait for a node, in task order."""
+        self.counts: dict[str, int] = {}
+        """Pods by status; a releasing pod counts only while it is on a node."""
+        self.ready_by_role: dict[str, int] = {}
+        self.live_classes: dict[int, int] = {}
+        """Class index to the number of pods that are not finished and not releasing."""
+        self.pending_classes: dict[int, int] = {}
+        """Class index to the number of its waiting pods, best-effort pods left out."""
+        self.best_effort_count = 0
+        """Waiting pods that ask for nothing but a place."""
+        self.allocated: Amounts = {}
+        self.inqueue: Charge = ()
+        """What of its queue's `inqueue` is its own."""
+        self.elastic: Charge = ()
+        """What of its queue's `elastic` is its own."""
+        self.refusals: dict[str, Refusal] = {}
+        """Action to the refusal that stands."""
+        self.promise: dict[str, Promise] = {}
+        """UID to the room that is being freed for that pod."""
+        self.line_keys: tuple[LineKey, ...] = ()
+        """The lines it stands in."""
+        self.mark: tuple[object, ...] = ()
+        """What of it a cycle looks at: when this changes, the next cycle looks again."""
+        self.cause = 0
+        """Position of the record that last changed it."""
+
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """Code and message of what keeps the group from being considered at all."""
+        if self.facts is None:
+            if self.needs_object:
+                return "PodGroupNotFound", f"PodGroup {self.key} does not exist"
+            return None
+        return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
+
+    @property
+    def ready_count(self) -> int:
+        """Pods that count towards the gang, best-effort pods that wait included: they always fit."""
+        counts = self.counts
+        return sum(counts.get(status, 0) for status in READY) + self.best_effort_count
+
+    @property
+    def scheduled_count(self) -> int:
+        """Pods that count towards the phase."""
+        counts = self.counts
+        return sum(counts.get(status, 0) for status in SCHEDULED) + counts.get(RELEASING, 0)
+
+    @property
+    def allocated_count(self) -> int:
+        """Pods that are charged to the queue."""
+        return sum(self.counts.get(status, 0) for status in ALLOCATED)
+
+    @property
+    def valid_count(self) -> int:
+        """Pods that could still make up the gang."""
+        counts = self.counts
+        return sum(counts.get(status, 0) for status in READY) + counts.get(PENDING, 0)
+
+    @property
+    def enforced_roles(self) -> dict[str, int]:
+        """Role to its minimum; empty where the roles' minimums exceed that of the group."""
+        return self.min_tasks if sum(self.min_tasks.values()) <= self.min_available else {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the gang is whole: further pods are bound one at a time."""
+        return self.is_ready_with(0, {})
+
+    def is_ready_with(self, more: int, roles: dict[str, int]) -> bool:
+        """Whether the gang is whole once `more` pods, `roles` by role, have their nodes."""
+        if self.ready_count + more < self.min_available:
+            return False
+        have = self.ready_by_role
+        return all(
+            have.get(role, 0) + roles.get(role, 0) >= least
+            for role, least in self.enforced_roles.items()
+        )
+
+    @property
+    def has_enough_pods(self) -> bool:
+        """Whether there are pods enough to make up the gang."""
+        return self.valid_count >= self.min_available
+
+    def enlist(self, pod: Pod) -> None:
+        """Count a pod in, with the status it has now."""
+        self.pods[pod.facts.uid] = pod
+        self._count(pod, 1)
+        if pod.status == PENDING:
+            insort(self.pending, pod, key=_heading)
+
+    def strike(self, pod: Pod) -> None:
+        """Count a pod out; it must have the status that it was counted in with."""
+        self._count(pod, -1)
+        if pod.status == PENDING:
+            index = bisect_left(self.pending, pod.heading, key=_heading)
+            assert self.pending[index] is pod
+            del self.pending[index]
+        del self.pods[pod.facts.uid]
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        status = pod.status
+        if status != RELEASING or pod.node:
+            self.counts[status] = self.counts.get(status, 0) + sign
+        role = pod.facts.role
+        if role and status in READY:
+            self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
+        if status not in (SUCCEEDED, FAILED, RELEASING):
+            _shift(self.live_classes, pod.pod_class.index, sign)
+        if status == PENDING:
+            if pod.pod_class.is_best_effort:
+                self.best_effort_count += sign
+            else:
+                _shift(self.pending_classes, pod.pod_class.index, sign)
+
+    def next_phase(self) -> str:
+        """The phase that follows from its pods and its standing refusals."""
+        scheduled = self.scheduled_count
+        finished = self.counts.get(SUCCEEDED, 0) + self.counts.get(FAILED, 0)
+        if scheduled and scheduled >= self.min_available:
+            return COMPLETED if scheduled == finished else RUNS
+        if self.counts.get(RUNNING, 0) and self.refusals:
+            return UNSURE
+        return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
+
+
+def _shift(counts: dict[int, int], key: int, sign: int) -> None:
+    left = counts.get(key, 0) + sign
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
+
+
+def _heading(pod: Pod) -> tuple[int, int, int, str]:
+    return pod.heading

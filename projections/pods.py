@@ -1,0 +1,194 @@
+"""Pods as the scheduler sees them."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from projections.objects import Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
+from projections.pod_class import ClassKey, PodClass, class_key
+
+GATED: Final = "gated"
+PENDING: Final = "pending"
+BINDING: Final = "binding"
+BOUND: Final = "bound"
+RUNNING: Final = "running"
+RELEASING: Final = "releasing"
+SUCCEEDED: Final = "succeeded"
+FAILED: Final = "failed"
+UNKNOWN: Final = "unknown"
+
+ALLOCATED: Final = (BINDING, BOUND, RUNNING)
+"""Statuses in which a pod is charged to its queue."""
+READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
+"""Statuses that count towards the gang."""
+SCHEDULED: Final = (BOUND, RUNNING, SUCCEEDED, FAILED)
+"""Statuses that count towards the phase of the pod group, beside releasing pods on a node."""
+
+GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+COSCHEDULING_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
+COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+TASK_SPEC = "volcano.sh/task-spec"
+TASK_INDEX = "volcano.sh/task-index"
+TASK_PRIORITY = "volcano.sh/task-priority"
+
+_TRAILING_NUMBER = re.compile(r"(\d{1,18})$")
+
+Charge = tuple[tuple[str, int], ...]
+"""What a queue is charged: `cpu` (milli), `memory` (bytes), or a card or resource (whole), and how much."""
+
+
+class PodFacts(Struct, frozen=True):
+    """A pod as its object says."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    phase: str
+    scheduler: str
+    priority: int | None
+    priority_class: str
+    is_gated: bool
+    is_releasing: bool
+    created_ns: int
+    group_name: str
+    """The pod group it names, in its namespace; empty where it names none."""
+    needs_group_object: bool
+    min_member: int
+    queue: str
+    """The queue it names itself, or empty."""
+    role: str
+    index: int
+    task_priority: int
+    owner: Owner | None
+    reason: str = ""
+
+
+def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
+    """What muster reads of a Pod, and the key of its class."""
+    meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
+    annotations, labels = meta.annotations or {}, meta.labels or {}
+    name, needs_object = _group_name(annotations, labels)
+    return PodFacts(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or "",
+        node=spec.nodeName or "",
+        phase=status.phase or "Pending",
+        scheduler=spec.schedulerName or "",
+        priority=spec.priority,
+        priority_class=spec.priorityClassName or "",
+        is_gated=bool(spec.schedulingGates),
+        is_releasing=meta.deletionTimestamp is not None,
+        created_ns=nanoseconds_of(meta.creationTimestamp),
+        group_name=name,
+        needs_group_object=needs_object,
+        min_member=max(1, _number(labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER), 1)),
+        queue=annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME) or "",
+        role=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or "",
+        index=_number(annotations.get(TASK_INDEX), _trailing_number(meta.name)),
+        task_priority=_number(
+            annotations.get(TASK_PRIORITY), 1 if spec.priority is None else spec.priority
+        ),
+        owner=next((one for one in meta.ownerReferences or () if one.controller), None),
+        reason=status.reason or "",
+    ), class_key(obj)
+
+
+def _group_name(annotations: dict[str, str], labels: dict[str, str]) -> tuple[str, bool]:
+    for key in GROUP_NAME:
+        if name := annotations.get(key):
+            return name, True
+    for key in COSCHEDULING_GROUP:
+        if name := labels.get(key):
+            return name, COSCHEDULING_MIN not in labels
+    return "", False
+
+
+def _number(text: str | None, default: int) -> int:
+    """A small whole number in an annotation; what cannot be read counts as absent."""
+    try:
+        number = int(text) if text else default
+    except ValueError:
+        return default
+    return max(-(1 << 31), min(number, 1 << 31))
+
+
+def _trailing_number(name: str) -> int:
+    match = _TRAILING_NUMBER.search(name)
+    return int(match.group(1)) if match else 0
+
+
+class Pod:
+    """A pod, and what muster has decided about it. Only State changes it."""
+
+    __slots__ = (
+        "asked", "assumed", "bound_at", "charge", "decision", "digest", "facts", "group_key", "heading",
+        "pod_class",
+    )  # fmt: skip
+
+    def __init__(
+        self, facts: PodFacts, pod_class: PodClass, digest: str, problem: str = ""
+    ) -> None:
+        self.facts = facts
+        self.pod_class = pod_class
+        self.digest = digest
+        self.group_key = ""
+        """The pod group it belongs to, or empty when it is not ours."""
+        self.assumed = ""
+        """The node we decided on, until the API server shows the pod there."""
+        self.decision = 0
+        """Position of the decision that bound it; 0 when someone else did."""
+        self.bound_at = 0
+        """Position of the record since which it has its node; 0 without one."""
+        self.asked: Charge = ()
+        """What its queue would be charged, as counted among the waiting; empty when it does not wait."""
+        self.charge: Charge | None = None
+        """What its queue is charged, fixed when it got its node; None when nothing is."""
+        self.heading = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
+        """Its place among the pods of its group: priority, index, age, UID."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`"""
+        return f"{self.facts.namespace}/{self.facts.name}"
+
+    @property
+    def node(self) -> str:
+        """The node it has or is meant to have."""
+        return self.facts.node or self.assumed
+
+    @property
+    def status(self) -> str:
+        """Where it stands, for the scheduler."""
+        facts = self.facts
+        if facts.phase == "Succeeded":
+            return SUCCEEDED
+        if facts.phase == "Failed":
+            return FAILED
+        if facts.is_releasing:
+            return RELEASING
+        if facts.phase == "Running":
+            return RUNNING
+        if facts.phase == "Unknown":
+            return UNKNOWN
+        if facts.node:
+            return BOUND
+        if self.assumed:
+            return BINDING
+        return GATED if facts.is_gated else PENDING
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it takes room on its node."""
+        return bool(self.node) and self.facts.phase not in ("Succeeded", "Failed")
+
+    def twin(self) -> "Pod":
+        """The same pod, to be changed while this one is still in the sums."""
+        twin = Pod(self.facts, self.pod_class, self.digest)
+        twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
+        twin.bound_at, twin.charge = self.bound_at, self.charge
+        return twin

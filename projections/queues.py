@@ -1,0 +1,148 @@
+"""Queues: what they may use, and what is charged to them."""
+
+from msgspec import Struct
+
+from projections.cards import QUOTA_ANNOTATION, parse_quota
+from projections.objects import (
+    Guarantee,
+    Quantities,
+    QueueObject,
+    QueueSpec,
+    QueueStatus,
+    nanoseconds_of,
+)
+from projections.pod_class import Amounts, amount_of
+from projections.quantity import QuantityError
+
+DEFAULT = "default"
+"""The queue of pods and pod groups that name none."""
+
+
+class QueueFacts(Struct, frozen=True):
+    """A queue as its object says."""
+
+    name: str
+    uid: str
+    priority: int
+    weight: int
+    is_reclaimable: bool
+    is_open: bool
+    capability: Amounts
+    guarantee: Amounts
+    deserved: Amounts
+    quota: Amounts
+    """Card name to whole cards; a card that is not listed cannot be used."""
+    created_ns: int
+    faults: tuple[tuple[str, str], ...] = ()
+    """Code and message of what could not be read."""
+
+
+def queue_facts(obj: QueueObject) -> QueueFacts:
+    """What muster reads of a Queue. What cannot be read counts as nothing, and is named in `faults`."""
+    spec, status = obj.spec or QueueSpec(), obj.status or QueueStatus()
+    faults: list[tuple[str, str]] = []
+    annotation = (obj.metadata.annotations or {}).get(QUOTA_ANNOTATION)
+    quota = parse_quota(annotation) if annotation is not None else {}
+    if isinstance(quota, str):
+        faults.append(("InvalidCardQuota", f"{QUOTA_ANNOTATION}: {quota}; the queue has no cards"))
+        quota = {}
+    guarantee = (spec.guarantee or Guarantee()).resource or {}
+    return QueueFacts(
+        name=obj.metadata.name,
+        uid=obj.metadata.uid or "",
+        priority=spec.priority or 0,
+        weight=1 if spec.weight is None else spec.weight,
+        is_reclaimable=spec.reclaimable is not False,
+        is_open=(status.state or "Open") == "Open",
+        capability=_amounts("capability", spec.capability, faults),
+        guarantee=_amounts("guarantee", guarantee, faults),
+        deserved=_amounts("deserved", spec.deserved, faults),
+        quota=quota,
+        created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
+        faults=tuple(faults),
+    )
+
+
+def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]) -> Amounts:
+    amounts: Amounts = {}
+    for name, quantity in (given or {}).items():
+        try:
+            amounts[name] = max(0, amount_of(name, quantity))
+        except QuantityError as error:
+            amounts[name] = 0
+            faults.append(("InvalidQuantity", f"spec.{field}.{name}: {error}; it counts as 0"))
+    return amounts
+
+
+class Queue:
+    """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
+
+    __slots__ = (
+        "allocated", "changed_at", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
+        "name", "pending", "promised", "weights",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.facts: QueueFacts | None = None
+        """None where there is no such object."""
+        self.digest = ""
+        self.groups: dict[str, None] = {}
+        """Keys of the pod groups in it."""
+        self.allocated: Amounts = {}
+        """Charges of pods that are binding, bound or running."""
+        self.promised: Amounts = {}
+        """Charges of pods that are promised room."""
+        self.pending: Amounts = {}
+        """What waiting pods would be charged; a choice of cards stands under its compound name."""
+        self.inqueue: Amounts = {}
+        """Reserved by admitted groups and not yet used by them."""
+        self.elastic: Amounts = {}
+        """Used by groups above their minimum."""
+        self.weights: tuple[Amounts, Amounts] = ({}, {})
+        """What it carried when last weighed: what is used, and that with reservations."""
+        self.changed_at = 0
+        """Position of the record that last eased it."""
+        self.faults_told: tuple[tuple[str, str], ...] = ()
+        """The faults of its object that the log already names."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is an object."""
+        return self.facts is not None
+
+    @property
+    def request(self) -> Amounts:
+        """What its pods ask for in all: allocated and waiting."""
+        total = dict(self.allocated)
+        for name, amount in self.pending.items():
+            if amount:
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    def weigh(self) -> bool:
+        """Whether it carries less of anything than when this was last asked."""
+        used = dict(self.allocated)
+        for name, amount in self.promised.items():
+            used[name] = used.get(name, 0) + amount
+        reserved = dict(used)
+        for name, amount in self.inqueue.items():
+            reserved[name] = reserved.get(name, 0) + amount
+        for name, amount in self.elastic.items():
+            reserved[name] = reserved.get(name, 0) - amount
+        before, self.weights = self.weights, (used, reserved)
+        return any(
+            amount > now.get(name, 0)
+            for then, now in zip(before, self.weights, strict=True)
+            for name, amount in then.items()
+        )
+
+
+def add(ledger: Amounts, charge: tuple[tuple[str, int], ...], sign: int) -> None:
+    """Add a charge to a ledger, or take it off; what comes to nothing is dropped."""
+    for name, amount in charge:
+        left = ledger.get(name, 0) + sign * amount
+        if left:
+            ledger[name] = left
+        else:
+            ledger.pop(name, None)

@@ -1,0 +1,35 @@
+"""Why a group may be refused, and what could change that answer."""
+
+from typing import Final
+
+QUEUE_CODES: Final = frozenset(
+    {
+        "EmptyQueueCapability",
+        "InsufficientCPUQuota",
+        "InsufficientMemoryQuota",
+        "InsufficientScalarQuota",
+        "QueueNotFound",
+        "QueueNotOpen",
+    }
+)
+"""The queue stands in the way: these wait until it gets something back or is allowed more."""
+
+NODE_CODES: Final = frozenset({"NotEnoughResources"})
+"""No node has room: these wait until a node that could take one of the pods gets something back."""
+
+CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
+"""The cards there are do not fit the request: these wait until a node comes or changes."""
+
+GROUP_CODES: Final = frozenset(
+    {
+        "InvalidPodGroup",
+        "NotEnoughPods",
+        "NotEnoughPodsOfTask",
+        "PodGroupNotFound",
+        "UnsupportedDemand",
+    }
+)
+"""The group itself stands in the way: these wait until it changes."""
+
+CODES: Final = QUEUE_CODES | NODE_CODES | CARD_CODES | GROUP_CODES
+"""Every code a refusal may bear."""

@@ -1,0 +1,48 @@
+"""Where a pod group stands: its place in the order, and the lines in which it waits."""
+
+from projections import accounts
+from projections.accounts import Books
+from projections.pod_class import Amounts
+from projections.pod_groups import WAITING, LineKey, PodGroup
+
+
+def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
+    """A group's place among all of its queue: what the plugins say, then age, UID and name."""
+    order: list[object] = []
+    for plugin in books.policy.plugins:
+        if plugin.name == "priority" and plugin.takes_part("enableJobOrder"):
+            order.append(-group.priority)
+        elif plugin.name == "gang" and plugin.takes_part("enableJobOrder"):
+            order.append(1 if group.is_ready else 0)
+    return (*order, group.created_ns, group.uid, group.key)
+
+
+def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
+    """The lines in which a group waits; none when it waits for nothing."""
+    alone: tuple[object, ...] = ("alone", group.key)
+    if group.phase == WAITING and "enqueue" in books.policy.actions:
+        if group.facts is None and not group.pending:
+            return ()
+        return (("enqueue", alone if group.problem else _least(accounts.minimum(books, group))),)
+    keys: list[LineKey] = []
+    if group.pending_classes:
+        keys.append(("allocate", _next_step(group) or alone))
+    if group.best_effort_count:
+        keys.append(("backfill", alone))
+    return tuple(keys)
+
+
+def _least(least: Amounts | None) -> tuple[object, ...]:
+    return ("free",) if least is None else ("least", tuple(sorted(least.items())))
+
+
+def _next_step(group: PodGroup) -> tuple[object, ...] | None:
+    """Equal for groups whose next step asks for the same; None for one that is like no other."""
+    if len(group.pending_classes) != 1 or group.best_effort_count or group.promise:
+        return None
+    if group.enforced_roles or group.problem or not group.has_enough_pods:
+        return None
+    [index] = group.pending_classes
+    if group.is_ready_with(1, {}):
+        return ("one", index, group.phase)
+    return ("gang", index, group.min_available - group.ready_count, len(group.pending), group.phase)

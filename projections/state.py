@@ -1,0 +1,327 @@
+"""State: everything the scheduler may look at. `apply` is the only thing that changes it.
+
+The same records in the same order make the same State, on every machine and in every process.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from events.cluster import (
+    KindListed,
+    NamespaceDeleted,
+    NamespaceObserved,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodGroupDeleted,
+    PodGroupObserved,
+    PodObserved,
+    PriorityClassDeleted,
+    PriorityClassObserved,
+    QueueDeleted,
+    QueueObserved,
+    WorkloadDeleted,
+    WorkloadObserved,
+)
+from events.cycle import CycleOpened
+from events.decision import (
+    EnqueueDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    QueueFaulted,
+    RefusalDecided,
+)
+from events.errors import UnreadableRecordError
+from events.outcome import (
+    BindFailed,
+    BindOutcomeUnknown,
+    PodBound,
+    PodGroupUpdated,
+    PodGroupUpdateFailed,
+)
+from events.process import DaemonStarted, PolicyChanged, PolicyWarned
+from events.record import Record
+from events.union import Event
+from projections import observed
+from projections.cluster import Cluster
+from projections.pod_groups import INQUEUE, Refusal
+from projections.pods import Pod
+from projections.policy import parse_policy
+from projections.touched import Due
+
+REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
+"""Kinds that must be listed whole before anything is decided."""
+
+BACKOFF_MAX_NS: Final = 60_000_000_000
+"""The longest wait after a binding failed; the first is a second, and each doubles."""
+
+
+class Commitment(Struct, frozen=True):
+    """A binding that was decided and has no outcome yet."""
+
+    decision: int
+    pod: str
+    uid: str
+    node: str
+    is_unknown: bool = False
+    """Whether an answer was missed: the pod must be read back."""
+
+
+class State:
+    """What is true, as far as the log goes."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.position = 0
+        self.cycle = 0
+        """Position of the last `cycle_opened`."""
+        self.now_ns = 0
+        """The time of the last cycle."""
+        self.period_ns = 0
+        self.policy_position = 0
+        self.listed: dict[str, None] = {}
+        """Kinds listed since the daemon last started."""
+        self.commitments: dict[str, Commitment] = {}
+        """By UID: bindings without an outcome."""
+        self.phases: dict[str, tuple[int, str]] = {}
+        """Pod group key to the decision and phase that its object is still to be told."""
+        self.failures: dict[str, int] = {}
+        """Pod group key to bindings that failed in a row."""
+        self.resting: dict[str, int] = {}
+        """Pod group key to the time before which it is not tried again."""
+        self.considered = Due()
+        """What the cycle now open has to look at."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every required kind has been listed."""
+        return all(kind in self.listed for kind in REQUIRED)
+
+    @property
+    def next_deadline_ns(self) -> int | None:
+        """When a cycle is due even if nothing happens."""
+        return min(self.resting.values(), default=None)
+
+    def apply(self, record: Record, event: Event, content: bytes | None) -> None:
+        """Take one record in. `content` is the object that came with it, where it has one."""
+        assert record.position == self.position + 1, (record.position, self.position)
+        self.position = self.cluster.position = record.position
+        self._apply(record, event, content)
+        self.cluster.balance()
+
+    def _apply(self, record: Record, event: Event, content: bytes | None) -> None:  # noqa: C901
+        match event:
+            case PodObserved():
+                self._pod_observed(record, event, content)
+            case PodDeleted():
+                self._pod_deleted(event)
+            case (
+                NodeObserved()
+                | QueueObserved()
+                | PodGroupObserved()
+                | PriorityClassObserved()
+                | NamespaceObserved()
+                | WorkloadObserved()
+            ):
+                observed.see(self.cluster, record, event, _content(record, content))
+            case (
+                NodeDeleted()
+                | QueueDeleted()
+                | PodGroupDeleted()
+                | PriorityClassDeleted()
+                | NamespaceDeleted()
+                | WorkloadDeleted()
+            ):
+                observed.miss(self.cluster, record, event)
+            case KindListed():
+                self.listed[event.resource] = None
+            case CycleOpened():
+                self._cycle_opened(record, event)
+            case EnqueueDecided():
+                self._enqueued(record, event)
+            case GangBindDecided():
+                self._bind_decided(record, event)
+            case RefusalDecided():
+                self._refused(record, event)
+            case PipelineDecided():
+                self._pipelined(event)
+            case PipelineWithdrawn():
+                self._withdrawn(event)
+            case QueueFaulted():
+                queue = self.cluster.queues[event.queue]
+                queue.faults_told = (*queue.faults_told, (event.code, event.message))
+                self.cluster.untold_changed(queue)
+            case PodBound():
+                self.commitments.pop(event.uid, None)
+                self.failures.pop(self._group_of(event.uid), None)
+            case BindFailed():
+                self._bind_failed(event)
+            case BindOutcomeUnknown():
+                if (commitment := self.commitments.get(event.uid)) is not None:
+                    self.commitments[event.uid] = _unknown(commitment)
+            case PodGroupUpdated() | PodGroupUpdateFailed():
+                self.phases.pop(event.pod_group, None)
+            case DaemonStarted():
+                self._started(event)
+            case PolicyChanged():
+                self._policy_changed(record, event)
+            case PolicyWarned():
+                pass
+
+    # What was observed
+
+    def _pod_observed(self, record: Record, event: PodObserved, content: bytes | None) -> None:
+        cluster = self.cluster
+        old = cluster.pods.get(event.uid)
+        if old is not None and old.digest == record.object:
+            return
+        pod = observed.pod(cluster, record, _content(record, content))
+        if old is not None:
+            _carry(old, pod, record)
+        elif pod.facts.node:
+            pod.bound_at = record.position
+        if pod.facts.scheduler in cluster.scheduler_names:
+            cluster.adopt(pod)
+        cluster.replace_pod(old, pod)
+
+    def _pod_deleted(self, event: PodDeleted) -> None:
+        old = self.cluster.pods.get(event.uid)
+        self.commitments.pop(event.uid, None)
+        if old is not None:
+            self.cluster.replace_pod(old, None)
+
+    def _started(self, event: DaemonStarted) -> None:
+        cluster = self.cluster
+        self.listed, self.period_ns = {}, event.period_ns
+        if event.scheduler_names == cluster.scheduler_names:
+            return
+        cluster.scheduler_names = event.scheduler_names
+        for pod in list(cluster.pods.values()):
+            cluster.replace_pod(pod, None)
+            pod.group_key = ""
+            if pod.facts.scheduler in event.scheduler_names:
+                cluster.adopt(pod)
+            cluster.replace_pod(None, pod)
+
+    def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
+        policy, _ = parse_policy(bytes(event.policy))
+        self.policy_position = record.position
+        self.cluster.change_policy(policy)
+
+    # What was decided
+
+    def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
+        assert event.at_ns >= self.now_ns, "time runs backwards"
+        self.cycle, self.now_ns = record.position, event.at_ns
+        for key in [key for key, until in self.resting.items() if until <= event.at_ns]:
+            del self.resting[key]
+            self.cluster.rouse(key)
+        self.considered, self.cluster.due = self.cluster.due, Due()
+        self.cluster.nodes.lay_out()
+
+    def _enqueued(self, record: Record, event: EnqueueDecided) -> None:
+        group = self.cluster.groups[event.pod_group]
+        group.phase = INQUEUE
+        group.cause = record.position
+        if group.facts is not None:
+            self.phases[group.key] = (record.position, INQUEUE)
+        self.cluster.settle(group)
+
+    def _bind_decided(self, record: Record, event: GangBindDecided) -> None:
+        cluster = self.cluster
+        group = cluster.groups[event.pod_group]
+        cluster.break_promise(group, is_kept=True)
+        for placement in event.placements:
+            old = cluster.pods[placement.uid]
+            assert not old.node, f"{old.key} is already on {old.node}"
+            pod = old.twin()
+            pod.assumed, pod.decision, pod.bound_at = (
+                placement.node,
+                record.position,
+                record.position,
+            )
+            cluster.replace_pod(old, pod, is_last=False)
+            self.commitments[placement.uid] = Commitment(
+                decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node
+            )
+        group.refusals.clear()
+        cluster.settle(group)
+        cluster.due.groups.pop(group.key, None)
+
+    def _refused(self, record: Record, event: RefusalDecided) -> None:
+        group = self.cluster.groups[event.pod_group]
+        group.refusals[event.action] = Refusal(
+            code=event.code,
+            limit=event.limit,
+            message=event.message,
+            pod=event.pod,
+            position=record.position,
+        )
+        self.cluster.settle(group)
+        self.cluster.due.groups.pop(group.key, None)
+
+    def _pipelined(self, event: PipelineDecided) -> None:
+        cluster = self.cluster
+        group = cluster.groups[event.pod_group]
+        cluster.break_promise(group, is_kept=True)
+        cluster.promise(group, [(cluster.pods[one.uid], one.node) for one in event.placements])
+        group.refusals.clear()
+        cluster.settle(group)
+        cluster.due.groups.pop(group.key, None)
+
+    def _withdrawn(self, event: PipelineWithdrawn) -> None:
+        group = self.cluster.groups[event.pod_group]
+        self.cluster.break_promise(group)
+        self.cluster.settle(group)
+        self.cluster.due.groups.pop(group.key, None)
+
+    # What came of it
+
+    def _bind_failed(self, event: BindFailed) -> None:
+        cluster = self.cluster
+        commitment = self.commitments.pop(event.uid, None)
+        old = cluster.pods.get(event.uid)
+        if commitment is None or old is None or old.facts.node:
+            return
+        pod = old.twin()
+        pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
+        key = old.group_key
+        self.failures[key] = self.failures.get(key, 0) + 1
+        wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(self.failures[key] - 1, 10))
+        self.resting[key] = self.now_ns + wait
+        cluster.resting[key] = None
+        cluster.replace_pod(old, pod)
+
+    def _group_of(self, uid: str) -> str:
+        pod = self.cluster.pods.get(uid)
+        return "" if pod is None else pod.group_key
+
+
+def _carry(old: Pod, pod: Pod, record: Record) -> None:
+    """What muster decided about a pod outlives a new sight of it, unless it shows otherwise."""
+    if not pod.facts.node:
+        pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
+    elif pod.facts.node == old.node:
+        pod.decision, pod.bound_at = old.decision, old.bound_at
+    else:
+        pod.bound_at = record.position
+        return
+    pod.charge = old.charge
+
+
+def _unknown(commitment: Commitment) -> Commitment:
+    return Commitment(
+        decision=commitment.decision,
+        pod=commitment.pod,
+        uid=commitment.uid,
+        node=commitment.node,
+        is_unknown=True,
+    )
+
+
+def _content(record: Record, content: bytes | None) -> bytes:
+    if content is None:
+        raise UnreadableRecordError(f"position {record.position}: its object is not in the log")
+    return content

@@ -1,0 +1,36 @@
+"""What changed: since the last cycle (for deciding), and since the views were last written (for rows)."""
+
+from msgspec import Struct, field
+
+Names = dict[str, None]
+"""An ordered set of names."""
+
+
+class Due(Struct):
+    """What happened since the last cycle that could change an answer."""
+
+    groups: Names = field(default_factory=dict)
+    """Keys of pod groups that changed."""
+    freed: Names = field(default_factory=dict)
+    """Nodes that came, changed, or got something back."""
+    freed_at: int = 0
+    """Position of the record that did so last."""
+    eased: Names = field(default_factory=dict)
+    """Queues that got something back or were allowed more."""
+    everything: bool = False
+    """Whether the rules themselves changed."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happened."""
+        return not (self.groups or self.freed or self.eased or self.everything)
+
+
+class Touched(Struct):
+    """Keys whose rows may have changed since the views were last written."""
+
+    queues: Names = field(default_factory=dict)
+    nodes: Names = field(default_factory=dict)
+    groups: Names = field(default_factory=dict)
+    pods: Names = field(default_factory=dict)
+    topology: Names = field(default_factory=dict)

@@ -1,0 +1,43 @@
+"""Enqueue: admit waiting groups to their queues, each queue in turn, the first of its line first."""
+
+from collections.abc import Iterator
+
+from events.decision import EnqueueDecided
+from events.union import Decision
+from projections import accounts
+from projections.lines import Line
+from projections.pod_groups import PodGroup
+from scheduling.attempt import standing_problem
+from scheduling.quota.ledger import may_enqueue
+from scheduling.refuse import Reason, by_quota
+from scheduling.serve import refuse_line, serve
+from scheduling.session import Session
+
+ACTION = "enqueue"
+
+
+def enqueue(session: Session) -> Iterator[Decision]:
+    """Decide on every group that waits to be admitted and could be answered anew."""
+    yield from serve(session, ACTION, _admit)
+
+
+def _admit(session: Session, line: Line) -> Iterator[Decision]:
+    group = line.head
+    reason = _refusal(session, group)
+    session.groups_examined += 1
+    if reason is None:
+        yield EnqueueDecided(pod_group=group.key, queue=group.queue)
+        return
+    yield from refuse_line(session, line, lambda _: reason)
+
+
+def _refusal(session: Session, group: PodGroup) -> Reason | None:
+    problem = standing_problem(session, group)
+    if problem is not None:
+        return problem
+    cluster = session.cluster
+    least = accounts.minimum(cluster, group)
+    if least is None:
+        return None
+    short = may_enqueue(cluster, cluster.queue(group.queue), least)
+    return None if short is None else by_quota(short)

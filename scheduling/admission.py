@@ -1,0 +1,80 @@
+"""Which nodes a pod may go to whatever is free there: taints, selectors, affinity (rules K6.3 to K6.6)."""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeFacts, NodeTable
+from projections.objects import Taint
+from projections.pod_class import PodClass
+from projections.policy import Policy
+from projections.selector import untolerated
+
+ADMITTED: Final = 0
+UNSCHEDULABLE: Final = 1
+TAINTED: Final = 2
+NOT_SELECTED: Final = 3
+
+REASONS: Final = {
+    UNSCHEDULABLE: "node(s) were unschedulable",
+    TAINTED: "node(s) had untolerated taint(s)",
+    NOT_SELECTED: "node(s) didn't match Pod's node affinity/selector",
+}
+"""Verdict to what is said of nodes with it."""
+
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_HARD: Final = ("NoSchedule", "NoExecute")
+
+
+def verdict(policy: Policy, pod_class: PodClass, node: NodeFacts) -> int:
+    """Whether pods of this class may go to the node, or the first reason why not."""
+    rules = policy.predicates
+    if rules is None:
+        return ADMITTED
+    tolerations = pod_class.tolerations
+    if node.unschedulable and untolerated((_CORDON,), tolerations, _HARD):
+        return UNSCHEDULABLE
+    if rules.taint_toleration and node.taints and untolerated(node.taints, tolerations, _HARD):
+        return TAINTED
+    if rules.node_affinity and not pod_class.selector.matches(node.name, node.labels):
+        return NOT_SELECTED
+    return ADMITTED
+
+
+class Admission:
+    """The verdicts on all nodes for pods with the same selector and tolerations."""
+
+    def __init__(self, policy: Policy, pod_class: PodClass, table: NodeTable) -> None:
+        self._policy = policy
+        self._pod_class = pod_class
+        self._table = table
+        self._read = len(table.remade)
+        self.verdicts = self._all()
+
+    def refresh(self) -> None:
+        """Judge again the nodes whose object changed."""
+        remade = self._table.remade
+        if self._read < len(remade):
+            for slot in remade[self._read :]:
+                facts = self._table.order[slot].facts
+                assert facts is not None
+                self.verdicts[slot] = verdict(self._policy, self._pod_class, facts)
+            self._read = len(remade)
+
+    def _all(self) -> npt.NDArray[np.int8]:
+        """Nodes that agree in all that is looked at are judged once."""
+        keys = self._pod_class.selector.keys
+        known: dict[object, int] = {}
+        verdicts = np.zeros(len(self._table.order), dtype=np.int8)
+        for slot, node in enumerate(self._table.order):
+            facts = node.facts
+            assert facts is not None
+            seen: object = facts.name
+            if keys is not None:
+                labels = facts.labels
+                seen = (facts.unschedulable, facts.taints, tuple([labels.get(key) for key in keys]))
+            if seen not in known:
+                known[seen] = verdict(self._policy, self._pod_class, facts)
+            verdicts[slot] = known[seen]
+        return verdicts

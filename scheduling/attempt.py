@@ -1,0 +1,154 @@
+"""One attempt to place a group: its waiting pods in order, each on its best node, the gang whole or not at all.
+
+The rules are those of Volcano's allocate action: stop as soon as the gang is ready; a pod without a node
+condemns its role; go on only while the gang can still become ready.
+"""
+
+from typing import TypeAlias
+
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from scheduling.quota import ledger
+from scheduling.quota.ledger import Shortage
+from scheduling.ranking import Cards
+from scheduling.refuse import Reason, by_quota, gang, no_node
+from scheduling.session import Session
+from scheduling.trial import Trial
+
+Role: TypeAlias = str | int
+
+
+class Attempt:
+    """What came of trying to place a group."""
+
+    def __init__(self, session: Session, group: PodGroup) -> None:
+        self.session = session
+        self.group = group
+        self.trial = Trial(session.cluster, group)
+        self.reason: Reason | None = None
+        """The first reason why a pod has no node."""
+        self._failed: dict[Role, None] = {}
+        session.groups_examined += 1
+        try:
+            self._place_all()
+        finally:
+            self.trial.discard()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the gang is whole with the pods that have room now."""
+        return bool(self.trial.now) and self.group.is_ready_with(
+            len(self.trial.now), self.trial.roles
+        )
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether the gang is whole once leaving pods have left."""
+        placed = len(self.trial.now) + len(self.trial.later)
+        return (
+            bool(self.trial.later) and self.group.ready_count + placed >= self.group.min_available
+        )
+
+    @property
+    def refusal(self) -> Reason:
+        """Why nothing came of it."""
+        reason = self.reason
+        assert reason is not None, f"{self.group.key} was refused for no reason"
+        if reason.code != "NotEnoughResources":
+            return reason
+        return gang(self.group, reason, could=len(self.trial.now) + len(self.trial.later))
+
+    def _place_all(self) -> None:
+        # The list of waiting pods does not change here: only decisions change State.
+        for index, pod in enumerate(self.group.pending):
+            if pod.pod_class.is_best_effort and not pod.pod_class.unsupported:
+                continue
+            role: Role = pod.facts.role or pod.pod_class.index
+            if role in self._failed:
+                continue
+            cards = self._admit(pod)
+            if isinstance(cards, Reason):
+                self.reason = self.reason or cards
+                continue
+            if self._place(pod, cards):
+                if self.is_ready:
+                    return
+                continue
+            self._failed[role] = None
+            if not self._goes_on(index):
+                return
+
+    def _admit(self, pod: Pod) -> Cards | Reason:
+        """The cards the pod may be charged, or why its queue does not let it in."""
+        cluster, pod_class = self.session.cluster, pod.pod_class
+        if pod_class.unsupported:
+            return Reason("UnsupportedDemand", "", pod_class.unsupported, pod.key)
+        queue = cluster.queue(self.group.queue)
+        plain = pod.asked
+        if cluster.policy.quota == "capacity-card":
+            plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
+        short = ledger.may_allocate(cluster, queue, plain, self.trial.extra)
+        if short is not None:
+            return by_quota(short, pod)
+        choice = ledger.choose_cards(cluster, queue, pod_class, self.trial.extra)
+        return by_quota(choice, pod) if isinstance(choice, Shortage) else choice.cards
+
+    def _place(self, pod: Pod, cards: Cards) -> bool:
+        rankings = self.session.rankings
+        ranking = rankings.of(pod.pod_class, cards)
+        if (node := ranking.best()) is not None:
+            self.trial.place(pod, node, later=False)
+            return True
+        if (node := ranking.best_later()) is not None:
+            self.trial.place(pod, node, later=True)
+            return True
+        self.reason = self.reason or no_node(rankings, pod, cards)
+        return False
+
+    def _goes_on(self, index: int) -> bool:
+        """Whether, a pod having failed, the gang can still become ready."""
+        group = self.group
+        if group.min_available >= len(group.pods):
+            return False
+        enforced = group.enforced_roles
+        if enforced:
+            have = group.ready_by_role
+            return all(
+                have.get(role, 0) + self.trial.roles.get(role, 0) >= enforced[role]
+                for role in self._failed
+                if isinstance(role, str) and role in enforced
+            )
+        rest = sum(
+            1
+            for pod in group.pending[index + 1 :]
+            if (pod.facts.role or pod.pod_class.index) not in self._failed
+        )
+        placed = len(self.trial.now) + len(self.trial.later)
+        return group.ready_count + placed + rest >= group.min_available
+
+
+def standing_problem(session: Session, group: PodGroup) -> Reason | None:
+    """Why the group is not even tried: it is broken, incomplete, or its queue takes nobody."""
+    if group.problem is not None:
+        return Reason(group.problem[0], "", group.problem[1])
+    short = ledger.gate(session.cluster, session.cluster.queue(group.queue))
+    if short is not None:
+        return by_quota(short)
+    return None
+
+
+def incomplete(group: PodGroup) -> Reason | None:
+    """Why there are not pods enough to make up the gang, or None."""
+    if not group.has_enough_pods:
+        have, least = group.valid_count, group.min_available
+        return Reason("NotEnoughPods", "", f"pod group has {have} of the {least} pods it needs")
+    enforced = group.enforced_roles
+    waiting: dict[str, int] = {}
+    for pod in group.pending:
+        waiting[pod.facts.role] = waiting.get(pod.facts.role, 0) + 1
+    for role in sorted(enforced):
+        have = group.ready_by_role.get(role, 0) + waiting.get(role, 0)
+        if have < enforced[role]:
+            text = f"task {role} has {have} of the {enforced[role]} pods it needs"
+            return Reason("NotEnoughPodsOfTask", role, text)
+    return None

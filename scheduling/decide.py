@@ -1,0 +1,51 @@
+"""One cycle: the actions the policy names, in its order.
+
+Each decision is yielded before the next is thought of, and the caller applies it first: an action always
+sees the truth and keeps no tally of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from events.decision import QueueFaulted
+from events.union import Decision
+from projections.state import State
+from scheduling.actions.allocate import allocate
+from scheduling.actions.backfill import backfill
+from scheduling.actions.enqueue import enqueue
+from scheduling.session import Session
+
+DECIDER: Final = 1
+"""Version of the deciding code. Raise it with every change that can alter a decision."""
+
+Action: TypeAlias = Callable[[Session], Iterator[Decision]]
+
+ACTIONS: Final[dict[str, Action]] = {
+    "enqueue": enqueue,
+    "allocate": allocate,
+    "backfill": backfill,
+}
+"""What the policy may name."""
+
+
+class Decider:
+    """Decides for one State. What it remembers between cycles can be made anew from State."""
+
+    def __init__(self, state: State) -> None:
+        self.session = Session(state)
+
+    @property
+    def examined(self) -> int:
+        """How many times a node was scored for a class of pods, since the beginning."""
+        return self.session.rankings.examined
+
+    def decide(self) -> Iterator[Decision]:
+        """The decisions of the cycle that is open. Apply each before asking for the next."""
+        cluster = self.session.cluster
+        for name in list(cluster.untold):
+            queue = cluster.queues[name]
+            for code, message in queue.facts.faults if queue.facts is not None else ():
+                if (code, message) not in queue.faults_told:
+                    yield QueueFaulted(queue=name, code=code, message=message)
+        for action in cluster.policy.actions:
+            yield from ACTIONS[action](self.session)

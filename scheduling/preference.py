@@ -1,0 +1,85 @@
+"""What a pod would rather have: preferred affinity, taints it had better avoid, cards it names first.
+
+Preferred affinity and avoided taints are normalized over the nodes that can take the pod (the highest
+becomes 100 points), as Kubernetes does it: pods with either look at every such node again each time.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeFacts, NodeTable
+from projections.pod_class import PodClass
+from projections.policy import Policy
+from projections.selector import untolerated
+from scheduling.score import FULL
+
+
+class Preferences:
+    """The preferences of one class of pods under one policy."""
+
+    def __init__(self, policy: Policy, pod_class: PodClass, cards: tuple[str, ...] | None) -> None:
+        order = policy.node_order if policy.has("nodeorder", "enableNodeOrder") else None
+        self._pod_class = pod_class
+        self._affinity = order.nodeaffinity_weight if order and pod_class.preferences else 0
+        self._taints = order.tainttoleration_weight if order else 0
+        self._cards = pod_class.cards if len(pod_class.cards) > 1 else ()
+        on = policy.has("capacity-card", "enableNodeOrder")
+        self._card_weight = round(policy.cards.nodeOrderWeight * 1000) if on else 0
+        self._layout: tuple[int, int] = (-1, -1)
+        self._affinity_points: npt.NDArray[np.int64] | None = None
+        self._taint_points: npt.NDArray[np.int64] | None = None
+        self.is_relative = bool(self._affinity or self._taints)
+        """Whether some of it depends on which nodes can take the pod."""
+
+    def of_card(self, card: str) -> int:
+        """100 points for the card named first, half for the next, and so on, times its weight."""
+        if card not in self._cards:
+            return 0
+        return FULL * self._card_weight // 1000 >> min(self._cards.index(card), 60)
+
+    def add(
+        self, scores: npt.NDArray[np.int64], table: NodeTable, *, soft_taints: bool
+    ) -> npt.NDArray[np.int64]:
+        """The scores with what is normalized over the nodes that can take the pod."""
+        if not self._affinity and not soft_taints:
+            return scores
+        self._look(table)
+        if self._affinity_points is None and self._taint_points is None:
+            return scores
+        can = scores >= 0
+        if not can.any():
+            return scores
+        total = scores
+        if self._affinity_points is not None:
+            most = int(self._affinity_points[can].max())
+            if most:
+                total = total + self._affinity_points * FULL // most * self._affinity
+        if self._taint_points is not None:
+            most = int(self._taint_points[can].max())
+            if most:
+                total = total + (most - self._taint_points) * FULL // most * self._taints
+        return np.where(can, total, -1)
+
+    def _look(self, table: NodeTable) -> None:
+        layout = (table.layout, len(table.remade))
+        if layout == self._layout:
+            return
+        self._layout = layout
+        facts = [node.facts for node in table.order if node.facts is not None]
+        self._affinity_points = self._taint_points = None
+        if self._affinity:
+            self._affinity_points = np.fromiter(map(self._affine, facts), dtype=np.int64)
+        if self._taints and any(
+            one.effect == "PreferNoSchedule" for f in facts for one in f.taints
+        ):
+            self._taint_points = np.fromiter(map(self._avoided, facts), dtype=np.int64)
+
+    def _affine(self, node: NodeFacts) -> int:
+        return sum(
+            one.weight
+            for one in self._pod_class.preferences
+            if one.term.matches(node.name, node.labels)
+        )
+
+    def _avoided(self, node: NodeFacts) -> int:
+        return untolerated(node.taints, self._pod_class.tolerations, ("PreferNoSchedule",))

@@ -1,0 +1,227 @@
+"""May it enter, may it be charged: the limits of a queue against its ledger.
+
+    enqueue : minimum(group) + allocated + inqueue - elastic <= limit
+    allocate: request(pod) + allocated                       <= limit
+
+Only what is asked for is compared, and equality passes. Room promised to pods counts as allocated.
+Under `capacity-card` the limits are the queue's capability of cpu and memory and its card quota; under
+`capacity` they are its capability within what the cluster can give beside all guarantees (Volcano's
+"real capability").
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from projections.accounts import members
+from projections.cluster import Cluster
+from projections.pod_class import Amounts, PodClass
+from projections.queues import DEFAULT, Queue
+from scheduling.quota.flow import extra_flow
+
+
+class Shortage(Struct, frozen=True):
+    """A refusal by quota: code, the resource or card that is short, and the numbers."""
+
+    code: str
+    limit: str
+    message: str
+
+
+def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
+    """Why the queue takes nobody at all, if so."""
+    if queue.facts is None:
+        if queue.name == DEFAULT:
+            return None
+        return Shortage("QueueNotFound", queue.name, f"Queue <{queue.name}> does not exist")
+    if not queue.facts.is_open:
+        return Shortage("QueueNotOpen", queue.name, f"Queue <{queue.name}> is not open")
+    facts, rules = queue.facts, cluster.policy.cards
+    if cluster.policy.quota == "capacity-card" and rules.unsetCpuMemoryIsZero:
+        if not facts.capability and not facts.quota:
+            message = f"Queue <{queue.name}> capability <> is empty, deny it to enqueue"
+            return Shortage("EmptyQueueCapability", "", message)
+    return None
+
+
+def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """How much of a resource or card the queue may use; None for no limit."""
+    quota = cluster.policy.quota
+    if queue.facts is None:
+        if not cluster.queue_objects or not quota or name in ("cpu", "memory"):
+            return None
+        return 0 if quota == "capacity-card" else None
+    facts = queue.facts
+    if quota == "capacity-card":
+        if name in ("cpu", "memory"):
+            unset = 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
+            return facts.capability.get(name, unset)
+        return facts.quota.get(name, 0)
+    if quota != "capacity":
+        return None
+    return _real_capability(cluster, queue, name)
+
+
+def _real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    assert queue.facts is not None
+    stated = queue.facts.capability.get(name, 0)
+    if stated <= 0 and name not in ("cpu", "memory"):
+        return None if name not in queue.facts.capability else 0
+    guarantees = sum(
+        one.facts.guarantee.get(name, 0) for one in cluster.queues.values() if one.facts is not None
+    )
+    room = max(cluster.totals.get(name, 0) - guarantees, 0) + queue.facts.guarantee.get(name, 0)
+    return room if stated <= 0 else min(stated, room)
+
+
+def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
+    """What is allocated or promised of a resource, `extra` included."""
+    return queue.allocated.get(name, 0) + queue.promised.get(name, 0) + extra.get(name, 0)
+
+
+def may_enqueue(cluster: Cluster, queue: Queue, least: Amounts) -> Shortage | None:
+    """Why a group with this minimum is not admitted, or None."""
+    choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
+    for name, amount in least.items():
+        if name in choices and cluster.policy.quota == "capacity-card":
+            continue
+        total = used(queue, name, queue.inqueue) - queue.elastic.get(name, 0) + amount
+        most = limit(cluster, queue, name)
+        if most is not None and total > most:
+            return shortage(queue, name, amount, total, most)
+    if choices and cluster.policy.quota == "capacity-card":
+        return _may_reserve(cluster, queue, choices)
+    return None
+
+
+def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | None:
+    """Whether the card quotas can host these reservations beside all that are already made.
+
+    Reservations of several cards are a flow from reservations to the cards they may fall on.
+    """
+    held = {name: amount for name, amount in queue.inqueue.items() if name not in ("cpu", "memory")}
+    cards = {card for name in (*held, *wanted) for card in members(cluster, name)}
+    room: Amounts = {}
+    for card in sorted(cards):
+        most = limit(cluster, queue, card)
+        if most is None:
+            return None
+        room[card] = max(0, most - used(queue, card, {}) + queue.elastic.get(card, 0))
+    reach = {name: members(cluster, name) for name in (*held, *wanted)}
+    for name in sorted(wanted):
+        amount = wanted[name]
+        if extra_flow(held, (name, amount), room, reach) < amount:
+            ours = reach[name]
+            total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+            total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
+            most = sum(limit(cluster, queue, one) or 0 for one in ours)
+            return shortage(queue, name, amount, total, most)
+        held = {**held, name: held.get(name, 0) + amount}
+    return None
+
+
+def may_allocate(
+    cluster: Cluster, queue: Queue, plain: tuple[tuple[str, int], ...], extra: Mapping[str, int]
+) -> Shortage | None:
+    """Why a pod may not be charged these amounts, a choice of cards left out, or None."""
+    for name, amount in plain:
+        most = limit(cluster, queue, name)
+        total = used(queue, name, extra) + amount
+        if most is not None and total > most:
+            return shortage(queue, name, amount, total, most)
+    return None
+
+
+def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Shortage:
+    """The refusal for a resource that is short, in the words of the card-quota design."""
+    codes = {"cpu": "InsufficientCPUQuota", "memory": "InsufficientMemoryQuota"}
+    shown = {"cpu": "CPU", "memory": "memory"}.get(name, f"<{name}>")
+    requested, would_be, capability = (_number(name, one) for one in (amount, total, most))
+    return Shortage(
+        code=codes.get(name, "InsufficientScalarQuota"),
+        limit=name,
+        message=(
+            f"Queue <{queue.name}> has insufficient {shown} quota: requested <{requested}>, "
+            f"total would be <{would_be}>, but capability is <{capability}>"
+        ),
+    )
+
+
+def _number(name: str, amount: int) -> str:
+    """cpu in milli-cores, memory in Mi, everything else in thousandths."""
+    if name == "memory":
+        return f"{amount / (1 << 20):.10g} Mi"
+    return str(amount if name == "cpu" else amount * 1000)
+
+
+class CardChoice(Struct, frozen=True):
+    """The cards a pod may be charged, in order of preference, or None where it uses none."""
+
+    cards: tuple[str, ...] | None
+
+
+def choose_cards(
+    cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
+) -> CardChoice | Shortage:
+    """Which cards a pod of this class may be charged now, or why none."""
+    if cluster.policy.quota != "capacity-card":
+        return CardChoice(None)
+    found = _acceptable(cluster, pod_class)
+    if found is None or isinstance(found, Shortage):
+        return CardChoice(None) if found is None else found
+    names, amount = found
+    short: list[tuple[int, Shortage]] = []
+    fitting: list[str] = []
+    for name in names:
+        most = limit(cluster, queue, name)
+        total = used(queue, name, extra) + amount
+        if most is None or total <= most:
+            fitting.append(name)
+        else:
+            short.append((total - most, shortage(queue, name, amount, total, most)))
+    if fitting:
+        return CardChoice(tuple(fitting))
+    short.sort(key=lambda one: one[0])
+    nearest = short[0][1]
+    message = "; ".join(one.message for _, one in short)
+    return Shortage(nearest.code, nearest.limit, message)
+
+
+def _acceptable(
+    cluster: Cluster, pod_class: PodClass
+) -> tuple[tuple[str, ...], int] | Shortage | None:
+    """The cards that would do and how many of one are asked for; None for a pod without cards."""
+    amounts = pod_class.amounts
+    if not pod_class.cards:
+        for name, amount in pod_class.request:
+            if name in cluster.cards.by_resource:
+                if cluster.policy.cards.unnamedCardPolicy == "infer":
+                    return tuple(sorted(cluster.cards.by_resource[name])), amount
+                message = (
+                    f"pod asks for <{name}> and names no card: annotation volcano.sh/card.name"
+                )
+                return Shortage("UnnamedCard", name, message)
+        return None
+    known = {
+        card: cluster.cards.resource[card]
+        for card in pod_class.cards
+        if card in cluster.cards.resource
+    }
+    if not known:
+        return _no_card(f"no resource name found for card <{'|'.join(pod_class.cards)}>", pod_class)
+    resources = tuple(dict.fromkeys(known.values()))
+    if len(resources) > 1:
+        text = (
+            f"cards <{'|'.join(known)}> are counted by different resources: {', '.join(resources)}"
+        )
+        return _no_card(text, pod_class)
+    if resources[0] not in amounts:
+        text = (
+            f"no resource <{resources[0]}> defined in requests/limits for card <{'|'.join(known)}>"
+        )
+        return _no_card(text, pod_class)
+    return tuple(known), amounts[resources[0]]
+
+
+def _no_card(text: str, pod_class: PodClass) -> Shortage:
+    return Shortage("GetTaskRequestResourceFailed", "|".join(pod_class.cards), text)

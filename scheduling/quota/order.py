@@ -1,0 +1,71 @@
+"""Whose turn it is: the order of queues.
+
+Priority first, then the smaller share. The share is the largest of allocated / deserved over what the
+queue deserves; shares are compared by cross-multiplied integers, so that equal is equal.
+"""
+
+from projections.cluster import Cluster
+from projections.queues import Queue
+from scheduling.quota.ledger import limit
+
+Share = tuple[int, int]
+"""Numerator and denominator."""
+
+
+def share_of(cluster: Cluster, queue: Queue) -> Share:
+    """How much of what it deserves a queue has, in the dimension where that is most."""
+    best: Share = (0, 1)
+    deserved = _deserved(cluster, queue)
+    if not deserved:
+        return (1, 1) if cluster.policy.quota == "capacity" else best
+    for name in sorted(deserved):
+        entitled, allocated = deserved[name], queue.allocated.get(name, 0)
+        if entitled == 0:
+            if allocated == 0 or cluster.policy.quota == "capacity-card":
+                continue
+            allocated, entitled = 1, 1
+        if allocated * best[1] > best[0] * entitled:
+            best = (allocated, entitled)
+    return best
+
+
+def _deserved(cluster: Cluster, queue: Queue) -> dict[str, int]:
+    facts = queue.facts
+    if facts is None:
+        return {}
+    if cluster.policy.quota == "capacity-card":
+        return {**facts.deserved, **facts.quota}
+    deserved: dict[str, int] = {}
+    for name in (*facts.deserved, *facts.guarantee):
+        most = limit(cluster, queue, name)
+        entitled = facts.deserved.get(name, 0)
+        entitled = entitled if most is None else min(entitled, most)
+        deserved[name] = max(entitled, facts.guarantee.get(name, 0))
+    return deserved
+
+
+class Turn:
+    """A queue's place among queues; smaller is sooner."""
+
+    __slots__ = ("_priority", "_rest", "_share", "queue")
+
+    def __init__(self, cluster: Cluster, queue: Queue) -> None:
+        facts = queue.facts
+        ordered = any(
+            plugin.name == cluster.policy.quota and plugin.takes_part("enableQueueOrder")
+            for plugin in cluster.policy.plugins
+        )
+        self.queue = queue
+        self._priority = -facts.priority if facts and ordered else 0
+        self._share = share_of(cluster, queue) if ordered else (0, 1)
+        entitled = bool(facts and facts.deserved) and cluster.policy.quota == "capacity"
+        created = facts.created_ns if facts else 0
+        self._rest = (not entitled, created, facts.uid if facts else "", queue.name)
+
+    def __lt__(self, other: "Turn") -> bool:
+        if self._priority != other._priority:
+            return self._priority < other._priority
+        mine, theirs = self._share[0] * other._share[1], other._share[0] * self._share[1]
+        if mine != theirs:
+            return mine < theirs
+        return self._rest < other._rest

@@ -1,0 +1,204 @@
+"""The best node for a pod, of all there are, without looking at all of them again.
+
+For each class of equal pods (and each set of cards its queue may use) a ranking keeps the score of every
+node, -1 where the pod cannot go. When something moves on a node, only that node is scored again. The
+best node is the one with the highest score, and of these the first by name.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_class import PodClass
+from scheduling.admission import ADMITTED, Admission
+from scheduling.preference import Preferences
+from scheduling.score import Scorer
+
+RANKINGS_MAX = 4096
+"""Rankings kept at a time; when there are more, all are forgotten."""
+
+Cards = tuple[str, ...] | None
+"""The cards a pod may be charged, in order of preference; None where it uses none or any."""
+
+
+class Ranking:
+    """The scores of all nodes for one class and one set of cards."""
+
+    def __init__(self, rankings: "Rankings", pod_class: PodClass, cards: Cards) -> None:
+        self._rankings = rankings
+        self._table = rankings.cluster.nodes
+        self._request = pod_class.request
+        self._cards = cards
+        self._admission = rankings.admission(pod_class)
+        policy = rankings.cluster.policy
+        self._scorer = Scorer(policy, pod_class)
+        self._preferences = Preferences(policy, pod_class, cards)
+        self._scores = self._all()
+        self._moved, self._remade = len(self._table.moved), len(self._table.remade)
+
+    def best(self) -> Node | None:
+        """The best node that has room now."""
+        self._refresh()
+        scores = self._scores
+        if not len(scores):
+            return None
+        if self._preferences.is_relative:
+            soft = self._rankings.has_soft_taints()
+            scores = self._preferences.add(scores, self._table, soft_taints=soft)
+        slot = int(scores.argmax())
+        return self._table.order[slot] if scores[slot] >= 0 else None
+
+    def best_later(self) -> Node | None:
+        """The best node that will have room once leaving pods have left."""
+        found: tuple[int, str] | None = None
+        chosen: Node | None = None
+        for name in self._table.leaving:
+            node = self._table.nodes[name]
+            if node.facts is None or not self._admits(node) or not node.fits_later(self._request):
+                continue
+            free = {name: node.future(name) for name in node.free}
+            score = self._scorer.of_node(node.facts.allocatable, free)
+            self._rankings.examined += 1
+            if found is None or (-score, name) < found:
+                found, chosen = (-score, name), node
+        return chosen
+
+    def _refresh(self) -> None:
+        table = self._table
+        if self._moved == len(table.moved) and self._remade == len(table.remade):
+            return
+        self._admission.refresh()
+        slots = dict.fromkeys(table.moved[self._moved :])
+        slots.update(dict.fromkeys(table.remade[self._remade :]))
+        if len(slots) * 8 > len(table.order) + 64:
+            self._scores = self._all()
+        else:
+            self._rankings.examined += len(slots)
+            for slot in slots:
+                self._scores[slot] = self._score(table.order[slot])
+        self._moved, self._remade = len(table.moved), len(table.remade)
+
+    def _admits(self, node: Node) -> bool:
+        if self._admission.verdicts[node.slot] != ADMITTED:
+            return False
+        return self._cards is None or _card(node) in self._cards
+
+    def _score(self, node: Node) -> int:
+        if not self._admits(node) or not node.fits(self._request):
+            return -1
+        assert node.facts is not None
+        score = self._scorer.of_node(node.facts.allocatable, node.free)
+        return score + self._preferences.of_card(_card(node))
+
+    def _all(self) -> npt.NDArray[np.int64]:
+        table = self._table
+        self._rankings.examined += len(table.order)
+        self._admission.refresh()
+        fits = self._admission.verdicts == ADMITTED
+        for name, amount in self._request:
+            column = table.column(name)
+            if column is None:
+                return np.full(len(table.order), -1, dtype=np.int64)
+            fits &= column >= amount
+        scores = self._scorer.of_all(table)
+        if self._cards is not None:
+            points = self._rankings.card_points(self._cards, self._preferences)
+            scores, fits = scores + points, fits & (points >= 0)
+        return np.where(fits, scores, -1)
+
+
+class Rankings:
+    """All rankings of one State. They only ever save time: each can be made anew from State."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.examined = 0
+        """How often a node was scored for a class of pods."""
+        self._layout = -1
+        self._policy: object = None
+        self._rankings: dict[tuple[int, Cards], Ranking] = {}
+        self._admissions: dict[object, Admission] = {}
+        self._admission_of: dict[int, Admission] = {}
+        self._looked = (-1, -1)
+        self._cards: dict[str, int] = {}
+        self._card_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._soft_taints = False
+
+    def of(self, pod_class: PodClass, cards: Cards) -> Ranking:
+        """The ranking for pods of a class that may be charged these cards."""
+        table = self.cluster.nodes
+        if self._layout != table.layout or self._policy is not self.cluster.policy:
+            self._layout, self._policy = table.layout, self.cluster.policy
+            self._forget()
+        key = (pod_class.index, cards)
+        found = self._rankings.get(key)
+        if found is None:
+            if len(self._rankings) >= RANKINGS_MAX:
+                self._forget()
+            found = self._rankings[key] = Ranking(self, pod_class, cards)
+        return found
+
+    def admission(self, pod_class: PodClass) -> Admission:
+        """The verdicts on nodes, shared by all classes with equal selectors and tolerations."""
+        found = self._admission_of.get(pod_class.index)
+        if found is None:
+            key = (pod_class.selector, pod_class.tolerations)
+            found = self._admissions.get(key)
+            if found is None:
+                found = Admission(self.cluster.policy, pod_class, self.cluster.nodes)
+                self._admissions[key] = found
+            self._admission_of[pod_class.index] = found
+        return found
+
+    def card_points(
+        self, cards: tuple[str, ...], preferences: Preferences
+    ) -> npt.NDArray[np.int64]:
+        """What each node's card adds to its score; -1 where it is none of these."""
+        self._look()
+        points = np.full(len(self._cards) + 1, -1, dtype=np.int64)
+        for card in cards:
+            if card in self._cards:
+                points[self._cards[card]] = preferences.of_card(card)
+        return points[self._card_of]
+
+    def suited(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Which nodes have one of these cards."""
+        self._look()
+        chosen = np.zeros(len(self._cards) + 1, dtype=np.bool_)
+        for card in cards:
+            if card in self._cards:
+                chosen[self._cards[card]] = True
+        return chosen[self._card_of]
+
+    def has_soft_taints(self) -> bool:
+        """Whether any node has a taint that pods had better avoid."""
+        self._look()
+        return self._soft_taints
+
+    def _look(self) -> None:
+        """Note the card of each node, once for each time that nodes changed."""
+        table = self.cluster.nodes
+        if self._looked == (table.layout, len(table.remade)):
+            return
+        self._looked = (table.layout, len(table.remade))
+        self._cards = {}
+        for node in table.order:
+            self._cards.setdefault(_card(node), len(self._cards))
+        self._card_of = np.fromiter(
+            (self._cards[_card(node)] for node in table.order), dtype=np.int64
+        )
+        self._soft_taints = any(
+            taint.effect == "PreferNoSchedule"
+            for node in table.order
+            if node.facts is not None
+            for taint in node.facts.taints
+        )
+
+    def _forget(self) -> None:
+        self._rankings, self._admissions, self._admission_of = {}, {}, {}
+
+
+def _card(node: Node) -> str:
+    card = None if node.facts is None else node.facts.card
+    return "" if card is None else card.name

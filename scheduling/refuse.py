@@ -1,0 +1,103 @@
+"""Refusals: the code, what limits, and a text with the numbers of the moment."""
+
+import numpy as np
+from msgspec import Struct
+
+from events.decision import RefusalDecided
+from projections.pod_class import PodClass
+from projections.pod_groups import PodGroup
+from projections.pods import PENDING, Pod
+from scheduling.admission import ADMITTED, REASONS
+from scheduling.quota.ledger import Shortage
+from scheduling.ranking import Cards, Rankings
+
+
+class Reason(Struct, frozen=True):
+    """Why something cannot be placed, and at which pod that was found."""
+
+    code: str
+    limit: str
+    message: str
+    pod: str = ""
+
+
+def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
+    """A refusal by the queue."""
+    return Reason(short.code, short.limit, short.message, pod.key if pod else "")
+
+
+def no_node(rankings: Rankings, pod: Pod, cards: Cards) -> Reason:
+    """No node can take the pod: how many nodes fail for which reason."""
+    counts, limit = node_reasons(rankings, pod.pod_class, cards)
+    total = len(rankings.cluster.nodes.order)
+    listed = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    message = (
+        f"0/{total} nodes are unavailable: {listed}." if listed else "0/0 nodes are available."
+    )
+    return Reason("NotEnoughResources", limit, message, pod.key)
+
+
+def node_reasons(
+    rankings: Rankings, pod_class: PodClass, cards: Cards
+) -> tuple[dict[str, int], str]:
+    """Reason to number of nodes, and the resource that most nodes lack. Of the verdicts on a node only the
+    first counts; of the resources each one that it lacks."""
+    table = rankings.cluster.nodes
+    counts: dict[str, int] = {}
+    verdicts = rankings.admission(pod_class).verdicts
+    for code, text in REASONS.items():
+        if count := int((verdicts == code).sum()):
+            counts[text] = count
+    open_nodes = verdicts == ADMITTED
+    if cards is not None:
+        suited = rankings.suited(cards)
+        if count := int((open_nodes & ~suited).sum()):
+            counts[f"node(s) had none of the cards {'|'.join(cards)} that the queue may use"] = (
+                count
+            )
+        open_nodes = open_nodes & suited
+    lacking: list[tuple[int, str]] = []
+    for name, amount in pod_class.request:
+        column = table.column(name)
+        short = open_nodes if column is None else open_nodes & (column < amount)
+        if count := int(np.count_nonzero(short)):
+            counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
+            lacking.append((-count, name))
+    return counts, min(lacking)[1] if lacking else ""
+
+
+def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
+    """The refusal of a whole gang: how many of its pods could go, and where it failed.
+
+    `could` of its waiting pods found a node before the gang failed.
+    """
+    total, least = len(group.pods), group.min_available
+    if least <= 1:
+        return reason
+    waiting = len(group.pending)
+    missing = max(0, least - group.ready_count - could)
+    counts = sorted(
+        f"{count} {status.capitalize()}" for status, count in group.counts.items() if count
+    )
+    stuck = [f"{waiting - could} Unschedulable"] if waiting > could else []
+    free = [f"{could} Schedulable"] if could else []
+    text = (
+        f"{missing}/{total} tasks in gang unschedulable: pod group is not ready, "
+        f"{', '.join(counts)}, {least} minAvailable; "
+        f"{PENDING.capitalize()}: {', '.join(sorted(stuck + free))}. "
+        f"Origin reason is {reason.pod.rpartition('/')[2]}: {reason.message}"
+    )
+    return Reason(reason.code, reason.limit, text, reason.pod)
+
+
+def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
+    """The record of a refusal."""
+    return RefusalDecided(
+        pod_group=group.key,
+        queue=group.queue,
+        action=action,
+        code=reason.code,
+        limit=reason.limit,
+        message=reason.message,
+        pod=reason.pod,
+    )

@@ -1,0 +1,122 @@
+"""Scores of nodes, in thousandths of a point, as whole numbers.
+
+Each scorer gives 0 to 100 points before its weight. The functions take numbers or columns of numbers
+alike: what is computed for one node is computed for all of them in the same way. Byte resources are
+counted in KiB, so that nothing exceeds 64 bits (AMOUNT_MAX x FULL < 2**63).
+
+Sources of the formulas: the Kubernetes scorers that Volcano's `nodeorder` sums (least and most requested,
+balanced allocation), and Volcano's `binpack`. What differs: fractions are rounded down to a thousandth of a
+point, and room promised to others counts as used.
+"""
+
+from typing import Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeTable
+from projections.pod_class import Amounts, PodClass
+from projections.policy import Policy
+
+FULL: Final = 100_000
+"""A hundred points."""
+
+Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
+
+
+def fraction(part: Numbers, whole: Numbers) -> Numbers:
+    """`part / whole` in thousandths of a percent, between 0 and FULL; 0 where there is no whole."""
+    share: Numbers = part * FULL // (whole + (whole == 0))
+    share = share * (share > 0) * (whole > 0)
+    capped: Numbers = share - (share - FULL) * (share > FULL)
+    return capped
+
+
+def least_requested(cpu: Numbers, memory: Numbers) -> Numbers:
+    """High where much is left. `cpu` and `memory` are the fractions used, this pod included."""
+    return FULL - (cpu + memory) // 2
+
+
+def most_requested(cpu: Numbers, memory: Numbers) -> Numbers:
+    """High where little is left."""
+    return (cpu + memory) // 2
+
+
+def balanced(cpu: Numbers, memory: Numbers) -> Numbers:
+    """High where cpu and memory are used alike: full less the standard deviation of the two."""
+    return FULL - abs(cpu - memory) // 2
+
+
+class Scorer:
+    """The sum of all scorers of a policy, for pods of one class."""
+
+    def __init__(self, policy: Policy, pod_class: PodClass) -> None:
+        self.amounts: Amounts = pod_class.amounts
+        self._order = policy.node_order
+        self._weights: list[tuple[str, int]] = []
+        self._binpack = 0
+        if policy.binpack is not None and policy.has("binpack", "enableNodeOrder"):
+            self._binpack = policy.binpack.weight
+            self._weights = [
+                (name, weight) for name, weight in policy.binpack.resources if name in self.amounts
+            ]
+        if not policy.has("nodeorder", "enableNodeOrder"):
+            self._order = None
+
+    def of_node(self, allocatable: Amounts, free: Amounts) -> int:
+        """The score of one node."""
+        used = {
+            name: fraction(
+                _scaled(
+                    name, allocatable.get(name, 0) - free.get(name, 0) + self.amounts.get(name, 0)
+                ),
+                _scaled(name, allocatable.get(name, 0)),
+            )
+            for name in self._names
+        }
+        return self._sum(used, 0)
+
+    def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        """The scores of all nodes, slot by slot."""
+        nothing = np.zeros(len(table.order), dtype=np.int64)
+        used = {
+            name: fraction(
+                _scaled(
+                    name, table.allocatable[name] - table.free[name] + self.amounts.get(name, 0)
+                ),
+                _scaled(name, table.allocatable[name]),
+            )
+            if name in table.free
+            else nothing
+            for name in self._names
+        }
+        return self._sum(used, nothing)
+
+    @property
+    def _names(self) -> list[str]:
+        plain = ["cpu", "memory"] if self._order is not None else []
+        return plain + [name for name, _ in self._weights if name not in plain]
+
+    def _sum(self, used: dict[str, Numbers], nothing: Numbers) -> Numbers:
+        total = nothing
+        if (order := self._order) is not None:
+            cpu, memory = used["cpu"], used["memory"]
+            if order.leastrequested_weight:
+                total = total + least_requested(cpu, memory) * order.leastrequested_weight
+            if order.mostrequested_weight:
+                total = total + most_requested(cpu, memory) * order.mostrequested_weight
+            if order.balancedresource_weight:
+                total = total + balanced(cpu, memory) * order.balancedresource_weight
+        divisor = sum(weight for _, weight in self._weights)
+        if divisor:
+            packed = nothing
+            for name, weight in self._weights:
+                packed = packed + used[name] * weight
+            total = total + packed * self._binpack // divisor
+        return total
+
+
+def _scaled(name: str, amount: Numbers) -> Numbers:
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        return amount >> 10
+    return amount

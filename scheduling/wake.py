@@ -1,0 +1,66 @@
+"""Whether a cycle is due: a pure function of State and time.
+
+A group that was refused is not looked at again until something happens that could change the answer. So
+a cycle in which nothing could change is not held, and a replay can tell that one was missed.
+"""
+
+from projections.lines import Line
+from projections.pods import Pod
+from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
+from projections.state import State
+from projections.touched import Due
+
+FREED_MAX = 64
+"""With more nodes freed than this, lines are woken without asking which node could serve them."""
+
+
+def wakes(state: State, at_ns: int) -> bool:
+    """Whether a cycle at this moment could decide anything."""
+    if not state.is_synced:
+        return False
+    deadline = state.next_deadline_ns
+    if deadline is not None and deadline <= at_ns:
+        return True
+    due = state.cluster.due
+    if due.groups or state.cluster.untold:
+        return True
+    if due.is_empty:
+        return False
+    return any(
+        is_awakened(state, line, due)
+        for lines in state.cluster.lines.by_queue.values()
+        for line in lines.values()
+    )
+
+
+def is_awakened(state: State, line: Line, due: Due) -> bool:
+    """Whether what happened could change the answer that this line got."""
+    if due.everything:
+        return True
+    head = line.head
+    if head.promise and due.freed:
+        return True
+    refusal = head.refusals.get(line.action)
+    if refusal is None:
+        return True
+    if refusal.code in QUEUE_CODES:
+        return line.queue in due.eased
+    if refusal.code in NODE_CODES:
+        return line.queue in due.eased or _could_serve(state, head.pending, due)
+    return refusal.code in CARD_CODES and bool(due.freed)
+
+
+def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
+    if not due.freed:
+        return False
+    if len(due.freed) > FREED_MAX:
+        return True
+    requests = {pod.pod_class.index: pod.pod_class.request for pod in pending}
+    for name in due.freed:
+        node = state.cluster.nodes.nodes.get(name)
+        if node is None or node.facts is None:
+            continue
+        for request in requests.values():
+            if node.fits(request) or node.fits_later(request):
+                return True
+    return False
