@@ -1,16 +1,60 @@
 """From what a user calls a log to an open log."""
 
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, overload
 
+from daemon.log.bundle_log import BundleLog
+from daemon.log.contract import Log, ReadableLog
+from daemon.log.database import Database
+from daemon.log.memory import MemoryLog
+from daemon.log.postgres import PostgresDatabase
 from daemon.log.session import Faults
 from daemon.log.sqlite import SqliteDatabase
-from daemon.log.store import SqlLog, no_faults, open_for_reading, open_for_writing
+from daemon.log.store import no_faults, open_for_reading, open_for_writing
+from events.errors import UsageError
 
 Mode: TypeAlias = Literal["read", "write"]
 
+_POSTGRESQL = ("postgresql://", "postgres://", "postgresql+asyncpg://")
+_SQLITE = ("sqlite:///", "sqlite+aiosqlite:///")
 
-async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults) -> SqlLog:
+
+@overload
+async def open_log(url: str, mode: Literal["write"], *, faults: Faults = ...) -> Log: ...
+@overload
+async def open_log(
+    url: str, mode: Literal["read"] = ..., *, faults: Faults = ...
+) -> ReadableLog: ...
+
+
+async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults) -> ReadableLog:
+    """The log at a URL or path: a database URL, a SQLite file, a bundle, or `memory:`.
+
+    For reading it must be there, and nothing of it is changed. For writing it is created where there
+    is none, and brought to the present schema.
+    """
+    if url == "memory:":
+        return MemoryLog()
+    if url.endswith(".muster"):
+        if mode == "write":
+            raise UsageError(f"{url}: a bundle is read only; `muster log import` makes a log of it")
+        return BundleLog(Path(url))
+    database = _database(url)
     if mode == "write":
-        return await open_for_writing(SqliteDatabase(Path(url.removeprefix("sqlite:///"))), faults)
-    return await open_for_reading(SqliteDatabase(Path(url.removeprefix("sqlite:///"))))
+        return await open_for_writing(database, faults)
+    return await open_for_reading(database)
+
+
+def _database(url: str) -> Database:
+    scheme, separator, rest = url.partition("://")
+    if url.startswith(_POSTGRESQL):
+        return PostgresDatabase(f"postgresql://{rest}")
+    for prefix in _SQLITE:
+        if url.startswith(prefix):
+            url = url.removeprefix(prefix)
+            separator = ""
+    if separator:
+        raise UsageError(f"a log is kept in sqlite:/// or postgresql://, not in {scheme}://")
+    if not url:
+        raise UsageError("the log has no name")
+    return SqliteDatabase(Path(url))

@@ -1,0 +1,74 @@
+"""A bundle as a log: read only, from its beginning each time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
+from itertools import islice, takewhile
+from pathlib import Path
+
+from daemon.log.bundle import BundleReader
+from daemon.log.entry import Entry, Projection, Snapshot
+from events.errors import DamagedLogError
+from projections.views.rows import Row
+
+CHUNK = 1000
+
+
+class BundleLog:
+    """A bundle as a log. It has neither views nor snapshots."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        reader = BundleReader(path)
+        reader.close()
+        self.place = str(path)
+        self.header = reader.header
+        self.base = reader.header.base
+        self.head = reader.header.head
+
+    async def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
+        """Entries in chunks, each object checked against its digest."""
+        last = self.head.position if until is None else until
+        whole = last >= self.head.position  # Then what follows the last record is read too.
+        reader = BundleReader(self._path)
+        try:
+            entries = reader.entries()
+            while chunk := await asyncio.to_thread(_chunk, entries, after, None if whole else last):
+                yield chunk
+                if not whole and chunk[-1].record.position >= last:
+                    return
+        finally:
+            reader.close()
+
+    async def tail(self, after: int) -> AsyncIterator[list[Entry]]:
+        """What there is; a bundle does not grow."""
+        async for entries in self.read(after):
+            yield entries
+
+    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
+        """A bundle has no snapshots."""
+        return None
+
+    async def view_rows(self, view: str) -> list[Row]:
+        """A bundle has no views."""
+        return []
+
+    async def projections(self) -> list[Projection]:
+        """A bundle has no views."""
+        return []
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _chunk(entries: Iterator[Entry], after: int, last: int | None) -> list[Entry]:
+    wanted: Iterator[Entry] = (entry for entry in entries if entry.record.position > after)
+    if last is not None:
+        wanted = takewhile(lambda entry: entry.record.position <= last, wanted)
+    chunk = list(islice(wanted, CHUNK))
+    for entry in chunk:
+        if entry.content is not None and sha256(entry.content).hexdigest() != entry.record.object:
+            raise DamagedLogError(
+                f"position {entry.record.position}: object {entry.record.object} has another content"
+            )
+    return chunk

@@ -1,0 +1,82 @@
+"""What every log offers, whatever it is kept in. `LogContract` in the tests holds them all to it."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from daemon.log.contents import ObjectRow
+from daemon.log.entry import Entry, Projection, Snapshot
+from events.record import Head, Record
+from projections.batch import Batch
+from projections.views.rows import Row, ViewChanges
+
+
+class ReadableLog(Protocol):
+    """A log that is read. Nothing of it is changed, and no lock is taken."""
+
+    @property
+    def place(self) -> str:
+        """Where the log is, for messages: without a password."""
+
+    @property
+    def base(self) -> Head:
+        """The head before the first record: genesis, or where a part of a log begins."""
+
+    @property
+    def head(self) -> Head:
+        """The last durable head as this process knows it."""
+
+    def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
+        """Entries after a position up to another or the head, in chunks and in order.
+
+        Objects are unpacked and checked against their digests. The chain is not: see `verify`.
+        """
+
+    def tail(self, after: int) -> AsyncIterator[list[Entry]]:
+        """Entries after a position, for ever, as they are committed."""
+
+    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
+        """The newest snapshot of a version, at or before a position, that is one of this log."""
+
+    async def view_rows(self, view: str) -> list[Row]:
+        """The rows of a view that stand now, with `from_position` behind where it has a history."""
+
+    async def projections(self) -> list[Projection]:
+        """Where each view stands. One that is not at the head was not kept up: rebuild it."""
+
+    async def close(self) -> None:
+        """Let go of everything; what is queued is written first."""
+
+
+class Log(ReadableLog, Protocol):
+    """A log that this process appends to."""
+
+    async def append(self, batch: Batch) -> None:
+        """Return when the batch is durable. Calls may overlap; batches are written in call order.
+
+        `FencedError`: someone else moved the head or the epoch; nothing more can be written.
+        `LogUnavailableError`: neither this batch nor a later one may be taken to be in the log.
+        State that ran ahead is thrown away, `reopen` tells where the log ends, and the caller folds
+        from there. (Most often the batch is not in the log; where the answer to its commit was lost
+        and the log stayed away, it may be.)
+        """
+
+    async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
+        """Append whole batches of another log as they are; the views are to be rebuilt then."""
+
+    async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
+        """Raise the epoch, so that whoever wrote before is fenced out; the head of the new epoch.
+
+        `holder` is for people: the `daemon_started` record that follows tells it.
+        """
+
+    async def reopen(self) -> Head:
+        """Connect anew after `LogUnavailableError`; the head says what the log holds."""
+
+    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+        """Keep State at a position; only the newest few are kept."""
+
+    async def clear_views(self) -> None:
+        """Empty every view, to be written anew from the first position."""
+
+    async def write_views(self, changes: Sequence[ViewChanges], before: int, after: int) -> None:
+        """Write how views change between two positions that the log holds already."""

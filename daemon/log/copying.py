@@ -1,0 +1,157 @@
+"""A log, or a part of one, into a bundle; a whole log into a database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from daemon.log.bundle import BUNDLE, OBJECTS_HELD, BundleWriter, Header
+from daemon.log.contents import ObjectRow, Packer, tombstone
+from daemon.log.contract import Log, ReadableLog
+from daemon.log.entry import Entry
+from daemon.log.verify import Checker, Progress, Verified
+from events.codec import FORMAT
+from events.errors import UsageError
+from events.record import GENESIS, Head, StoredObject
+
+RECORDS_AT_ONCE = 2000
+
+
+async def export(
+    log: ReadableLog,
+    path: Path,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    redact: frozenset[str] = frozenset(),
+    notes: dict[str, str] | None = None,
+) -> Header:
+    """Write the batches that hold positions `first` to `last` into a bundle; by default all.
+
+    `redact` names Kubernetes kinds whose objects are replaced by tombstones.
+    """
+    base, head = await _bounds(log, first, last)
+    header = Header(
+        muster_bundle=BUNDLE,
+        format=FORMAT,
+        base=base,
+        head=head,
+        redacted=tuple(sorted(redact)),
+        notes=notes or {},
+    )
+    checker = Checker(base)
+    writer = await asyncio.to_thread(BundleWriter, path, header)
+    try:
+        async for entries in log.read(base.position, head.position):
+            for entry in entries:
+                checker.take(entry)
+            await asyncio.to_thread(writer.add, entries)
+        checker.finish(head)
+        await asyncio.to_thread(writer.finish)
+    finally:
+        writer.abandon()
+    return header
+
+
+async def copy_whole(
+    source: ReadableLog, target: Log, progress: Progress | None = None
+) -> Verified:
+    """Copy a whole log into an empty one, record by record, and check it on the way."""
+    if source.base != GENESIS:
+        raise UsageError(
+            f"{source.place} begins behind position {source.base.position}; "
+            "only a whole log can be imported"
+        )
+    if target.head != GENESIS:
+        raise UsageError(f"{target.place} is not empty; a log is imported into a new one")
+    checker, packer = Checker(source.base), _Packed()
+    async for entries in _whole_batches(source):
+        for entry in entries:
+            checker.take(entry)
+        epoch = entries[0].record.epoch
+        if epoch != target.head.epoch:
+            await target.take_over("import", epoch=epoch)
+        await target.append_stored([entry.record for entry in entries], packer.rows(entries))
+        if progress is not None:
+            progress(target.head.position)
+    verified = checker.finish(source.head)
+    if source.head.epoch != target.head.epoch:
+        await target.take_over("import", epoch=source.head.epoch)
+    return verified
+
+
+async def _bounds(log: ReadableLog, first: int | None, last: int | None) -> tuple[Head, Head]:
+    """The heads before and after the batches asked for."""
+    base, head = log.base, log.head
+    lowest, highest = base.position + 1, head.position
+    first, last = first or lowest, highest if last is None else last
+    if not lowest <= first <= last <= highest and (first, last) != (lowest, highest):
+        raise UsageError(
+            f"{log.place} holds positions {lowest} to {highest}, not {first} to {last}"
+        )
+    if first > lowest:
+        start = (await _entry(log, first)).record.batch
+        base = base if start <= lowest else _head_at(await _entry(log, start - 1))
+    if last < highest:
+        head = await _end_of_batch(log, last)
+    return base, head
+
+
+async def _end_of_batch(log: ReadableLog, position: int) -> Head:
+    """The head after the batch that holds a position."""
+    end: Entry | None = None
+    async for entries in log.read(position - 1):
+        for entry in entries:
+            if end is not None and entry.record.batch == entry.record.position:
+                return _head_at(end)
+            end = entry
+    return log.head
+
+
+async def _entry(log: ReadableLog, position: int) -> Entry:
+    async for entries in log.read(position - 1, position):
+        return entries[0]
+    raise UsageError(f"{log.place} has no position {position}")
+
+
+def _head_at(entry: Entry) -> Head:
+    record = entry.record
+    return Head(position=record.position, digest=record.digest, epoch=record.epoch)
+
+
+async def _whole_batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
+    """Entries in lists that end where a batch ends, each of one epoch."""
+    gathered: list[Entry] = []
+    async for entries in log.read():
+        for entry in entries:
+            begins = entry.record.batch == entry.record.position
+            full = len(gathered) >= RECORDS_AT_ONCE
+            if gathered and begins and (full or entry.record.epoch != gathered[-1].record.epoch):
+                yield gathered
+                gathered = []
+            gathered.append(entry)
+    if gathered:
+        yield gathered
+
+
+class _Packed:
+    """Rows of objects, leaving out those that were made a moment ago."""
+
+    def __init__(self) -> None:
+        self._packer = Packer()
+        self._held: dict[str, None] = {}
+
+    def rows(self, entries: list[Entry]) -> list[ObjectRow]:
+        """The rows of the objects that entries refer to."""
+        rows: list[ObjectRow] = []
+        for entry in entries:
+            digest = entry.record.object
+            if digest is None or digest in self._held:
+                continue
+            self._held[digest] = None
+            if len(self._held) > OBJECTS_HELD:
+                del self._held[next(iter(self._held))]
+            if entry.content is None:
+                rows.append(tombstone(digest))
+            else:
+                rows += self._packer.rows([StoredObject(digest=digest, content=entry.content)])
+        return rows

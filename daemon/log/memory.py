@@ -1,0 +1,150 @@
+"""A log in memory: the same contract, gone with the process. It keeps no views."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from msgspec import Struct, field
+
+from daemon.log.contents import ObjectRow, Unpacker
+from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.snapshots import KEPT
+from events.errors import DamagedLogError, FencedError, LogUnavailableError
+from events.record import GENESIS, Head, Record
+from projections.batch import Batch
+from projections.views.rows import Row, ViewChanges
+
+CHUNK = 1000
+
+
+class Memory(Struct):
+    """What several logs in one process may share, as they would share a database."""
+
+    head: Head = GENESIS
+    records: list[Record] = field(default_factory=list)
+    contents: dict[str, bytes | None] = field(default_factory=dict)
+    """Content by digest; null where it was redacted."""
+    snapshots: list[Snapshot] = field(default_factory=list)
+    """By position."""
+
+
+class MemoryLog:
+    """A log in memory. The memory may begin behind a part of a log that is not there."""
+
+    place = "memory:"
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory or Memory()
+        self.base = self.memory.head
+        self.head = self.memory.head
+        self._unpacker = Unpacker()
+        self._appended = asyncio.Event()
+        self._closed = False
+
+    async def append(self, batch: Batch) -> None:
+        """Take the batch in if it follows the head."""
+        self._check(batch.before)
+        self.memory.contents.update((item.digest, item.content) for item in batch.objects)
+        self._take(batch.records)
+
+    async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
+        """Take in whole batches of another log."""
+        self._check(self.head)
+        for digest, codec, data in objects:
+            unpacked = self._unpacker.content(records[0].position, digest, codec, data)
+            self.memory.contents.setdefault(digest, unpacked.content)
+        self._take(records)
+
+    async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
+        """Raise the epoch."""
+        before = self.memory.head
+        epoch = before.epoch + 1 if epoch is None else epoch
+        self.head = Head(position=before.position, digest=before.digest, epoch=epoch)
+        self.memory.head = self.head
+        return self.head
+
+    async def reopen(self) -> Head:
+        """Nothing can have been lost."""
+        self._check(self.head)
+        return self.head
+
+    async def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
+        """Entries in chunks."""
+        first = self.base.position
+        last = self.memory.head.position - first
+        end = last if until is None else min(until - first, last)
+        for start in range(max(after - first, 0), end, CHUNK):
+            yield [self._entry(r) for r in self.memory.records[start : min(start + CHUNK, end)]]
+
+    async def tail(self, after: int) -> AsyncIterator[list[Entry]]:
+        """Entries as they come, from this log."""
+        while True:
+            self._appended.clear()
+            async for entries in self.read(after):
+                after = entries[-1].record.position
+                yield entries
+            await self._appended.wait()
+
+    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+        """Keep State at a position."""
+        if not self._holds(position, digest):
+            raise DamagedLogError(
+                f"position {position}: the log does not have the digest of the snapshot"
+            )
+        kept = [s for s in self.memory.snapshots if (s.position, s.version) != (position, version)]
+        kept.append(Snapshot(position=position, digest=digest, version=version, payload=payload))
+        kept.sort(key=lambda snapshot: snapshot.position)
+        self.memory.snapshots = kept[-KEPT:]
+
+    async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
+        """The newest snapshot of a version."""
+        for snapshot in reversed(self.memory.snapshots):
+            if snapshot.version == version and (before is None or snapshot.position <= before):
+                return snapshot
+        return None
+
+    async def view_rows(self, view: str) -> list[Row]:
+        """No views are kept in memory."""
+        return []
+
+    async def projections(self) -> list[Projection]:
+        """No views are kept in memory."""
+        return []
+
+    async def clear_views(self) -> None:
+        """No views are kept in memory."""
+
+    async def write_views(self, changes: Sequence[ViewChanges], before: int, after: int) -> None:
+        """No views are kept in memory."""
+
+    async def close(self) -> None:
+        """Take nothing more in."""
+        self._closed = True
+
+    def _check(self, before: Head) -> None:
+        if self._closed:
+            raise LogUnavailableError(f"{self.place} is closed")
+        if before != self.head or self.head != self.memory.head:
+            raise FencedError(
+                f"{self.place}: its head is no longer at position {before.position} of epoch "
+                f"{before.epoch}: someone else writes this log"
+            )
+
+    def _take(self, records: list[Record]) -> None:
+        last = records[-1]
+        self.memory.records += records
+        self.head = Head(position=last.position, digest=last.digest, epoch=last.epoch)
+        self.memory.head = self.head
+        self._appended.set()
+
+    def _holds(self, position: int, digest: str) -> bool:
+        index = position - self.base.position - 1
+        records = self.memory.records
+        return 0 <= index < len(records) and records[index].digest == digest
+
+    def _entry(self, record: Record) -> Entry:
+        if record.object is None:
+            return Entry(record=record)
+        if record.object not in self.memory.contents:
+            raise DamagedLogError(f"position {record.position}: object {record.object} is missing")
+        content = self.memory.contents[record.object]
+        return Entry(record=record, content=content, redacted=content is None)

@@ -1,0 +1,149 @@
+"""A log in a PostgreSQL database.
+
+The row lock on `log_head` serializes writers, the epoch in it fences old ones. An append notifies
+those who listen, so that a standby follows without asking. Every wait has a bound: on the server by
+its own timeouts, on our side by those of the driver.
+"""
+
+import asyncio
+
+import asyncpg
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
+
+from daemon.log.database import Found, cause_of, look_through, unavailable
+from daemon.log.statements import statements
+from events.errors import DamagedLogError, LogError, UsageError
+
+DRIVER = "postgresql+asyncpg://"
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+CHANNEL = "muster_log"
+WRITER_SETTINGS = {
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+    # A writer that was stopped in the middle of an append must not hold the head for ever.
+    "idle_in_transaction_session_timeout": "30s",
+}
+READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "60s"}
+_DAMAGE = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError, asyncpg.UndefinedTableError)
+_USAGE = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError)
+
+
+class PostgresDatabase:
+    """A log in a PostgreSQL database."""
+
+    poll_seconds = 5.0
+
+    def __init__(self, url: str) -> None:
+        try:
+            self.place = make_url(url).render_as_string(hide_password=True)
+        except ArgumentError as error:
+            raise UsageError("the address of the PostgreSQL database cannot be read") from error
+        self.statements = statements(make_url(DRIVER).get_dialect()())
+        self._url = url
+        self._readers: AsyncEngine | None = None
+        self._writer: AsyncEngine | None = None
+        self._listener: asyncpg.Connection | None = None
+        self._appended = asyncio.Event()
+
+    @property
+    def readers(self) -> AsyncEngine:
+        """Connections that cannot write."""
+        if self._readers is None:
+            self._readers = create_async_engine(
+                DRIVER,
+                async_creator=lambda: self._connected(READER_SETTINGS),
+                isolation_level="AUTOCOMMIT",
+                poolclass=AsyncAdaptedQueuePool,
+                pool_size=2,
+            )
+        return self._readers
+
+    async def look(self) -> Found:
+        """What the tables in the search path are."""
+        async with self.readers.connect() as connection:
+            encoding = (await connection.exec_driver_sql("SHOW server_encoding")).scalar()
+            if encoding != "UTF8":
+                raise UsageError(f"{self.place}: the database has encoding {encoding}, not UTF8")
+            return await connection.run_sync(lambda c: look_through(c, shared=True))
+
+    async def lock(self) -> None:
+        """PostgreSQL keeps no one out: the epoch fences whoever comes late."""
+
+    async def connect(self) -> AsyncConnection:
+        """The writing connection. A commit that is answered is on disk, whatever the default is."""
+        if self._writer is None:
+            self._writer = create_async_engine(
+                DRIVER,
+                async_creator=lambda: self._connected(WRITER_SETTINGS),
+                isolation_level="AUTOCOMMIT",
+                poolclass=NullPool,
+            )
+        connection = await self._writer.connect()
+        try:
+            await connection.exec_driver_sql(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    def explain(self, error: Exception) -> LogError:
+        """Damage is told from a server that is away; a wrong name or password is the user's."""
+        cause = cause_of(error)
+        root = cause.__cause__ or cause
+        if isinstance(root, _DAMAGE) or isinstance(error, IntegrityError):
+            return DamagedLogError(f"{self.place}: {root}")
+        return unavailable(self.place, error)
+
+    async def wait(self, seconds: float) -> None:
+        """Until an append is announced, or for so long where announcements do not come."""
+        try:
+            await self._listen()
+            async with asyncio.timeout(seconds):
+                await self._appended.wait()
+        except TimeoutError:
+            return
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise unavailable(self.place, error) from error
+        self._appended.clear()
+
+    async def announce(self, connection: AsyncConnection, position: int) -> None:
+        """Delivered by the server if the transaction is committed."""
+        await connection.exec_driver_sql("SELECT pg_notify($1, $2)", (CHANNEL, str(position)))
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        for engine in (self._readers, self._writer):
+            if engine is not None:
+                await engine.dispose()
+        if self._listener is not None:
+            await self._listener.close(timeout=CONNECT_SECONDS)
+        self._readers = self._writer = self._listener = None
+
+    async def _listen(self) -> None:
+        if self._listener is not None and not self._listener.is_closed():
+            return
+        self._listener = await self._connected(READER_SETTINGS)
+        await self._listener.add_listener(CHANNEL, lambda *_: self._appended.set())
+        # What was appended before this moment was not announced to us.
+        self._appended.set()
+
+    async def _connected(self, settings: dict[str, str]) -> asyncpg.Connection:
+        """A connection as the URL says; errors of the driver's own become those of the system."""
+        try:
+            return await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                server_settings=settings,
+            )
+        except (*_USAGE, asyncpg.InvalidPasswordError, ValueError) as error:
+            raise UsageError(f"{self.place}: {error}") from error
+        except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise ConnectionError(str(error)) from error
