@@ -1,0 +1,120 @@
+"""The simulated cluster behind the loop: in steps of virtual time, or in real time with a file.
+
+`SteppedCluster` is for `simulate`: whoever drives it moves the clock. `SimulatedCluster` is for
+`run --simulate`: time is the wall clock's, and every call is committed to the world's file before it is
+answered or shown, so that the cluster outlives the daemon's death as a real one would.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+from daemon.cluster.world_file import WorldFile
+from events.sighting import BindRequest, PhaseRequest, Reply, Request, Sighting
+from replay.world.duration import SECOND
+from replay.world.journal import answer, rebuild
+from replay.world.scenario import Scenario
+from replay.world.world import World
+
+LONGEST_WAIT_SECONDS = 3600.0
+"""Time in which a cluster where nothing happens is looked at again."""
+
+
+class SteppedCluster:
+    """A cluster whose clock is moved by hand. Calls are answered at once."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def take(self) -> list[Sighting]:
+        """What a watch has shown since the last call; at first, all there is."""
+        return self.world.take()
+
+    async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
+        """What there is to see now; it ends where nothing is left to see."""
+        while taken := self.world.take():
+            yield taken
+
+    async def bind(self, request: BindRequest) -> Reply:
+        """Bind a pod."""
+        return self.world.bind(request)
+
+    async def set_phase(self, request: PhaseRequest) -> Reply:
+        """Tell a PodGroup its phase."""
+        return self.world.set_phase(request)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class SimulatedCluster:
+    """A cluster in real time that keeps itself in a file. Calls that come together share a commit."""
+
+    def __init__(self, scenario: Scenario, file: WorldFile, now_ns: Callable[[], int]) -> None:
+        self._file = file
+        self._now_ns = now_ns
+        self._world = rebuild(scenario, file.calls(), file.origin_ns)
+        self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
+        self._woken = asyncio.Event()
+
+    async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
+        """First all there is, kind by kind; then, without end, what happens when it happens."""
+        self._world.relist()
+        while True:
+            self._woken.clear()
+            self._advance()
+            if taken := self._world.take():
+                yield taken
+            else:
+                await self._sleep()
+
+    async def bind(self, request: BindRequest) -> Reply:
+        """Bind a pod; answered when it is durable."""
+        return await self._call(request)
+
+    async def set_phase(self, request: PhaseRequest) -> Reply:
+        """Tell a PodGroup its phase; answered when it is durable."""
+        return await self._call(request)
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    async def _call(self, request: Request) -> Reply:
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        try:
+            # Calls that were made at the same time join in.
+            await asyncio.sleep(0)
+        finally:
+            # A caller who gives up has made the call all the same.
+            if not future.done():
+                self._answer_all()
+        return future.result()
+
+    def _answer_all(self) -> None:
+        """Carry out all calls that wait. If they cannot be kept, none is answered, and no later one."""
+        self._advance()
+        waiting = self._waiting
+        answers = [answer(self._world, request) for request, _ in waiting]
+        self._file.append([call for _, call in answers])
+        self._waiting = []
+        self._woken.set()
+        for (_, future), (reply, _) in zip(waiting, answers, strict=True):
+            if not future.done():
+                future.set_result(reply)
+
+    def _advance(self) -> None:
+        """To now; a clock that was set back stands still until it has caught up."""
+        self._world.advance(max(self._now_ns() - self._file.origin_ns, self._world.now_ns))
+
+    async def _sleep(self) -> None:
+        """Until a call changes something or the next event is due."""
+        wait = LONGEST_WAIT_SECONDS
+        if (due := self._world.next_event_ns) is not None:
+            left = (due - (self._now_ns() - self._file.origin_ns)) / SECOND
+            wait = min(max(left, 0.0), LONGEST_WAIT_SECONDS)
+        try:
+            async with asyncio.timeout(wait):
+                await self._woken.wait()
+        except TimeoutError:
+            return

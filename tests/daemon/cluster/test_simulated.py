@@ -1,0 +1,177 @@
+"""The simulated cluster in real time keeps itself in a file that outlives the daemon."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from daemon.cluster.simulated import SimulatedCluster, SteppedCluster
+from daemon.cluster.world_file import WorldFile
+from events.errors import ClusterError, SettingsError
+from events.sighting import BindRequest, Done, Gone, Listed, PhaseRequest, Refused, Seen, Sighting
+from replay.world.scenario import Scenario, parse_scenario
+from replay.world.world import World
+
+SECOND = 1_000_000_000
+ORIGIN = 1_700_000_000 * SECOND
+SCENARIO = parse_scenario(
+    """\
+scenario: two pods
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+  - {kind: PodGroup, metadata: {name: g}}
+  - {kind: Pod, metadata: {name: a, annotations: {muster.sh/run-seconds: "60"}}}
+  - {kind: Pod, metadata: {name: b}}
+""",
+    "two.yaml",
+)
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now_ns = ORIGIN
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+def start(path: Path, clock: Hands, scenario: Scenario = SCENARIO) -> SimulatedCluster:
+    """A cluster that starts, or starts again, from its file."""
+    return SimulatedCluster(scenario, WorldFile(path, scenario, clock()), clock)
+
+
+def bind(name: str, uid: str = "") -> BindRequest:
+    """A binding to the only node."""
+    return BindRequest(5, "default", name, uid, "n1")
+
+
+async def next_batch(batches: AsyncGenerator[list[Sighting], None]) -> list[Sighting]:
+    """What a reader sees next."""
+    return await anext(batches)
+
+
+async def next_sightings(cluster: SimulatedCluster) -> list[Sighting]:
+    """The next batch of a new reader."""
+    async with aclosing(cluster.sightings()) as batches:
+        return await anext(batches)
+
+
+def running(sightings: list[Sighting]) -> int:
+    """How many of the pods seen are running."""
+    return sum(b'"phase":"Running"' in one.raw for one in sightings if not isinstance(one, Listed))
+
+
+async def test_what_was_answered_is_there_after_a_death(tmp_path: Path) -> None:
+    clock = Hands()
+    cluster = start(tmp_path / "w.db", clock)
+    assert await cluster.bind(bind("a")) == Done()
+    await cluster.set_phase(PhaseRequest(6, "default", "g", "", "Inqueue"))
+    await cluster.close()
+    clock.now_ns += 5 * SECOND
+    again = start(tmp_path / "w.db", clock)
+    assert running(await next_sightings(again)) == 1
+    refused = await again.bind(BindRequest(9, "default", "a", "", "n2"))
+    assert isinstance(refused, Refused)
+    await again.close()
+
+
+async def test_the_journal_can_be_read_by_anyone_and_tells_all(tmp_path: Path) -> None:
+    cluster = start(tmp_path / "w.db", Hands())
+    await cluster.bind(bind("a"))
+    await cluster.bind(bind("a"))
+    await cluster.bind(bind("a", uid="other"))
+    await cluster.close()
+    connection = sqlite3.connect(tmp_path / "w.db")
+    rows = connection.execute("select verb, name, value, decision, result from journal").fetchall()
+    connection.close()
+    assert rows == [
+        ("bind", "a", "n1", 5, "done"),
+        ("bind", "a", "n1", 5, "again"),
+        ("bind", "a", "n1", 5, "Conflict"),
+    ]
+
+
+async def test_calls_that_come_together_are_all_answered(tmp_path: Path) -> None:
+    cluster = start(tmp_path / "w.db", Hands())
+    replies = await asyncio.gather(*(cluster.bind(bind(name)) for name in ("a", "b", "none")))
+    assert [type(reply) for reply in replies] == [Done, Done, Refused]
+    await cluster.close()
+
+
+async def test_a_reader_sees_what_happens_when_it_happens(tmp_path: Path) -> None:
+    clock = Hands()
+    cluster = start(tmp_path / "w.db", clock)
+    async with aclosing(cluster.sightings()) as batches:
+        first = await anext(batches)
+        assert isinstance(first[-1], Listed)
+        await cluster.bind(bind("a"))
+        assert len(await anext(batches)) == 2
+        clock.now_ns += 60 * SECOND
+        (finished,) = await anext(batches)
+        assert isinstance(finished, Seen)
+        assert b'"phase":"Succeeded"' in finished.raw
+    await cluster.close()
+
+
+async def test_a_reader_that_waits_is_woken_by_a_call(tmp_path: Path) -> None:
+    cluster = start(tmp_path / "w.db", Hands())
+    async with aclosing(cluster.sightings()) as batches:
+        await anext(batches)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(next_batch(batches))
+            await asyncio.sleep(0)
+            await cluster.bind(bind("b"))
+        assert len(waiting.result()) == 2
+    await cluster.close()
+
+
+async def test_a_clock_that_was_set_back_does_not_turn_time_back(tmp_path: Path) -> None:
+    clock = Hands()
+    cluster = start(tmp_path / "w.db", clock)
+    clock.now_ns += 9 * SECOND
+    await cluster.bind(bind("a"))
+    clock.now_ns -= 5 * SECOND
+    assert await cluster.bind(bind("b")) == Done()
+    await cluster.close()
+
+
+async def test_a_world_that_cannot_be_kept_answers_no_more(tmp_path: Path) -> None:
+    file = WorldFile(tmp_path / "w.db", SCENARIO, ORIGIN)
+    cluster = SimulatedCluster(SCENARIO, file, Hands())
+    file.close()
+    for name in ("a", "b"):
+        with pytest.raises(ClusterError, match="the world cannot be written"):
+            await cluster.bind(bind(name))
+
+
+async def test_two_simulations_of_one_world_cannot_both_answer(tmp_path: Path) -> None:
+    one, other = start(tmp_path / "w.db", Hands()), start(tmp_path / "w.db", Hands())
+    await one.bind(bind("a"))
+    with pytest.raises(ClusterError, match="the world cannot be written"):
+        await other.bind(bind("a"))
+
+
+def test_a_file_belongs_to_one_scenario(tmp_path: Path) -> None:
+    WorldFile(tmp_path / "w.db", SCENARIO, ORIGIN).close()
+    with pytest.raises(SettingsError, match="by another scenario"):
+        WorldFile(tmp_path / "w.db", Scenario(name="another", period_ns=7), ORIGIN)
+    (tmp_path / "text").write_text("this is not a database, and long enough to be told from one")
+    with pytest.raises(SettingsError, match="not a world that can be opened"):
+        WorldFile(tmp_path / "text", SCENARIO, ORIGIN)
+    with pytest.raises(SettingsError, match="not a world that can be opened"):
+        WorldFile(tmp_path / "none" / "w.db", SCENARIO, ORIGIN)
+
+
+async def test_a_stepped_cluster_moves_only_when_it_is_moved() -> None:
+    cluster = SteppedCluster(World(SCENARIO))
+    assert [len(batch) async for batch in cluster.sightings()] == [len(World(SCENARIO).take())]
+    assert await cluster.bind(bind("a")) == Done()
+    assert len(cluster.take()) == 2
+    cluster.world.advance(60 * SECOND)
+    (finished,) = cluster.take()
+    assert not isinstance(finished, Gone)
