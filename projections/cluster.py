@@ -372,6 +372,10 @@ class Cluster:
         if (group := self.groups.get(key)) is not None:
             self.settle(group)
 
+    def forget_touched(self) -> None:
+        """The views have been brought up to date."""
+        self.touched = Touched()
+
     def settle_all(self) -> None:
         """Bring every group in line: priorities or rules have changed."""
         for group in list(self.groups.values()):

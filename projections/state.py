@@ -87,6 +87,8 @@ class State:
         """By UID: bindings without an outcome."""
         self.phases: dict[str, tuple[int, str]] = {}
         """Pod group key to the decision and phase that its object is still to be told."""
+        self.told: dict[str, tuple[int, str]] = {}
+        """Pod group key to the decision and phase of which the API server's answer is not seen yet."""
         self.failures: dict[str, int] = {}
         """Pod group key to bindings that failed in a row."""
         self.resting: dict[str, int] = {}
@@ -126,6 +128,8 @@ class State:
                 | WorkloadObserved()
             ):
                 observed.see(self.cluster, record, event, _content(record, content))
+                if record.cause is not None:
+                    self.told.pop(record.subject.partition("/")[2], None)
             case (
                 NodeDeleted()
                 | QueueDeleted()
@@ -135,6 +139,8 @@ class State:
                 | WorkloadDeleted()
             ):
                 observed.miss(self.cluster, record, event)
+                self.phases.pop(record.subject.partition("/")[2], None)
+                self.told.pop(record.subject.partition("/")[2], None)
             case KindListed():
                 self.listed[event.resource] = None
             case CycleOpened():
@@ -226,7 +232,7 @@ class State:
         group.phase = INQUEUE
         group.cause = record.position
         if group.facts is not None:
-            self.phases[group.key] = (record.position, INQUEUE)
+            self.phases[group.key] = self.told[group.key] = (record.position, INQUEUE)
         self.cluster.settle(group)
 
     def _bind_decided(self, record: Record, event: GangBindDecided) -> None:

@@ -1,0 +1,137 @@
+"""The rows that State calls for now, view by view."""
+
+import msgspec
+
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pods import ALLOCATED, READY, RELEASING, Pod
+from projections.queues import Queue
+from projections.views.rows import Row
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+_SWITCH = ("topology.muster.sh/switch", "network.topology.kubernetes.io/leaf")
+_SWITCH_POSITION = ("topology.muster.sh/switch-position",)
+_SUPERPOD = ("topology.muster.sh/superpod", "huawei.com/superpod-id")
+_RACK = ("topology.kubernetes.io/rack", "topology.muster.sh/rack")
+_HYPERNODE = "hypernode"
+
+
+def queue_rows(cluster: Cluster, name: str) -> list[Row]:
+    """A queue, one row a resource that it is limited in, uses or asks for."""
+    queue = cluster.queues.get(name)
+    if queue is None:
+        return []
+    facts = queue.facts
+    names = {"cpu": None, "memory": None}
+    for ledger in (queue.allocated, queue.pending, queue.inqueue, queue.elastic):
+        names.update(dict.fromkeys(ledger))
+    if facts is not None:
+        names.update(dict.fromkeys((*facts.quota, *facts.capability, *facts.guarantee)))
+        names.update(dict.fromkeys(facts.deserved))
+    request = queue.request
+    return [
+        (
+            name,
+            resource,
+            capability(cluster, queue, resource),
+            _stated(queue, "guarantee", resource),
+            _stated(queue, "deserved", resource),
+            queue.allocated.get(resource, 0),
+            queue.inqueue.get(resource, 0),
+            request.get(resource, 0),
+            queue.elastic.get(resource, 0),
+        )
+        for resource in sorted(names)
+    ]
+
+
+def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
+    """What the queue's object allows of a resource; None where that is without limit."""
+    facts = queue.facts
+    if facts is None:
+        return None
+    if resource in facts.capability:
+        return facts.capability[resource]
+    if resource in facts.quota:
+        return facts.quota[resource]
+    if resource in ("cpu", "memory"):
+        return 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
+    choice = resource.split("|")
+    if len(choice) > 1:
+        return sum(facts.quota.get(one, 0) for one in choice)
+    return 0 if cluster.policy.quota == "capacity-card" else None
+
+
+def _stated(queue: Queue, field: str, resource: str) -> int:
+    if queue.facts is None:
+        return 0
+    stated = queue.facts.guarantee if field == "guarantee" else queue.facts.deserved
+    return stated.get(resource, queue.facts.quota.get(resource, 0))
+
+
+def card_rows(cluster: Cluster, name: str) -> list[Row]:
+    """The cards of a node."""
+    node = cluster.nodes.nodes.get(name)
+    if node is None or node.facts is None or node.facts.card is None:
+        return []
+    card = node.facts.card
+    healthy, taken = node.allocatable(card.resource), node.occupied.get(card.resource, 0)
+    return [
+        (name, card.name, card.resource, node.facts.card_total, healthy, taken, healthy - taken)
+    ]
+
+
+def topology_rows(cluster: Cluster, name: str) -> list[Row]:
+    """Where a node stands in the network, as its labels say."""
+    node = cluster.nodes.nodes.get(name)
+    if node is None or node.facts is None:
+        return []
+    hypernodes = sorted(
+        value for key, value in node.facts.labels.items() if key.endswith(_HYPERNODE) and value
+    )
+    return [
+        (
+            name,
+            _label(node, _SWITCH),
+            _label(node, _SWITCH_POSITION),
+            _label(node, _SUPERPOD),
+            ",".join(hypernodes),
+            _label(node, _RACK),
+        )
+    ]
+
+
+def _label(node: Node, keys: tuple[str, ...]) -> str:
+    assert node.facts is not None
+    labels = node.facts.labels
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def group_rows(cluster: Cluster, key: str) -> list[Row]:
+    """A pod group."""
+    group = cluster.groups.get(key)
+    if group is None:
+        return []
+    bound = sum(group.counts.get(status, 0) for status in (*ALLOCATED, RELEASING))
+    finished = sum(group.counts.get(status, 0) for status in READY) - group.allocated_count
+    refusal = next(iter(group.refusals.values()), None)
+    return [
+        (
+            key,
+            group.queue,
+            group.phase,
+            group.min_available,
+            bound,
+            len(group.pods) - finished - group.counts.get("failed", 0),
+            group.priority,
+            group.created_ns,
+            refusal.code if refusal else "",
+        )
+    ]
+
+
+def cards_of(cluster: Cluster, pod: Pod) -> str:
+    """The cards a pod is charged, as JSON."""
+    cards = {name: amount for name, amount in pod.charge or () if name in cluster.cards.resource}
+    return _ENCODER.encode(cards).decode() if cards else "{}"

@@ -1,0 +1,275 @@
+"""State as rows: after each batch, the rows of every key that the batch touched.
+
+A row that did not change is not written. The checksum of a view is the sum of the hashes of its rows, so
+that it is kept up with each row and can be compared with that of a rebuild.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from events.decision import (
+    EnqueueDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    QueueFaulted,
+    RefusalDecided,
+)
+from events.outcome import (
+    BindFailed,
+    BindOutcomeUnknown,
+    PodBound,
+    PodGroupUpdated,
+    PodGroupUpdateFailed,
+)
+from events.record import Record
+from events.union import Event
+from projections.pods import Pod
+from projections.state import State
+from projections.views import now
+from projections.views.catalogue import PLACEMENT, VIEWS
+from projections.views.rows import Row, RowChanges, View, ViewChanges
+
+_MODULUS: Final = 1 << 128
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_RELEASED: Final = PLACEMENT.column_names.index("released_position")
+
+
+def row_hash(row: Row) -> int:
+    """The hash of a row, as it enters the checksum of its view."""
+    return int.from_bytes(blake2b(_ENCODER.encode(row), digest_size=16).digest())
+
+
+class _Current:
+    """The rows of one view as they are now."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.rows: dict[Row, tuple[Row, int]] = {}
+        """Key to the row and the position from which it holds."""
+        self.by_first: dict[object, dict[Row, None]] = {}
+        """First column of the key to keys."""
+        self.checksum = 0
+
+    def put(self, changes: RowChanges, row: Row, position: int) -> None:
+        key = row[: self.view.keys]
+        old = self.rows.get(key)
+        if old is not None:
+            if old[0] == row:
+                return
+            self._retire(changes, key, old, position)
+        self.rows[key] = (row, position)
+        self.by_first.setdefault(key[0], {})[key] = None
+        self.checksum = (self.checksum + row_hash(row)) % _MODULUS
+        changes.upserted.append(row)
+        if self.view.history:
+            changes.opened.append((*row, position))
+
+    def remove(self, changes: RowChanges, key: Row, position: int) -> None:
+        old = self.rows.pop(key, None)
+        if old is None:
+            return
+        left = self.by_first[key[0]]
+        del left[key]
+        if not left:
+            del self.by_first[key[0]]
+        self._retire(changes, key, old, position)
+        changes.removed.append(key)
+
+    def keep(self, changes: RowChanges, first: str, rows: Iterable[Row], position: int) -> None:
+        """Make `rows` all that there are with this first column."""
+        kept: dict[Row, None] = {}
+        for row in rows:
+            kept[row[: self.view.keys]] = None
+            self.put(changes, row, position)
+        for key in [key for key in self.by_first.get(first, ()) if key not in kept]:
+            self.remove(changes, key, position)
+
+    def _retire(self, changes: RowChanges, key: Row, old: tuple[Row, int], position: int) -> None:
+        row, since = old
+        self.checksum = (self.checksum - row_hash(row)) % _MODULUS
+        if self.view.history:
+            changes.closed.append((position, *key, since))
+
+
+class Views:
+    """All views of one State."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._current = {view.name: _Current(view) for view in VIEWS}
+        self._changes: ViewChanges = {}
+
+    def resume(self, view: str, rows: Iterable[Row], checksum: int) -> None:
+        """Take up the rows as they stand in the database; those with a history end in their position."""
+        current = self._current[view]
+        width = len(current.view.columns)
+        for row in rows:
+            if view == "placement" and row[_RELEASED] is not None:
+                continue
+            key = row[: current.view.keys]
+            since = row[width] if current.view.history else 0
+            assert isinstance(since, int)
+            current.rows[key] = (row[:width], since)
+            current.by_first.setdefault(key[0], {})[key] = None
+        current.checksum = checksum
+
+    def note(self, record: Record, event: Event) -> None:
+        """Take in a record that State has just applied."""
+        match event:
+            case (
+                GangBindDecided()
+                | PipelineDecided()
+                | EnqueueDecided()
+                | PipelineWithdrawn()
+                | RefusalDecided()
+                | QueueFaulted()
+            ):
+                self._append("decision", decision_rows(record, event))
+            case (
+                PodBound()
+                | BindFailed()
+                | BindOutcomeUnknown()
+                | PodGroupUpdated()
+                | PodGroupUpdateFailed()
+            ):
+                self._append("outcome", [outcome_row(record, event)])
+            case _:
+                pass
+
+    def rows(self, position: int, recorded_at_ns: int) -> ViewChanges:
+        """How the views change with the batch that ends at `position`."""
+        touched = self.state.cluster.touched
+        cluster = self.state.cluster
+        for name in touched.queues:
+            self._keep("queue_quota", name, now.queue_rows(cluster, name), position)
+        for name in touched.nodes:
+            self._keep("node_card", name, now.card_rows(cluster, name), position)
+        for name in touched.topology:
+            self._keep("topology_node", name, now.topology_rows(cluster, name), position)
+        for key in touched.groups:
+            self._keep("pod_group", key, now.group_rows(cluster, key), position)
+        for uid in touched.pods:
+            self._place(uid, position, recorded_at_ns)
+        self.state.cluster.forget_touched()
+        changes, self._changes = self._changes, {}
+        for name, change in changes.items():
+            change.checksum = self._current[name].checksum
+        return changes
+
+    def _change(self, view: str) -> RowChanges:
+        change = self._changes.get(view)
+        if change is None:
+            change = self._changes[view] = RowChanges()
+        return change
+
+    def _keep(self, view: str, first: str, rows: list[Row], position: int) -> None:
+        current = self._current[view]
+        if rows or first in current.by_first:
+            change = RowChanges()
+            current.keep(change, first, rows, position)
+            if change.upserted or change.removed:
+                into = self._change(view)
+                into.removed += change.removed
+                into.upserted += change.upserted
+                into.closed += change.closed
+                into.opened += change.opened
+
+    def _append(self, view: str, rows: list[Row]) -> None:
+        """Rows that come once and never change need no memory but the checksum."""
+        current, change = self._current[view], self._change(view)
+        change.upserted += rows
+        current.checksum = (current.checksum + sum(map(row_hash, rows))) % _MODULUS
+
+    def _place(self, uid: str, position: int, at_ns: int) -> None:
+        """The interval that a pod spends on a node: opened, changed, or closed."""
+        pod = self.state.cluster.pods.get(uid)
+        current = self._current["placement"]
+        key = next(iter(current.by_first.get(uid, ())), None)
+        old = current.rows[key][0] if key is not None else None
+        is_placed = pod is not None and pod.occupies
+        since = pod.bound_at if pod is not None and is_placed else 0
+        change: RowChanges | None = None
+        if old is not None and (not is_placed or old[1] != since or old[5] != _node(pod)):
+            change = self._change("placement")
+            closed = (*old[:9], position, at_ns, _why_released(pod))
+            current.put(change, closed, position)
+            assert key is not None
+            # A closed interval never changes again: only its hash is remembered, in the checksum.
+            del current.rows[key]
+            del current.by_first[uid]
+        if pod is not None and is_placed:
+            group = self.state.cluster.groups.get(pod.group_key)
+            begun = at_ns if old is None or change is not None else old[8]
+            row = (uid, since, pod.key, pod.group_key, group.queue if group else "", pod.node)
+            current.put(
+                self._change("placement"),
+                (*row, "[]", now.cards_of(self.state.cluster, pod), begun, None, None, ""),
+                position,
+            )
+
+
+def _node(pod: Pod | None) -> str:
+    return "" if pod is None else pod.node
+
+
+def _why_released(pod: Pod | None) -> str:
+    if pod is None:
+        return "deleted"
+    return pod.status if pod.facts.phase in ("Succeeded", "Failed") else "bind failed"
+
+
+def decision_rows(
+    record: Record,
+    event: GangBindDecided
+    | PipelineDecided
+    | EnqueueDecided
+    | PipelineWithdrawn
+    | RefusalDecided
+    | QueueFaulted,
+) -> list[Row]:
+    """The rows of the view `decision` for one decision."""
+    head = (record.position, record.cycle or 0)
+    tail: Row = ()
+    match event:
+        case GangBindDecided() | PipelineDecided():
+            kind = "bind" if isinstance(event, GangBindDecided) else "pipeline"
+            return [
+                (head[0], item, head[1], kind, f"Pod/{one.pod}", event.pod_group, event.queue)
+                + (one.node, "", "")
+                for item, one in enumerate(event.placements)
+            ]
+        case EnqueueDecided():
+            tail = ("enqueue", record.subject, event.pod_group, event.queue, "", "", "")
+        case PipelineWithdrawn():
+            tail = ("withdraw", record.subject, event.pod_group, event.queue, "", event.code, "")
+        case RefusalDecided():
+            subject = f"Pod/{event.pod}" if event.pod else record.subject
+            tail = ("refuse", subject, event.pod_group, event.queue, "", event.code, event.message)
+        case QueueFaulted():
+            tail = ("fault", record.subject, "", event.queue, "", event.code, event.message)
+    return [(head[0], 0, head[1], *tail)]
+
+
+def outcome_row(
+    record: Record,
+    event: PodBound | BindFailed | BindOutcomeUnknown | PodGroupUpdated | PodGroupUpdateFailed,
+) -> Row:
+    """The row of the view `outcome` for one outcome."""
+    tail: Row = ()
+    match event:
+        case PodBound():
+            tail = (event.node, "bound", "")
+        case BindFailed():
+            tail = (event.node, "failed", f"{event.code}: {event.message}")
+        case BindOutcomeUnknown():
+            tail = (event.node, "unknown", event.message)
+        case PodGroupUpdated():
+            tail = ("", "updated", "")
+        case PodGroupUpdateFailed():
+            tail = ("", "failed", f"{event.code}: {event.message}")
+    effort = (event.attempts, event.latency_ns)
+    return (record.position, record.cause or 0, record.subject, *tail, *effort)
