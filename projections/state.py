@@ -96,6 +96,11 @@ class State:
         self.considered = Due()
         """What the cycle now open has to look at."""
 
+    def begin_at(self, position: int) -> None:
+        """The records to come follow this position."""
+        assert self.position == 0, "only an empty State can begin"
+        self.position = position
+
     @property
     def is_synced(self) -> bool:
         """Whether every required kind has been listed."""

@@ -38,6 +38,7 @@ from events.record import Head, Record, StoredObject
 from events.sighting import Answer, BindRequest, Gone, Listed, PhaseRequest, Request, Seen, Sighting
 from events.union import Event, Observation
 from projections.batch import Batch
+from projections.cluster import Cluster
 from projections.policy import parse_policy
 from projections.state import State
 from projections.views.project import Views
@@ -66,6 +67,27 @@ GONE: Final[dict[str, type[Deleted]]] = {
     "PriorityClass": PriorityClassDeleted,
     "Namespace": NamespaceDeleted,
 }
+
+COUNTED: Final = ("Node", "Pod", "PodGroup", "Queue")
+"""Kinds of which State can tell which objects it knows."""
+
+
+def known_objects(cluster: Cluster, kind: str) -> list[tuple[str, str, str]]:
+    """Subject, UID and digest of each object of a kind that the log shows as there."""
+    match kind:
+        case "Pod":
+            return [(f"Pod/{one.key}", uid, one.digest) for uid, one in cluster.pods.items()]
+        case "Node":
+            nodes = cluster.nodes.nodes.values()
+            return [(f"Node//{one.name}", one.facts.uid, one.digest) for one in nodes if one.facts]
+        case "PodGroup":
+            groups = cluster.groups.values()
+            return [(f"PodGroup/{g.key}", g.facts.uid, g.digest) for g in groups if g.facts]
+        case "Queue":
+            queues = cluster.queues.values()
+            return [(f"Queue//{q.name}", q.facts.uid, q.digest) for q in queues if q.facts]
+        case _:
+            return []
 
 
 class _PodGlance(msgspec.Struct):
@@ -97,6 +119,16 @@ class Step:
         self._objects: list[StoredObject] = []
         self._before = head
         self._now_ns = 0
+        self._listing: dict[str, dict[str, None]] = {kind: {} for kind in COUNTED}
+        """Kinds being listed, and the UIDs shown so far."""
+
+    def begin_listing(self) -> None:
+        """Everything is about to be shown once more: what is not shown by the end of its list is gone."""
+        self._listing = {kind: {} for kind in COUNTED}
+
+    def is_due(self, at_ns: int) -> bool:
+        """Whether a cycle at this moment could decide anything."""
+        return wakes(self.state, max(at_ns, self.state.now_ns))
 
     def start(
         self, started: DaemonStarted, policy: PolicyChanged | None, epoch: int, now_ns: int
@@ -122,6 +154,7 @@ class Step:
                 case Gone(raw=raw, synthesized=synthesized):
                     self._miss(normalize(raw, secret_annotations=self._secret), synthesized)
                 case Listed():
+                    self._miss_unlisted(sighting)
                     listed = KindListed(
                         resource=sighting.resource,
                         resource_version=sighting.resource_version,
@@ -174,6 +207,8 @@ class Step:
         event = SEEN.get(seen.kind, WorkloadObserved)(
             uid=_uid(seen), resource_version=seen.resource_version, heartbeats=seen.heartbeats
         )
+        if seen.kind in self._listing:
+            self._listing[seen.kind][seen.uid] = None
         cause = self._answers(seen)
         self._emit(_observation(event), seen.subject, cause=cause, stored=seen.stored)
 
@@ -182,6 +217,18 @@ class Step:
             uid=_uid(seen), resource_version=seen.resource_version, synthesized=synthesized
         )
         self._emit(_observation(event), seen.subject, stored=seen.stored)
+
+    def _miss_unlisted(self, listed: Listed) -> None:
+        """What the log knows and a whole list did not show is gone, though nobody saw it go (K4)."""
+        shown = self._listing.pop(listed.resource, None)
+        if shown is None:
+            return
+        for subject, uid, digest in sorted(known_objects(self.state.cluster, listed.resource)):
+            if uid not in shown:
+                event = GONE[listed.resource](
+                    uid=uid, resource_version=listed.resource_version, synthesized=True
+                )
+                self._emit(_observation(event), subject, known=digest)
 
     def _answers(self, seen: Normalized) -> int | None:
         """The decision that a new sight of an object answers, or None where it came from outside."""
@@ -230,7 +277,9 @@ class Step:
         cycle: int | None = None,
         cause: int | None = None,
         stored: StoredObject | None = None,
+        known: str | None = None,
     ) -> Record:
+        """`stored` is the object that comes with the event; `known`, the digest of one in the log."""
         position = self.head.position + 1
         draft = Draft(
             position=position,
@@ -242,7 +291,7 @@ class Step:
             kind=event.kind,
             subject=subject,
             body=encode(event),
-            object=stored.digest if stored is not None else None,
+            object=stored.digest if stored is not None else known,
         )
         record = seal(self.head.digest, draft)
         self.head = Head(position=position, digest=record.digest, epoch=self.head.epoch)

@@ -1,0 +1,92 @@
+"""A simulated cluster in steps: time stands still while anything is left to be done, and then leaps.
+
+Neither the order in which tasks wake nor the time a database takes can change what happens when.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from events.sighting import BindRequest, PhaseRequest, Reply, Sighting
+from replay.world.world import World
+
+
+class SteppedCluster:
+    """A simulated cluster. Calls are answered at once."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._moved = asyncio.Event()
+        self._is_watched = False
+
+    async def sightings(self) -> AsyncIterator[list[Sighting]]:
+        """What happens, when it happens."""
+        while True:
+            self._moved.clear()
+            if taken := self.world.take():
+                yield taken
+            else:
+                self._is_watched = True
+                await self._moved.wait()
+                self._is_watched = False
+
+    def relist(self) -> None:
+        """Show all there is once more."""
+        self.world.relist()
+        self._moved.set()
+
+    async def bind(self, request: BindRequest) -> Reply:
+        """Bind a pod."""
+        self._moved.set()
+        return self.world.bind(request)
+
+    async def set_phase(self, request: PhaseRequest) -> Reply:
+        """Tell a PodGroup its phase."""
+        self._moved.set()
+        return self.world.set_phase(request)
+
+    def advance(self, to_ns: int) -> None:
+        """Let time leap."""
+        self.world.advance(to_ns)
+        self._moved.set()
+
+    async def settle(self) -> None:
+        """Return when everything that happened has been handed to whoever watches."""
+        while self._moved.is_set() or not self._is_watched:
+            await asyncio.sleep(0)
+
+
+class VirtualClock:
+    """The time of a simulated cluster: it leaps to whatever comes next."""
+
+    is_stepped = True
+
+    def __init__(self, cluster: SteppedCluster, until_ns: int | None = None) -> None:
+        self._cluster = cluster
+        self._until_ns = until_ns
+        self.is_over = False
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the scenario began."""
+        return self._cluster.world.now_ns
+
+    def elapsed_ns(self) -> int:
+        """The same: nothing takes time in a simulation."""
+        return self._cluster.world.now_ns
+
+    async def settle(self) -> None:
+        """Let everything that happened be shown."""
+        await self._cluster.settle()
+
+    async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
+        """Leap to the next moment at which something happens or is to be done, if there is one."""
+        await self._cluster.settle()
+        if woken.is_set():
+            return
+        moments = [one for one in (until_ns, self._cluster.world.next_event_ns) if one is not None]
+        target = min(moments, default=None)
+        if target is None or (self._until_ns is not None and target > self._until_ns):
+            if self._until_ns is not None:
+                self._cluster.advance(self._until_ns)
+            self.is_over = True
+            return
+        self._cluster.advance(target)

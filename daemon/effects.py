@@ -1,0 +1,122 @@
+"""Effects: what was decided is asked of the cluster, and what came of it is answered.
+
+At most `limit` requests are under way at a time, in the order of their decisions. Every request has a
+deadline; one that passes it is answered `Unknown`, and asked again later: each request can be repeated
+without harm, as it names the pod by UID.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from events.errors import ClusterError
+from events.sighting import Answer, BindRequest, PhaseRequest, Reply, Request, Unknown
+
+IN_FLIGHT_MAX: Final = 32
+"""Requests under way at a time, where the settings do not say."""
+
+DEADLINE_SECONDS: Final = 30.0
+"""The longest a request may take."""
+
+
+class Actor(Protocol):
+    """The part of a cluster that acts."""
+
+    async def bind(self, request: BindRequest) -> Reply:
+        """Bind a pod."""
+
+    async def set_phase(self, request: PhaseRequest) -> Reply:
+        """Tell a PodGroup its phase."""
+
+
+class Stopwatch(Protocol):
+    """Time that only goes forward."""
+
+    def elapsed_ns(self) -> int:
+        """Nanoseconds from an arbitrary beginning."""
+
+
+Key = tuple[str, str]
+
+
+class Effects:
+    """Requests under way, and answers not yet recorded."""
+
+    def __init__(
+        self, actor: Actor, stopwatch: Stopwatch, woken: asyncio.Event, limit: int = IN_FLIGHT_MAX
+    ) -> None:
+        self._actor = actor
+        self._stopwatch = stopwatch
+        self._woken = woken
+        self._limit = limit
+        self._queue: deque[tuple[int, Request]] = deque()
+        self._ready = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._count = 0
+        self._open: dict[Key, None] = {}
+        self._answers: list[tuple[int, Answer]] = []
+
+    @property
+    def in_flight(self) -> int:
+        """Requests not yet answered."""
+        return len(self._open)
+
+    def ask(self, requests: Iterable[Request]) -> None:
+        """Ask what is not being asked already."""
+        for request in requests:
+            key = (type(request).__name__, request.uid)
+            if key not in self._open:
+                self._open[key] = None
+                self._count += 1
+                self._queue.append((self._count, request))
+        if self._queue:
+            self._idle.clear()
+            self._ready.set()
+
+    def take(self) -> list[Answer]:
+        """The answers that have come, in the order of the requests."""
+        taken, self._answers = sorted(self._answers, key=_sequence), []
+        return [answer for _, answer in taken]
+
+    async def all_answered(self) -> None:
+        """Return when nothing is under way."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Carry requests out, until cancelled."""
+        async with asyncio.TaskGroup() as workers:
+            for index in range(self._limit):
+                workers.create_task(self._work(), name=f"effect-{index}")
+
+    async def _work(self) -> None:
+        while True:
+            while not self._queue:
+                self._ready.clear()
+                await self._ready.wait()
+            sequence, request = self._queue.popleft()
+            began = self._stopwatch.elapsed_ns()
+            reply = await self._carry_out(request)
+            latency_ns = self._stopwatch.elapsed_ns() - began
+            answer = Answer(request=request, reply=reply, latency_ns=latency_ns)
+            self._answers.append((sequence, answer))
+            del self._open[(type(request).__name__, request.uid)]
+            self._woken.set()
+            if not self._open:
+                self._idle.set()
+
+    async def _carry_out(self, request: Request) -> Reply:
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                if isinstance(request, BindRequest):
+                    return await self._actor.bind(request)
+                return await self._actor.set_phase(request)
+        except TimeoutError:
+            return Unknown(message=f"no answer within {DEADLINE_SECONDS:g} s")
+        except ClusterError as error:
+            return Unknown(message=str(error))
+
+
+def _sequence(numbered: tuple[int, Answer]) -> int:
+    return numbered[0]

@@ -1,0 +1,294 @@
+"""The loop: observe, fold, decide, make durable, act, and record what came of it.
+
+Everything interesting happens in `scheduling/step.py`, which does not wait. The loop waits: for what the
+cluster shows, for the time of the next cycle, for the log. Its shores are arguments; the same loop runs in
+production and in a simulation.
+
+Nothing is acted upon that is not durable. When the log cannot be written, State that ran ahead of it is
+thrown away; muster goes on observing within a bound, and resumes from what the log holds.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Protocol
+
+import structlog
+from msgspec import Struct, field
+
+from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
+from events.errors import LogUnavailableError
+from events.process import DaemonStarted, PolicyChanged
+from events.record import Head
+from events.sighting import Sighting
+from projections.batch import Batch
+from scheduling.step import Step
+
+INTAKE_MAX: Final = 10_000
+"""Sightings taken into one batch."""
+
+RETRY_NS: Final = 1_000_000_000
+"""How long an unanswered binding, or a log that is away, is left alone before it is tried again."""
+
+IDLE_NS: Final = 3_600_000_000_000
+"""The longest wait of a loop in which nothing happens."""
+
+logger: Final = structlog.get_logger("muster")
+
+
+class Log(Protocol):
+    """The part of a log that the loop needs."""
+
+    async def append(self, batch: Batch) -> None:
+        """Return when the batch is durable."""
+
+    async def take_over(self, holder: str) -> Head:
+        """Begin an epoch."""
+
+    async def reopen(self) -> Head:
+        """Connect again."""
+
+
+class Cluster(Actor, Protocol):
+    """The cluster: what it shows, and what can be asked of it."""
+
+    def sightings(self) -> AsyncIterator[list[Sighting]]:
+        """First all there is, kind by kind, each closed by a `Listed`; then what happens."""
+
+    def relist(self) -> None:
+        """Show all there is once more."""
+
+
+class Clock(Protocol):
+    """The time, and how to let it pass."""
+
+    is_stepped: bool
+    """Whether time moves only when nothing else can."""
+    is_over: bool
+    """Whether nothing more can happen."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+
+    def elapsed_ns(self) -> int:
+        """Nanoseconds that only ever go forward."""
+
+    async def settle(self) -> None:
+        """Return when all that has happened so far has been shown; in real time, at once."""
+
+    async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
+        """Until a moment or until woken."""
+
+
+class Running(Struct, frozen=True):
+    """How the loop runs; how it decides is policy, and stands in the log."""
+
+    holder: str
+    version: str
+    period_ns: int = 1_000_000_000
+    scheduler_names: tuple[str, ...] = ("muster",)
+    policy: PolicyChanged | None = None
+    """The policy to begin with, where it is another than the log's."""
+    in_flight_max: int = IN_FLIGHT_MAX
+    grace_ns: int = 20_000_000_000
+    """How long a shutdown waits for what is under way."""
+    cycles_max: int | None = None
+    """Stop after so many cycle times, whether or not a cycle was due."""
+
+
+class Health(Struct):
+    """How the loop is, for whoever asks."""
+
+    log_is_writable: bool = True
+    is_synced: bool = False
+    cycles: int = 0
+    batches: int = 0
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+class Loop:
+    """One daemon. `step` is given folded from the log; `refold` makes it anew when the log was away."""
+
+    def __init__(
+        self,
+        log: Log,
+        cluster: Cluster,
+        clock: Clock,
+        refold: Callable[[Head], Awaitable[Step]],
+        running: Running,
+    ) -> None:
+        self._log = log
+        self._cluster = cluster
+        self._clock = clock
+        self._refold = refold
+        self._running = running
+        self._woken = asyncio.Event()
+        self._inbox: list[Sighting] = []
+        self._room = asyncio.Event()
+        self._room.set()
+        self._effects = Effects(cluster, clock, self._woken, running.in_flight_max)
+        self._next_cycle_ns = 0
+        self._stop = False
+        self.health = Health()
+        self.step: Step | None = None
+
+    def stop(self) -> None:
+        """Finish the turn, wait for what is under way, and leave."""
+        self._stop = True
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until stopped, or until nothing more can happen."""
+        await self._begin()
+        async with asyncio.TaskGroup() as tasks:
+            effects = tasks.create_task(self._effects.run(), name="effects")
+            watch = tasks.create_task(self._watch(), name="watch")
+            try:
+                while not self._is_done():
+                    await self._turn_safely()
+            finally:
+                watch.cancel()
+                try:
+                    await self._finish()
+                finally:
+                    effects.cancel()
+
+    async def _begin(self) -> None:
+        head = await self._log.take_over(self._running.holder)
+        self.step = await self._refold(head)
+        started = DaemonStarted(
+            holder=self._running.holder,
+            version=self._running.version,
+            period_ns=self._running.period_ns,
+            scheduler_names=self._running.scheduler_names,
+        )
+        now = self._clock.now_ns()
+        batch = self.step.start(started, self._running.policy, head.epoch, now)
+        await self._append(batch)
+        self._next_cycle_ns = now
+        logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
+
+    def _is_done(self) -> bool:
+        if self._stop or self._clock.is_over:
+            return True
+        most = self._running.cycles_max
+        return most is not None and self.health.cycles >= most
+
+    async def _watch(self) -> None:
+        async for taken in self._cluster.sightings():
+            await self._room.wait()
+            self._inbox += taken
+            if len(self._inbox) >= INTAKE_MAX:
+                self._room.clear()
+            self._woken.set()
+
+    async def _turn_safely(self) -> None:
+        try:
+            await self._turn()
+        except LogUnavailableError as error:
+            self.health.log_is_writable = False
+            self.health.reasons["log"] = str(error)
+            logger.warning("the log cannot be written", error=str(error))
+            await self._resume()
+
+    async def _turn(self) -> None:
+        """Take in what came, hold a cycle if it is time, and wait for something to happen."""
+        self._woken.clear()
+        if self._clock.is_stepped:
+            await self._effects.all_answered()
+            await self._clock.settle()
+        await self._record_answers()
+        await self._record_sightings()
+        now = self._clock.now_ns()
+        if now >= self._next_cycle_ns and not self._is_behind:
+            await self._cycle(now)
+        if self._is_done() or self._is_behind:
+            return
+        if not self._woken.is_set() and not self._inbox:
+            await self._clock.wait(self._next_moment(), self._woken, IDLE_NS)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether, where time stands still meanwhile, there is more to take in before time may move."""
+        return self._clock.is_stepped and bool(self._inbox or self._effects.in_flight)
+
+    def _next_moment(self) -> int | None:
+        """When the loop has something to do although nothing happens."""
+        step = self._present()
+        moments: list[int] = []
+        if self._running.cycles_max is not None or step.is_due(self._next_cycle_ns):
+            moments.append(self._next_cycle_ns)
+        elif (deadline := step.state.next_deadline_ns) is not None:
+            moments.append(max(deadline, self._next_cycle_ns))
+        if step.state.commitments and not self._clock.is_stepped:
+            moments.append(self._clock.now_ns() + RETRY_NS)
+        return min(moments, default=None)
+
+    async def _record_answers(self) -> None:
+        answers = self._effects.take()
+        if answers:
+            await self._append(self._present().report(answers, self._clock.now_ns()))
+
+    async def _record_sightings(self) -> None:
+        if not self._inbox:
+            return
+        taken, self._inbox = self._inbox, []
+        self._room.set()
+        step = self._present()
+        await self._append(step.observe(taken, self._clock.now_ns()))
+        if step.state.is_synced and not self.health.is_synced:
+            self.health.is_synced = True
+            self._effects.ask(step.requests())
+
+    async def _cycle(self, now: int) -> None:
+        period = self._running.period_ns
+        self._next_cycle_ns += max(1, -(-(now + 1 - self._next_cycle_ns) // period)) * period
+        self.health.cycles += 1
+        step = self._present()
+        await self._append(step.cycle(now))
+        if self._running.cycles_max is not None and self.health.cycles >= self._running.cycles_max:
+            return
+        if step.state.is_synced:
+            self._effects.ask(step.requests())
+
+    async def _append(self, batch: Batch | None) -> None:
+        if batch is not None:
+            await self._log.append(batch)
+            self.health.batches += 1
+
+    def _present(self) -> Step:
+        assert self.step is not None
+        return self.step
+
+    async def _resume(self) -> None:
+        """Wait for the log to come back, and begin again from what it holds."""
+        head: Head | None = None
+        while head is None:
+            if self._stop:
+                return
+            try:
+                head = await self._log.reopen()
+            except LogUnavailableError as error:
+                self.health.reasons["log"] = str(error)
+                await asyncio.sleep(RETRY_NS / 1_000_000_000)
+        self.step = await self._refold(head)
+        self._inbox = []
+        self._room.set()
+        self.health.is_synced = False
+        self.health.log_is_writable = True
+        self.health.reasons.pop("log", None)
+        self.step.begin_listing()
+        self._cluster.relist()
+        logger.info("the log is back", position=head.position)
+
+    async def _finish(self) -> None:
+        """Wait for what is under way, within bounds, and record what came of it."""
+        if self._running.cycles_max is not None:
+            return
+        try:
+            async with asyncio.timeout(self._running.grace_ns / 1_000_000_000):
+                await self._effects.all_answered()
+        except TimeoutError:
+            logger.warning("left with requests under way", count=self._effects.in_flight)
+        answers = self._effects.take()
+        if answers and self.step is not None and self.health.log_is_writable:
+            await self._append(self.step.report(answers, self._clock.now_ns()))

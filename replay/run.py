@@ -1,0 +1,223 @@
+"""The log run again: fold every record, decide again, and compare with what was decided then.
+
+A replay stops at the first divergence and shows both sides. Under the same version of the deciding code a
+divergence is a bug; under another it is what that version changed.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from events.chain import check_link
+from events.codec import encode, event_of
+from events.cycle import CycleOpened
+from events.decision import (
+    EnqueueDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    QueueFaulted,
+    RefusalDecided,
+)
+from events.process import DaemonStarted, PolicyChanged, PolicyWarned
+from events.record import GENESIS, Head, Record
+from events.union import Derived, Event
+from projections.policy import parse_policy
+from projections.state import State
+from scheduling.decide import DECIDER, Decider
+from scheduling.step import subject_of
+from scheduling.wake import wakes
+
+LATE_NS = 5_000_000_000
+"""How much later than its period a cycle may be before a replay calls it missed."""
+
+
+class Side(Struct, frozen=True):
+    """One side of a divergence: what was recorded, or what is decided now."""
+
+    kind: str
+    subject: str
+    body: bytes
+
+
+class Divergence(Struct, frozen=True):
+    """Where a replay and the log part."""
+
+    position: int
+    """The position of the record that is other, or that should stand there."""
+    what: str
+    recorded: Side | None
+    """None where the log has nothing there."""
+    decided: Side | None
+    """None where nothing is decided now."""
+    cycle: int
+    """Position of the cycle; 0 outside of one."""
+    causes: tuple[int, ...]
+    """Positions of records that led to either side."""
+    decider: int
+    """The version that decided then; 0 when it was not recorded."""
+
+    @property
+    def is_of_another_version(self) -> bool:
+        """Whether another version of the deciding code wrote the record."""
+        return self.decider != DECIDER
+
+
+class Counts(Struct):
+    """What a replay has been through."""
+
+    records: int = 0
+    cycles: int = 0
+    decisions: int = 0
+
+
+class Replay:
+    """Takes the records of a log in order, from the beginning.
+
+    `base` is the head before the first record. With `policy` (a JSON document) every policy of the log
+    is replaced by it. The chain is checked on the way.
+    """
+
+    def __init__(self, base: Head = GENESIS, *, policy: bytes | None = None) -> None:
+        self.state = State()
+        self.state.begin_at(base.position)
+        self.head = base
+        self.counts = Counts()
+        self._decider = Decider(self.state)
+        self._policy = policy
+        self._decided: Iterator[Derived] | None = None
+        self._expected: Derived | None = None
+        self._cycle = 0
+        self._version = DECIDER
+        self._batch = 0
+        self._due_since_ns: int | None = None
+        self._at_ns = 0
+
+    @property
+    def examined(self) -> int:
+        """How often a node was scored for a class of pods."""
+        return self._decider.examined
+
+    def take(self, record: Record, content: bytes | None) -> Divergence | None:
+        """Take one record; a divergence ends the replay."""
+        self.head = check_link(self.head, record)
+        if record.batch != self._batch and (missing := self._batch_ends(record)) is not None:
+            return missing
+        event = event_of(record)
+        self.counts.records += 1
+        match event:
+            case CycleOpened():
+                return self._open(record, event)
+            case (
+                EnqueueDecided()
+                | GangBindDecided()
+                | PipelineDecided()
+                | PipelineWithdrawn()
+                | RefusalDecided()
+                | QueueFaulted()
+                | PolicyWarned()
+            ):
+                self.counts.decisions += not isinstance(event, PolicyWarned)
+                return self._compare(record, event)
+            case PolicyChanged():
+                self._take_policy(record, event)
+            case DaemonStarted():
+                self._due_since_ns = None
+                self.state.apply(record, event, content)
+            case _:
+                self.state.apply(record, event, content)
+        return None
+
+    def finish(self) -> Divergence | None:
+        """Nothing follows: whether something should have."""
+        return self._batch_ends(None)
+
+    def _batch_ends(self, after: Record | None) -> Divergence | None:
+        """Between two batches nothing may be left undecided, and no cycle may have been missed."""
+        self._expect_next()
+        if self._expected is not None:
+            return self._missing("a decision is missing")
+        self._decided, self._cycle = None, 0
+        if after is None:
+            return None
+        if self._due_since_ns is None and self.state.is_synced:
+            if wakes(self.state, self._at_ns):
+                self._due_since_ns = self._at_ns
+        self._batch, self._at_ns = after.batch, after.recorded_at_ns
+        if self._due_since_ns is None or after.kind.startswith("cycle_opened."):
+            return None
+        if after.recorded_at_ns > self._due_since_ns + 2 * self.state.period_ns + LATE_NS:
+            return self._missing("a cycle was due and was not held")
+        return None
+
+    def _open(self, record: Record, event: CycleOpened) -> Divergence | None:
+        self._due_since_ns = None
+        self._version, self._cycle = event.decider, record.position
+        self.counts.cycles += 1
+        if not wakes(self.state, event.at_ns):
+            return self._diverges(record, "a cycle was held in which nothing could change", None)
+        self.state.apply(record, event, None)
+        self._decided = iter(self._decider.decide())
+        return None
+
+    def _take_policy(self, record: Record, event: PolicyChanged) -> None:
+        if self._policy is not None:
+            event = PolicyChanged(source="replay", policy=msgspec.Raw(self._policy))
+        self.state.apply(record, event, None)
+        warned = parse_policy(bytes(event.policy))[1] if self._policy is None else ()
+        self._decided = iter([PolicyWarned(path=one.path, message=one.message) for one in warned])
+
+    def _compare(self, record: Record, event: Event) -> Divergence | None:
+        if isinstance(event, PolicyWarned) and self._policy is not None:
+            self.state.apply(record, event, None)
+            return None
+        self._expect_next()
+        expected, self._expected = self._expected, None
+        if expected is None:
+            return self._diverges(record, "nothing more is decided here", None)
+        if encode(expected) != (record.body if record.kind == event.kind else encode(event)):
+            return self._diverges(record, "another decision", expected)
+        self.state.apply(record, event, None)
+        return None
+
+    def _expect_next(self) -> None:
+        if self._expected is None and self._decided is not None:
+            self._expected = next(self._decided, None)
+
+    def _missing(self, what: str) -> Divergence:
+        decided, self._expected = self._expected, None
+        return Divergence(
+            position=self.state.position + 1,
+            what=what,
+            recorded=None,
+            decided=_side(decided),
+            cycle=self._cycle,
+            causes=self._causes(decided, None),
+            decider=self._version,
+        )
+
+    def _diverges(self, record: Record, what: str, decided: Derived | None) -> Divergence:
+        return Divergence(
+            position=record.position,
+            what=what,
+            recorded=Side(record.kind, record.subject, record.body),
+            decided=_side(decided),
+            cycle=self._cycle,
+            causes=self._causes(decided, record),
+            decider=self._version,
+        )
+
+    def _causes(self, decided: Derived | None, record: Record | None) -> tuple[int, ...]:
+        found = {record.cause} if record is not None and record.cause else set()
+        group = self.state.cluster.groups.get(getattr(decided, "pod_group", ""))
+        if group is not None and group.cause:
+            found.add(group.cause)
+        return tuple(sorted(found))
+
+
+def _side(event: Derived | None) -> Side | None:
+    if event is None:
+        return None
+    subject = "Policy//" if isinstance(event, PolicyWarned) else subject_of(event)
+    return Side(event.kind, subject, encode(event))
