@@ -72,6 +72,10 @@ def _closest(element: Json, candidates: list[Json]) -> Json:
 def _equal(expected: Json, found: Json) -> bool:
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
+    if found is None:
+        return expected in (None, "", 0)
+    if expected is None:
+        return found == ""
     return expected == found
 
 

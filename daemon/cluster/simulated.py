@@ -1,8 +1,7 @@
-"""The simulated cluster behind the loop: in steps of virtual time, or in real time with a file.
+"""A simulated cluster in real time, for `run --simulate SCENARIO --world FILE`.
 
-`SteppedCluster` is for `simulate`: whoever drives it moves the clock. `SimulatedCluster` is for
-`run --simulate`: time is the wall clock's, and every call is committed to the world's file before it is
-answered or shown, so that the cluster outlives the daemon's death as a real one would.
+Every call is committed to the world's file before it is answered or shown, so that the cluster outlives
+the daemon's death as a real one would.
 """
 
 import asyncio
@@ -13,37 +12,9 @@ from events.sighting import BindRequest, PhaseRequest, Reply, Request, Sighting
 from replay.world.duration import SECOND
 from replay.world.journal import answer, rebuild
 from replay.world.scenario import Scenario
-from replay.world.world import World
 
 LONGEST_WAIT_SECONDS = 3600.0
 """Time in which a cluster where nothing happens is looked at again."""
-
-
-class SteppedCluster:
-    """A cluster whose clock is moved by hand. Calls are answered at once."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def take(self) -> list[Sighting]:
-        """What a watch has shown since the last call; at first, all there is."""
-        return self.world.take()
-
-    async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
-        """What there is to see now; it ends where nothing is left to see."""
-        while taken := self.world.take():
-            yield taken
-
-    async def bind(self, request: BindRequest) -> Reply:
-        """Bind a pod."""
-        return self.world.bind(request)
-
-    async def set_phase(self, request: PhaseRequest) -> Reply:
-        """Tell a PodGroup its phase."""
-        return self.world.set_phase(request)
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 class SimulatedCluster:
@@ -58,7 +29,7 @@ class SimulatedCluster:
 
     async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
         """First all there is, kind by kind; then, without end, what happens when it happens."""
-        self._world.relist()
+        self.relist()
         while True:
             self._woken.clear()
             self._advance()
@@ -66,6 +37,11 @@ class SimulatedCluster:
                 yield taken
             else:
                 await self._sleep()
+
+    def relist(self) -> None:
+        """Show all there is once more."""
+        self._world.relist()
+        self._woken.set()
 
     async def bind(self, request: BindRequest) -> Reply:
         """Bind a pod; answered when it is durable."""

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cluster.simulated import SimulatedCluster, SteppedCluster
+from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
 from events.errors import ClusterError, SettingsError
-from events.sighting import BindRequest, Done, Gone, Listed, PhaseRequest, Refused, Seen, Sighting
+from events.sighting import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting
 from replay.world.scenario import Scenario, parse_scenario
-from replay.world.world import World
 
 SECOND = 1_000_000_000
 ORIGIN = 1_700_000_000 * SECOND
@@ -167,11 +166,10 @@ def test_a_file_belongs_to_one_scenario(tmp_path: Path) -> None:
         WorldFile(tmp_path / "none" / "w.db", SCENARIO, ORIGIN)
 
 
-async def test_a_stepped_cluster_moves_only_when_it_is_moved() -> None:
-    cluster = SteppedCluster(World(SCENARIO))
-    assert [len(batch) async for batch in cluster.sightings()] == [len(World(SCENARIO).take())]
-    assert await cluster.bind(bind("a")) == Done()
-    assert len(cluster.take()) == 2
-    cluster.world.advance(60 * SECOND)
-    (finished,) = cluster.take()
-    assert not isinstance(finished, Gone)
+async def test_a_reader_can_ask_for_everything_once_more(tmp_path: Path) -> None:
+    cluster = start(tmp_path / "w.db", Hands())
+    async with aclosing(cluster.sightings()) as batches:
+        first = await anext(batches)
+        cluster.relist()
+        assert await anext(batches) == first
+    await cluster.close()

@@ -1,0 +1,164 @@
+"""The document that `simulate` prints: what was decided, and what State says in the end.
+
+Gangs are spread out, an entry a pod. Amounts are whole: cpu in milli, memory in bytes, cards as cards;
+what comes to nothing is left out of a ledger.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from events.cycle import CycleOpened
+from events.decision import (
+    EnqueueDecided,
+    GangBindDecided,
+    PipelineDecided,
+    Placement,
+    RefusalDecided,
+)
+from events.normalize import Json, JsonObject
+from events.record import Head, Record
+from events.union import Event
+from projections.state import State
+from projections.views.now import queue_rows
+from replay.expectation import Difference, differences
+
+_SECOND: Final = 1_000_000_000
+_LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
+
+
+class Decisions:
+    """The decisions of a run, in order, as the document tells them."""
+
+    def __init__(self, origin_ns: int = 0) -> None:
+        self._origin_ns = origin_ns
+        self._at_ns = origin_ns
+        self.entries: list[JsonObject] = []
+
+    def note(self, record: Record, event: Event) -> None:
+        """Take in a record; those that decide nothing about a pod group are passed over."""
+        match event:
+            case CycleOpened():
+                self._at_ns = event.at_ns
+            case EnqueueDecided():
+                self._add(record, "enqueue", event)
+            case GangBindDecided():
+                for placement in event.placements:
+                    self._add(record, "bind", event, placement)
+            case PipelineDecided():
+                for placement in event.placements:
+                    self._add(record, "pipeline", event, placement)
+            case RefusalDecided():
+                self._add(record, "refuse", event)
+                self.entries[-1].update(
+                    pod=event.pod or None, code=event.code, message=event.message
+                )
+            case _:
+                pass
+
+    def _add(
+        self,
+        record: Record,
+        kind: str,
+        event: EnqueueDecided | GangBindDecided | PipelineDecided | RefusalDecided,
+        placement: Placement | None = None,
+    ) -> None:
+        entry: JsonObject = {
+            "position": record.position,
+            "cycle": record.cycle,
+            "at_seconds": (self._at_ns - self._origin_ns) / _SECOND,
+            "kind": kind,
+            "pod": placement.pod if placement else None,
+            "pod_group": event.pod_group,
+            "queue": event.queue,
+            "node": placement.node if placement else None,
+            "devices": list(placement.devices) if placement else [],
+            "cards": dict(placement.cards) if placement else {},
+            "in_favour_of": None,
+            "code": "",
+            "message": "",
+        }
+        self.entries.append(entry)
+
+
+class Outcome(Struct, frozen=True):
+    """A run that is over: its document, and where it is not as expected."""
+
+    document: JsonObject
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether nothing differs; so, too, where nothing was expected."""
+        return not self.differences
+
+
+def outcome(
+    *, scenario: str, at_ns: int, head: Head, decisions: Decisions, state: State, expect: Json
+) -> Outcome:
+    """The document of a run, compared with what its scenario expects. `at_ns` is its length."""
+    entries: list[Json] = list(decisions.entries)
+    document: JsonObject = {
+        "scenario": scenario,
+        "at_seconds": at_ns / _SECOND,
+        "log": {"position": head.position, "digest": head.digest},
+        "decisions": entries,
+        "pods": _pods(state),
+        "pod_groups": _pod_groups(state),
+        "queues": _queues(state),
+        "switches": {},
+        "expected": True,
+    }
+    found = () if expect is None else tuple(differences(expect, document))
+    return Outcome({**document, "expected": not found}, found)
+
+
+def _pods(state: State) -> JsonObject:
+    """Every pod there is; one that was given a node is told with it before the server has answered."""
+    pods: dict[str, JsonObject] = {}
+    for pod in state.cluster.pods.values():
+        key = f"{pod.facts.namespace}/{pod.facts.name}"
+        pods[key] = {"phase": pod.facts.phase, "node": pod.node or None, "devices": []}
+    return dict(sorted(pods.items()))
+
+
+def _pod_groups(state: State) -> JsonObject:
+    groups: JsonObject = {}
+    for key, group in sorted(state.cluster.groups.items()):
+        refusal = next(iter(group.refusals.values()), None)
+        groups[key] = {
+            "phase": group.phase,
+            "queue": group.queue,
+            "code": refusal.code if refusal else "",
+            "message": refusal.message if refusal else "",
+        }
+    return groups
+
+
+def _queues(state: State) -> JsonObject:
+    queues: JsonObject = {}
+    for name in sorted(state.cluster.queues):
+        ledgers: dict[str, dict[str, Json]] = {ledger: {} for ledger in _LEDGERS}
+        for row in queue_rows(state.cluster, name):
+            _, resource, capability, _, _, allocated, inqueue, request, elastic = row
+            resource = str(resource)
+            if capability is not None:
+                ledgers["capability"][resource] = capability
+            amounts = {
+                "allocated": allocated,
+                "inqueue": inqueue,
+                "request": request,
+                "elastic": elastic,
+            }
+            _enter(ledgers, resource, amounts)
+        queues[name] = dict(ledgers)
+    return queues
+
+
+def _enter(
+    ledgers: Mapping[str, dict[str, Json]], resource: str, amounts: Mapping[str, Json]
+) -> None:
+    for ledger, amount in amounts.items():
+        if amount:
+            ledgers[ledger][resource] = amount
