@@ -28,6 +28,7 @@ DRIVER_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 class Contents(Enum):
     """What is found where a log should be."""
 
+    ABSENT = "absent"
     NOTHING = "nothing"
     FOREIGN = "foreign"
     LOG = "log"
@@ -87,9 +88,11 @@ def look_through(connection: Connection, *, shared: bool) -> Found:
 
 def check_found(found: Found, place: str, *, writing: bool) -> None:
     """Refuse what is not a log, or one of a newer release; nothing was touched so far."""
+    if found.contents is Contents.ABSENT and not writing:
+        raise UsageError(f"{place}: there is no such log")
     if found.contents is Contents.FOREIGN or (found.contents is Contents.NOTHING and not writing):
         raise UsageError(f"{place} is not a muster log")
-    if found.contents is Contents.NOTHING:
+    if found.contents is not Contents.LOG:
         return
     if found.revision not in REVISIONS:
         raise NewerRecordError(

@@ -59,6 +59,7 @@ class PostgresDatabase:
                 isolation_level="AUTOCOMMIT",
                 poolclass=AsyncAdaptedQueuePool,
                 pool_size=2,
+                pool_pre_ping=True,  # The server may have gone away since the last chunk.
             )
         return self._readers
 

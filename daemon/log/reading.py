@@ -44,9 +44,11 @@ class Reader:
         self._unpacker = Unpacker()
 
     async def head(self) -> Head:
-        """The head as it stands in the database, which must fit the last record."""
+        """The head as it stands in the database."""
+        database = self._database
         async with self.connection() as connection:
-            return await check_head(connection, self._database)
+            found = await connection.exec_driver_sql(database.statements.read_head)
+            return head_of(tuple(found.one_or_none() or ()), database.place)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
@@ -58,8 +60,12 @@ class Reader:
             raise self._database.explain(error) from error
 
     async def read(self, after: int, until: int | None) -> AsyncIterator[list[Entry]]:
-        """Chunks of entries after `after` up to `until` or the head of this moment."""
+        """Chunks of entries after `after` up to `until` or the head of this moment.
+
+        Whoever reads to the end learns there whether the end is what the head says.
+        """
         last = (await self.head()).position
+        to_the_end = until is None or until >= last
         until = last if until is None else min(until, last)
         while after < until:
             upper = min(after + CHUNK, until)
@@ -67,6 +73,9 @@ class Reader:
             if entries:
                 yield entries
             after = upper
+        if to_the_end:
+            async with self.connection() as connection:
+                await check_head(connection, self._database)
 
     async def follow(self, after: int) -> AsyncIterator[list[Entry]]:
         """Chunks of entries after `after`, for ever: what is appended comes as it is committed."""
@@ -115,16 +124,17 @@ class Reader:
 
 
 async def check_head(connection: AsyncConnection, database: Database) -> Head:
-    """The head, if it is that of a log this release can read and fits the last record."""
-    found = await connection.exec_driver_sql(database.statements.read_head)
+    """The head, which must be that of the last record, as both stand at one moment."""
+    found = await connection.exec_driver_sql(database.statements.read_end)
     row = tuple(found.one_or_none() or ()) or (None,) * 6
-    head, last, digest = head_of(row[:4], database.place), row[4], row[5]
-    if (head.position, head.digest) != ((last, digest) if last else (0, GENESIS.digest)):
-        raise DamagedLogError(
-            f"position {max(head.position, last or 0)}: the head of the log says position "
-            f"{head.position} with digest {head.digest[:12]}, the last record is at {last or 0}"
-        )
-    return head
+    head, last, digest = head_of(row[:4], database.place), row[4] or 0, row[5]
+    if head.position == last and head.digest == (digest if last else GENESIS.digest):
+        return head
+    position = last if head.position == last else min(head.position, last) + 1
+    raise DamagedLogError(
+        f"position {position}: the log ends at position {last}, "
+        f"its head says position {head.position} with digest {head.digest[:12]}"
+    )
 
 
 def head_of(row: Sequence[object], place: str) -> Head:

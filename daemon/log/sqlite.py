@@ -73,7 +73,7 @@ class SqliteDatabase:
             with self._path.open("rb") as file:
                 start = file.read(len(_MAGIC))
         except FileNotFoundError:
-            return Found(contents=Contents.NOTHING)
+            return Found(contents=Contents.ABSENT)
         except OSError as error:
             raise UsageError(f"{self.place}: {error.strerror}") from error
         if not start:

@@ -50,6 +50,8 @@ class Statements(Struct, frozen=True):
     swap_head: str
     """New position, digest, epoch; expected position, digest, epoch."""
     read_head: str
+    """The head and format."""
+    read_end: str
     """The head and format, then position and digest of the last record."""
     lock_head: str
     """The head and format, once no other transaction is about to move it."""
@@ -90,7 +92,8 @@ def statements(dialect: Dialect) -> Statements:
             .where(*expected),
             [f"{which}_{column.name}" for which in ("new", "expected") for column in fields],
         ),
-        read_head=sql(read_head.add_columns(last, last_digest)),
+        read_head=sql(read_head),
+        read_end=sql(read_head.add_columns(last, last_digest)),
         lock_head=sql(read_head.with_for_update() if on_postgresql else read_head),
         digest_at=sql(select(log.c.digest).where(log.c.position == bindparam("at")), ("at",)),
         read_rows=_read_rows(dialect),

@@ -16,7 +16,7 @@ from daemon.log.database import DRIVER_ERRORS, Contents, Database, Found, check_
 from daemon.log.entry import Entry, Projection, Snapshot
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
-from daemon.log.session import Faults
+from daemon.log.session import Faults, Work
 from daemon.log.views import BY_NAME, mark, stand, write_changes
 from daemon.log.writing import Writer
 from events.errors import UsageError
@@ -76,6 +76,10 @@ class SqlLog:
     async def reopen(self) -> Head:
         """Connect anew after the log was unavailable; the head says what is in the log."""
         return await self._writing.reopen()
+
+    async def run(self, work: Work) -> None:
+        """Do other work in a transaction of the writing connection."""
+        await self._writing.run(work)
 
     def read(self, after: int = 0, until: int | None = None) -> AsyncIterator[list[Entry]]:
         """Entries after a position, in chunks. Objects are checked, the chain is not."""

@@ -55,8 +55,9 @@ class Checker:
         """What was verified, if it ends where the log says that it ends."""
         end = self._head
         if (end.position, end.digest) != (head.position, head.digest) or head.epoch < end.epoch:
+            at = end.position + (head.position > end.position)
             raise DamagedLogError(
-                f"position {end.position + 1}: the log ends at {end.position}, but its head says "
+                f"position {at}: the log ends at {end.position}, but its head says "
                 f"position {head.position} of epoch {head.epoch}"
             )
         return Verified(

@@ -67,9 +67,7 @@ def batches(before: Head, *, count: int, size: int = 2) -> list[Batch]:
     return made
 
 
-def card_views(
-    node: str, free: int, *, before: int, at: int, since: int | None = None
-) -> ViewChanges:
+def card_views(node: str, free: int, *, at: int, since: int | None = None) -> ViewChanges:
     """A node's row of `node_card` takes the place of the one that began at `since`."""
     row = (node, "A100", "nvidia.com/gpu", 8, 8, 8 - free, free)
     return {

@@ -1,0 +1,185 @@
+"""What every log must do. Each kind of log subclasses this and says how it is opened."""
+
+import asyncio
+from abc import abstractmethod
+from pathlib import Path
+
+import pytest
+
+from daemon.log.bundle_log import BundleLog
+from daemon.log.contract import Log, ReadableLog
+from daemon.log.copying import copy_whole, export
+from daemon.log.entry import Entry
+from daemon.log.memory import MemoryLog
+from daemon.log.verify import verify
+from events.errors import DamagedLogError, FencedError, UsageError
+from events.record import GENESIS, Head
+from tests.daemon.log.given import batch, batches, pod
+
+
+async def entries(log: ReadableLog, after: int = 0, until: int | None = None) -> list[Entry]:
+    """What a log holds, in one list."""
+    return [entry async for chunk in log.read(after, until) for entry in chunk]
+
+
+async def filled(log: Log, *, count: int = 3, size: int = 2) -> Head:
+    """Append some batches; the head after them."""
+    for made in batches(log.head, count=count, size=size):
+        await log.append(made)
+    return log.head
+
+
+class LogContract:
+    """Held by a log in memory and in every database."""
+
+    @abstractmethod
+    async def depose(self, log: Log) -> None:
+        """Raise the epoch behind the back of `log`."""
+
+    async def test_a_new_log_is_empty(self, log: Log) -> None:
+        assert log.head == GENESIS
+        assert await entries(log) == []
+
+    async def test_what_was_appended_is_read_back(self, log: Log) -> None:
+        first, second = batches(log.head, count=2)
+        await log.append(first)
+        await log.append(second)
+        found = await entries(log)
+        assert [entry.record for entry in found] == first.records + second.records
+        assert [entry.content for entry in found] == [
+            item.content for item in first.objects + second.objects
+        ]
+        assert log.head == second.after
+
+    async def test_overlapping_appends_are_written_in_call_order(self, log: Log) -> None:
+        made = batches(log.head, count=20, size=3)
+        async with asyncio.TaskGroup() as group:
+            for item in made:
+                group.create_task(log.append(item))
+        assert log.head == made[-1].after
+        assert [entry.record for entry in await entries(log)] == [
+            r for b in made for r in b.records
+        ]
+
+    async def test_a_range_is_read_from_behind_a_position_up_to_another(self, log: Log) -> None:
+        await filled(log, count=4, size=3)
+        assert [e.record.position for e in await entries(log, 2, 7)] == [3, 4, 5, 6, 7]
+        assert [e.record.position for e in await entries(log, 10)] == [11, 12]
+        assert await entries(log, 12) == []
+
+    async def test_a_long_log_is_read_in_chunks(self, log: Log) -> None:
+        await filled(log, count=3, size=1001)
+        sizes = [len(chunk) async for chunk in log.read()]
+        assert sum(sizes) == 3003
+        assert len(sizes) > 2
+
+    async def test_an_equal_object_is_known_to_every_record_that_names_it(self, log: Log) -> None:
+        await log.append(batch(log.head, [pod(1)]))
+        again = batch(log.head, [pod(1), pod(1)])
+        again.objects.clear()
+        await log.append(again)
+        assert {entry.content for entry in await entries(log)} == {pod(1).stored.content}
+
+    async def test_a_missing_object_is_named_with_its_position(self, log: Log) -> None:
+        made = batch(log.head, [pod(1), pod(2)])
+        made.objects.pop()
+        await log.append(made)
+        with pytest.raises(DamagedLogError, match=f"position 2: object {made.records[1].object}"):
+            await entries(log)
+
+    async def test_taking_over_raises_the_epoch_and_nothing_else(self, log: Log) -> None:
+        before = await filled(log)
+        after = await log.take_over("me")
+        assert after == Head(before.position, before.digest, before.epoch + 1) == log.head
+        await filled(log)
+        assert (await entries(log))[-1].record.epoch == after.epoch
+
+    async def test_who_was_deposed_is_fenced_out(self, log: Log) -> None:
+        await log.take_over("me")
+        await filled(log)
+        await self.depose(log)
+        before = log.head
+        for made in batches(before, count=2):
+            with pytest.raises(FencedError):
+                await log.append(made)
+        assert len(await entries(log)) == before.position
+
+    async def test_a_batch_that_does_not_follow_the_head_is_refused(self, log: Log) -> None:
+        _, second = batches(log.head, count=2)
+        with pytest.raises(FencedError):
+            await log.append(second)
+        assert await entries(log) == []
+
+    async def test_a_sound_log_is_verified_whole(self, log: Log) -> None:
+        head = await filled(log, count=3, size=2)
+        verified = await verify(log)
+        assert (verified.head, verified.records, verified.batches) == (head, 6, 3)
+        assert (verified.objects, verified.redacted) == (6, 0)
+
+    async def test_the_newest_snapshot_of_a_version_is_found(self, log: Log) -> None:
+        await filled(log, count=5, size=1)
+        for entry in await entries(log):
+            record = entry.record
+            await log.save_snapshot(
+                record.position, record.digest, 7, b"state %d" % record.position
+            )
+        newest, third = await log.latest_snapshot(7), await log.latest_snapshot(7, before=3)
+        assert newest is not None
+        assert third is not None
+        assert (newest.position, newest.payload) == (5, b"state 5")
+        assert (third.position, third.payload) == (3, b"state 3")
+        assert await log.latest_snapshot(7, before=2) is None, "only three are kept"
+        assert await log.latest_snapshot(8) is None
+
+    async def test_a_snapshot_of_another_log_is_refused(self, log: Log) -> None:
+        await filled(log)
+        with pytest.raises(DamagedLogError, match="position 2"):
+            await log.save_snapshot(2, "f" * 64, 7, b"state")
+
+    async def test_a_follower_sees_what_is_appended_while_it_waits(self, log: Log) -> None:
+        first, second = batches(log.head, count=2, size=1)
+        await log.append(first)
+        seen: list[int] = []
+
+        async def follow() -> None:
+            async for chunk in log.tail(0):
+                seen.extend(entry.record.position for entry in chunk)
+                if len(seen) == 1:
+                    await log.append(second)
+                if len(seen) == 2:
+                    return
+
+        await asyncio.wait_for(follow(), timeout=10)
+        assert seen == [1, 2]
+
+    async def test_a_bundle_holds_the_same_log(self, log: Log, tmp_path: Path) -> None:
+        await log.take_over("me")
+        head = await filled(log)
+        await export(log, tmp_path / "whole.muster")
+        bundle = BundleLog(tmp_path / "whole.muster")
+        assert (bundle.base, bundle.head) == (GENESIS, head)
+        assert await entries(bundle) == await entries(log)
+        assert (await verify(bundle)).head == head
+
+    async def test_a_log_is_imported_record_by_record(self, log: Log) -> None:
+        source = MemoryLog()
+        await filled(source)
+        await source.take_over("first")
+        await filled(source, count=2, size=3)
+        await source.take_over("second")
+        verified = await copy_whole(source, log)
+        assert verified.head == log.head == source.head
+        assert await entries(log) == await entries(source)
+        with pytest.raises(UsageError, match="not empty"):
+            await copy_whole(source, log)
+
+    async def test_a_redacted_object_is_told_from_a_missing_one(
+        self, log: Log, tmp_path: Path
+    ) -> None:
+        source = MemoryLog()
+        await filled(source)
+        await export(source, tmp_path / "less.muster", redact=frozenset({"Pod"}))
+        await copy_whole(BundleLog(tmp_path / "less.muster"), log)
+        assert all(e.redacted and e.content is None for e in await entries(log))
+        verified = await verify(log)
+        assert (verified.head, verified.redacted) == (source.head, 6)

@@ -1,0 +1,319 @@
+"""What every log in a database must do beyond `LogContract`."""
+
+import asyncio
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from daemon.log.contract import Log
+from daemon.log.opening import open_log
+from daemon.log.tables import REVISIONS, metadata
+from daemon.log.tables import log as log_table
+from daemon.log.verify import verify
+from events.errors import (
+    DamagedLogError,
+    FencedError,
+    LogUnavailableError,
+    NewerRecordError,
+)
+from projections.views.catalogue import VIEWS
+from tests.daemon.log.contract import LogContract, entries, filled
+from tests.daemon.log.door import Door
+from tests.daemon.log.given import batch, batches, card_views, pod
+
+COLUMNS = [column.name for column in log_table.columns]
+
+
+class Trouble:
+    """Raises at one point, once."""
+
+    def __init__(self) -> None:
+        self.at = ""
+        self.error: BaseException = OSError("the disk is gone")
+        self.points: list[str] = []
+
+    def __call__(self, point: str) -> None:
+        self.points.append(point)
+        if point == self.at:
+            self.at = ""
+            raise self.error
+
+
+class SqlLogContract(LogContract):
+    """Held by SQLite and PostgreSQL. Fixtures: `url`, `door`, `trouble`, `log`."""
+
+    async def depose(self, log: Log) -> None:
+        await self._door.run("UPDATE log_head SET epoch = epoch + 1")
+
+    @pytest.fixture(autouse=True)
+    def _keep_door(self, door: Door) -> None:
+        self._door = door
+
+    async def test_the_migrations_make_the_tables_of_the_metadata(
+        self, log: Log, door: Door
+    ) -> None:
+        def differences(connection: Connection) -> list[object]:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            return list(compare_metadata(context, metadata))
+
+        async with door.connection() as connection:
+            assert await connection.run_sync(differences) == []
+
+    @pytest.mark.parametrize("table", ["log", "objects"])
+    @pytest.mark.parametrize("change", ["UPDATE {} SET digest = 'x'", "DELETE FROM {}"])
+    async def test_what_was_appended_cannot_be_changed(
+        self, log: Log, door: Door, table: str, change: str
+    ) -> None:
+        await filled(log)
+        with pytest.raises(DBAPIError, match=f"{table} is append only"):
+            await door.run(change.format(table))
+
+    async def test_a_log_outlives_its_process(self, log: Log, url: str) -> None:
+        head = await filled(log)
+        await log.close()
+        again = await open_log(url, "write")
+        assert again.head == head
+        await filled(again)
+        await again.close()
+
+    async def test_a_reader_sees_what_is_committed_and_cannot_write(
+        self, log: Log, url: str
+    ) -> None:
+        await filled(log)
+        reader = await open_log(url)
+        more = await filled(log)
+        assert [e.record.position for e in await entries(reader)][-1] == more.position
+        assert not await reader.latest_snapshot(1)
+        await reader.close()
+
+    async def test_rows_of_views_follow_the_batches_of_a_group_in_order(
+        self, log: Log, door: Door
+    ) -> None:
+        first, second, third = batches(log.head, count=3, size=1)
+        first.views.update(card_views("n1", 8, at=1))
+        second.views.update(card_views("n1", 6, at=2, since=1))
+        third.views.update(card_views("n1", 4, at=3, since=2))
+        async with asyncio.TaskGroup() as group:
+            for item in (first, second, third):
+                group.create_task(log.append(item))
+        assert await log.view_rows("node_card") == [("n1", "A100", "nvidia.com/gpu", 8, 8, 4, 4, 3)]
+        history = await door.run(
+            "SELECT free, from_position, to_position FROM node_card_history ORDER BY from_position"
+        )
+        assert history == [(8, 1, 2), (6, 2, 3), (4, 3, None)]
+        stand = {item.name: item for item in await log.projections()}
+        assert (stand["node_card"].position, stand["node_card"].checksum) == (3, 3)
+        assert {item.position for item in stand.values()} == {3}
+
+    async def test_views_can_be_written_anew(self, log: Log) -> None:
+        made = batch(log.head, [pod(1)], card_views("n1", 8, at=1))
+        await log.append(made)
+        await log.clear_views()
+        assert await log.view_rows("node_card") == []
+        assert {item.position for item in await log.projections()} == {0}
+        await log.write_views([made.views], 0, 1)
+        assert len(await log.view_rows("node_card")) == 1
+        assert {item.position for item in await log.projections()} == {1}
+
+    async def test_a_view_of_other_code_is_marked_as_behind(
+        self, log: Log, door: Door, url: str
+    ) -> None:
+        await filled(log)
+        await log.close()
+        await door.run("UPDATE projection SET version = version + 1 WHERE name = 'decision'")
+        again = await open_log(url, "write")
+        await filled(again)
+        stand = {item.name: item.position for item in await again.projections()}
+        await again.close()
+        assert stand == {view.name: 0 if view.name == "decision" else 12 for view in VIEWS}
+
+    @pytest.mark.parametrize(
+        "change",
+        ["UPDATE alembic_version SET version_num = '9999'", "UPDATE log_head SET format = 2"],
+    )
+    @pytest.mark.parametrize("mode", ["read", "write"])
+    async def test_a_newer_log_is_refused_and_not_touched(
+        self, log: Log, door: Door, url: str, change: str, mode: str
+    ) -> None:
+        await filled(log)
+        await log.close()
+        await door.run(change)
+        before = (
+            await door.run("SELECT * FROM log_head"),
+            await door.run("SELECT * FROM projection"),
+        )
+        with pytest.raises(NewerRecordError) as caught:
+            await open_log(url, "write") if mode == "write" else await open_log(url)
+        assert caught.value.exit_code == 5
+        after = await door.run("SELECT * FROM log_head"), await door.run("SELECT * FROM projection")
+        assert after == before
+
+    @pytest.mark.parametrize("point", ["before_commit", "inside_commit"])
+    async def test_a_failed_append_leaves_nothing_and_the_log_goes_on(
+        self, log: Log, trouble: Trouble, point: str
+    ) -> None:
+        before = await filled(log)
+        first, second = batches(before, count=2)
+        trouble.at = point
+        results = await asyncio.gather(
+            log.append(first), log.append(second), return_exceptions=True
+        )
+        assert [type(result) for result in results] == [LogUnavailableError] * 2
+        with pytest.raises(LogUnavailableError):
+            await log.append(first)
+        assert await log.reopen() == before
+        await log.append(first)
+        assert (await verify(log)).head == first.after
+
+    async def test_a_commit_whose_answer_was_lost_is_found_in_the_log(
+        self, log: Log, trouble: Trouble
+    ) -> None:
+        first, second = batches(log.head, count=2)
+        trouble.at, trouble.error = "after_commit", ConnectionResetError("answer lost")
+        await log.append(first)
+        await log.append(second)
+        assert (await verify(log)).head == second.after
+
+    async def test_a_broken_off_append_stops_the_log_until_it_is_reopened(
+        self, log: Log, trouble: Trouble
+    ) -> None:
+        first, second = batches(log.head, count=2)
+        trouble.at, trouble.error = "inside_commit", asyncio.CancelledError()
+        with pytest.raises(asyncio.CancelledError):
+            await log.append(first)
+        with pytest.raises(LogUnavailableError):
+            await log.append(second)
+        await log.reopen()
+        await log.append(first)
+
+    async def test_reopening_after_a_takeover_by_another_is_fenced(
+        self, log: Log, trouble: Trouble
+    ) -> None:
+        await log.take_over("me")
+        trouble.at = "inside_commit"
+        with pytest.raises(LogUnavailableError):
+            await filled(log)
+        await self.depose(log)
+        with pytest.raises(FencedError):
+            await log.reopen()
+
+    async def test_a_failed_transaction_beside_an_append_stops_the_log(
+        self, log: Log, trouble: Trouble
+    ) -> None:
+        head = await filled(log)
+        trouble.at = "inside_commit"
+        with pytest.raises(LogUnavailableError):
+            await log.save_snapshot(head.position, head.digest, 1, b"state")
+        assert await log.latest_snapshot(1) is None
+        await log.reopen()
+        await log.save_snapshot(head.position, head.digest, 1, b"state")
+        assert await log.latest_snapshot(1) is not None
+
+    async def test_a_changed_byte_of_any_column_is_found_at_its_position(
+        self, log: Log, door: Door, url: str
+    ) -> None:
+        await filled(log, count=1, size=3)
+        await log.close()
+        for at in (1, 2, 3):
+            for column in COLUMNS:
+                ((kept,),) = await door.run(f"SELECT {column} FROM log WHERE position = {at}")
+                now_at = at + 1000 if column == "position" else at
+                sql = f"UPDATE log SET {column} = :value WHERE position = "
+                await door.force(f"{sql}{at}", value=_changed(kept))
+                await self._is_damaged(url, at)
+                await door.force(f"{sql}{now_at}", value=kept)
+        await _verified(url)
+
+    async def test_a_changed_byte_of_an_object_is_found_at_its_position(
+        self, log: Log, door: Door, url: str
+    ) -> None:
+        made = batch(log.head, [pod(1), pod(2), pod(3)])
+        await log.append(made)
+        await log.close()
+        where = f"WHERE digest = '{made.records[1].object}'"
+        for column in ("codec", "bytes"):
+            ((kept,),) = await door.run(f"SELECT {column} FROM objects {where}")
+            for index in (0, 2, 4, 5, -1):
+                sql = f"UPDATE objects SET {column} = :value {where}"
+                await door.force(sql, value=_changed(kept, index))
+                await self._is_damaged(url, 2)
+                await door.force(sql, value=kept)
+        await _verified(url)
+        await door.force(f"UPDATE objects SET digest = '{'0' * 64}' {where}")
+        await self._is_damaged(url, 2)
+
+    @pytest.mark.parametrize(
+        ("change", "position"),
+        [
+            ("DELETE FROM log WHERE position = 4", 4),
+            ("DELETE FROM log WHERE position = 2", 2),
+            ("UPDATE log_head SET digest = 'f' || substr(digest, 2)", 4),
+            ("UPDATE log_head SET position = 5", 5),
+            ("UPDATE log_head SET epoch = 0", 4),
+        ],
+    )
+    async def test_a_row_that_is_gone_or_a_wrong_head_is_found(
+        self, log: Log, door: Door, url: str, change: str, position: int
+    ) -> None:
+        await log.take_over("me")
+        await filled(log, count=2, size=2)
+        await log.close()
+        await door.force(change)
+        await self._is_damaged(url, position)
+
+    async def test_two_rows_or_two_objects_that_changed_places_are_found(
+        self, log: Log, door: Door, url: str
+    ) -> None:
+        made = batch(log.head, [pod(1), pod(2), pod(3)])
+        await log.append(made)
+        await log.close()
+        for old, new in ((2, -1), (3, 2), (-1, 3)):
+            await door.force(f"UPDATE log SET position = {new} WHERE position = {old}")
+        await self._is_damaged(url, 2)
+        for old, new in ((2, -1), (3, 2), (-1, 3)):
+            await door.force(f"UPDATE log SET position = {new} WHERE position = {old}")
+        await _verified(url)
+        one, other = made.records[0].object, made.records[1].object
+        for source, target in ((one, "held"), (other, one), ("held", other)):
+            sql = "UPDATE objects SET digest = :target WHERE digest = :source"
+            await door.force(sql, source=source, target=target)
+        await self._is_damaged(url, 1)
+
+    async def test_the_schema_revisions_are_those_of_the_migrations(
+        self, log: Log, door: Door
+    ) -> None:
+        assert await door.run("SELECT version_num FROM alembic_version") == [(REVISIONS[-1],)]
+
+    async def _is_damaged(self, url: str, position: int) -> None:
+        with pytest.raises(DamagedLogError, match=rf"position {position}\b") as caught:
+            await _verified(url)
+        assert caught.value.exit_code == 4
+
+
+async def _verified(url: str) -> None:
+    log = await open_log(url)
+    try:
+        await verify(log)
+    finally:
+        await log.close()
+
+
+def _changed(value: object, index: int = 3) -> object:
+    """A value as it is after one bit of it was changed; numbers move far enough to be free."""
+    match value:
+        case None:
+            return 1
+        case int():
+            return value + 1000
+        case str():
+            place = index % len(value)
+            return f"{value[:place]}{chr(ord(value[place]) ^ 1)}{value[place + 1 :]}"
+        case bytes():
+            flipped = bytearray(value)
+            flipped[index] ^= 1
+            return bytes(flipped)
+        case _:
+            raise AssertionError(value)

@@ -1,0 +1,180 @@
+"""The log in a SQLite file."""
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from daemon.log.contract import Log
+from daemon.log.opening import open_log
+from daemon.log.store import SqlLog
+from daemon.log.verify import verify
+from events.errors import DamagedLogError, LogLockedError, LogUnavailableError, UsageError
+from projections.batch import Batch
+from tests.daemon.log.contract import entries, filled
+from tests.daemon.log.door import Door
+from tests.daemon.log.given import batch, batches, pod
+from tests.daemon.log.sql_contract import SqlLogContract, Trouble
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "some log.db"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def door(path: Path) -> Door:
+    return Door(f"sqlite+aiosqlite:///{path}")
+
+
+@pytest.fixture
+def trouble() -> Trouble:
+    return Trouble()
+
+
+@pytest.fixture
+async def log(url: str, trouble: Trouble) -> AsyncIterator[Log]:
+    log = await open_log(url, "write", faults=trouble)
+    yield log
+    await log.close()
+
+
+class TestSqliteLog(SqlLogContract):
+    pass
+
+
+async def test_a_byte_that_is_no_text_is_found_at_its_position(
+    log: Log, door: Door, url: str
+) -> None:
+    await filled(log)
+    await log.close()
+    for column in ("kind", "subject", "body", "object", "digest"):
+        ((kept,),) = await door.run(f"SELECT {column} FROM log WHERE position = 4")
+        torn = f"CAST(X'FF' || substr(CAST({column} AS BLOB), 2) AS TEXT)"
+        await door.force(f"UPDATE log SET {column} = {torn} WHERE position = 4")
+        with pytest.raises(DamagedLogError, match="position 4"):
+            await verified(url)
+        await door.force(f"UPDATE log SET {column} = :kept WHERE position = 4", kept=kept)
+
+
+async def test_a_second_process_is_kept_out_and_told_who_holds_the_log(log: Log, url: str) -> None:
+    with pytest.raises(LogLockedError, match=f"is held by process {os.getpid()}"):
+        await open_log(url, "write")
+    await log.close()
+    await (await open_log(url, "write")).close()
+
+
+async def test_a_full_disk_stops_the_log_until_there_is_room(
+    log: Log, path: Path, url: str
+) -> None:
+    """SQLite counts pages against a bound, as it would against the end of the disk."""
+    head = await filled(log)
+    await pragma(log, "max_page_count=60")
+    with pytest.raises(LogUnavailableError, match="full"):
+        await append_all(log, batches(head, count=50, size=40))
+    with pytest.raises(LogUnavailableError):
+        await log.append(batch(log.head, [pod(1)]))
+    head = await log.reopen()
+    assert (await verify(log)).head == head
+    await log.append(batch(head, [pod(1)]))
+
+
+async def test_a_torn_file_is_named_with_the_position(log: Log, path: Path, url: str) -> None:
+    await filled(log, count=5, size=200)
+    await log.close()
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(DamagedLogError, match=r"position \d+: .*malformed"):
+        await verified(url)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but a note", b"SQLite format 3"])
+async def test_a_file_that_is_no_log_is_refused(path: Path, url: str, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="is not a muster log"):
+        await open_log(url)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+async def test_a_database_of_others_is_refused_and_not_touched(
+    path: Path, url: str, mode: str
+) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE accounts (id integer)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is not a muster log"):
+        await open_log(url, "write") if mode == "write" else await open_log(url)
+    assert path.read_bytes() == before
+
+
+async def test_a_log_that_is_not_there_is_not_created_by_reading(path: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="there is no such log"):
+        await open_log(url)
+    assert list(path.parent.iterdir()) == []
+
+
+async def test_what_a_daemon_left_that_died_creating_the_log_is_used(path: Path, url: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+    log = await open_log(url, "write")
+    await filled(log)
+    await log.close()
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        await open_log(str(tmp_path / "nowhere" / "log.db"), "write")
+
+
+async def test_only_the_writer_checkpoints(log: Log, path: Path, url: str) -> None:
+    await filled(log, count=3, size=10)
+    wal = path.with_name(path.name + "-wal")
+    size = wal.stat().st_size
+    reader = await open_log(url)
+    await entries(reader)
+    await reader.close()
+    assert wal.stat().st_size == size
+    await log.close()
+    assert not wal.exists()
+
+
+async def test_a_commit_is_on_disk_before_it_is_answered(log: Log) -> None:
+    assert await pragma(log, "synchronous") == 2
+    assert await pragma(log, "journal_mode") == "wal"
+
+
+async def append_all(log: Log, made: list[Batch]) -> None:
+    """One after the other."""
+    for item in made:
+        await log.append(item)
+
+
+async def verified(url: str) -> None:
+    """Open a log, verify it, close it."""
+    log = await open_log(url)
+    try:
+        await verify(log)
+    finally:
+        await log.close()
+
+
+async def pragma(log: Log, name: str) -> object:
+    """A setting of the writing connection."""
+    assert isinstance(log, SqlLog)
+    found: list[object] = []
+
+    async def ask(connection: AsyncConnection) -> None:
+        found.append((await connection.exec_driver_sql(f"PRAGMA {name}")).scalar())
+
+    await log.run(ask)
+    return found[0]

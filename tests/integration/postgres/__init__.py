@@ -1,0 +1,1 @@
+"""A real PostgreSQL, a fresh database a test, made from a template."""

