@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from events.sighting import BindRequest, PhaseRequest, Reply, Sighting
-from replay.world.world import World
+from replay.world.model import World
 
 
 class SteppedCluster:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from events.errors import UsageError
 from events.sighting import BindRequest, PhaseRequest, Reply, Request
 from replay.world.scenario import Scenario
-from replay.world.world import World
+from replay.world.model import World
 
 
 class Call(Struct, frozen=True):

@@ -12,7 +12,7 @@ from projections.state import State
 from replay.report import Decisions, Outcome, outcome
 from replay.world.content import list_at
 from replay.world.scenario import parse_scenario
-from replay.world.world import World
+from replay.world.model import World
 from scheduling.step import Step
 
 SCENARIO = """\

@@ -1,7 +1,7 @@
 """Workloads make their pods, and lost ones are replaced."""
 
 from replay.world.content import section
-from replay.world.world import World
+from replay.world.model import World
 from tests.replay.world.given import SECOND, admit, bind, seen, world
 
 NODE = "cluster:\n  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 64, memory: 1Ti}}}\n"

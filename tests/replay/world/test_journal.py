@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from events.errors import UsageError
 from events.sighting import BindRequest, PhaseRequest, Request
 from replay.world.journal import answer, fingerprint, rebuild
-from replay.world.world import World
+from replay.world.model import World
 from tests.replay.world.given import SECOND, scenario
 
 CARDS = 3

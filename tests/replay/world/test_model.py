@@ -2,7 +2,7 @@
 
 from events.sighting import BindRequest, Done, Refused
 from replay.world.content import section
-from replay.world.world import World
+from replay.world.model import World
 from tests.replay.world.given import SECOND, bind, scenario, seen, world
 
 ONE_NODE = """\
