@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from events.errors import UsageError
 from events.sighting import BindRequest, PhaseRequest, Reply, Request
-from replay.world.scenario import Scenario
 from replay.world.model import World
+from replay.world.scenario import Scenario
 
 
 class Call(Struct, frozen=True):

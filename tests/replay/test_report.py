@@ -11,8 +11,8 @@ from projections.batch import Batch
 from projections.state import State
 from replay.report import Decisions, Outcome, outcome
 from replay.world.content import list_at
-from replay.world.scenario import parse_scenario
 from replay.world.model import World
+from replay.world.scenario import parse_scenario
 from scheduling.step import Step
 
 SCENARIO = """\

@@ -7,8 +7,8 @@ import msgspec
 from events.normalize import JsonObject
 from events.sighting import BindRequest, Gone, Listed, PhaseRequest, Reply, Seen
 from replay.world.content import section
-from replay.world.scenario import Scenario, parse_scenario
 from replay.world.model import World
+from replay.world.scenario import Scenario, parse_scenario
 
 SECOND = 1_000_000_000
 
