@@ -1,0 +1,95 @@
+"""The one place that builds it all: State from a log, and a loop around shores."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from daemon.cluster.stepped import SteppedCluster, VirtualClock
+from daemon.log.contract import Log, ReadableLog
+from daemon.loop import Loop, Running
+from events.chain import check_link
+from events.codec import event_of
+from events.process import PolicyChanged
+from events.record import Head
+from projections.policy import BUILT_IN
+from projections.state import State
+from projections.views.project import Views
+from replay.world.scenario import Scenario
+from replay.world.model import World
+from scheduling.step import Step
+
+VERSION: Final = "0.1.0"
+
+
+async def fold(log: ReadableLog, until: int | None = None, views: Views | None = None) -> State:
+    """State as the log says, up to a position. The chain is checked on the way."""
+    state = State() if views is None else views.state
+    head = log.base
+    state.begin_at(head.position)
+    async for entries in log.read(after=head.position, until=until):
+        for entry in entries:
+            head = check_link(head, entry.record)
+            event = event_of(entry.record)
+            state.apply(entry.record, event, entry.content)
+            if views is not None:
+                views.note(entry.record, event)
+    return state
+
+
+def refolder(log: Log, *, with_views: bool) -> Callable[[Head], Awaitable[Step]]:
+    """A function that folds the log into a Step, as often as it is asked to."""
+
+    async def refold(head: Head) -> Step:
+        state = await fold(log)
+        return Step(state, head, views=Views(state) if with_views else None)
+
+    return refold
+
+
+class Simulated(Struct):
+    """A simulation that has ended."""
+
+    scenario: Scenario
+    state: State
+    head: Head
+    world: World
+    examined: int
+    """How often a node was scored for a class of pods."""
+    groups_examined: int
+    """How often a pod group was tried."""
+
+
+async def simulate(scenario: Scenario, log: Log, *, with_views: bool) -> Simulated:
+    """Run a scenario (with the pieces of its trace in it) in virtual time."""
+    world = World(scenario)
+    cluster = SteppedCluster(world)
+    running = Running(
+        holder="simulation",
+        version=VERSION,
+        period_ns=scenario.period_ns,
+        policy=policy_of(scenario),
+        cycles_max=scenario.cycles,
+    )
+    clock = VirtualClock(cluster, scenario.until_ns)
+    loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running)
+    await loop.run()
+    step = loop.step
+    assert step is not None
+    return Simulated(
+        scenario=scenario,
+        state=step.state,
+        head=step.head,
+        world=world,
+        examined=step.decider.examined,
+        groups_examined=step.decider.session.groups_examined,
+    )
+
+
+def policy_of(scenario: Scenario) -> PolicyChanged:
+    """The policy of a scenario, or the one that is built in."""
+    if scenario.policy is None:
+        return PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
+    content = msgspec.json.encode(scenario.policy, order="deterministic")
+    return PolicyChanged(source=scenario.policy_file or "scenario", policy=msgspec.Raw(content))
