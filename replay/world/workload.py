@@ -2,19 +2,19 @@
 
 Chance comes from SHA-256 over the seed and the index of a pod in the table, so the same seed makes the
 same bytes on every machine: the order of arrival, and a lifetime within the pod's class. The pods
-arrive evenly over a window that is short beside their lifetimes, so that the cluster fills up: they
-ask for more whole cards than there are, and some wait until others have finished.
+arrive evenly, on whole seconds, over a window that is short beside their lifetimes, so that the cluster
+fills up: they ask for more whole cards than there are, and some wait until others have finished.
 """
 
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import TypeVar
 
+from replay.world.duration import SECOND
 from replay.world.openb import Arrival, NamedNode, Pieces, PodShape, pieces_of
 from replay.world.openb_table import LIFETIMES, NodeCount, OpenbTable, PodCount
 from replay.world.scenario import WorkloadSource
 
-_MILLISECOND = 1_000_000
 _CountT = TypeVar("_CountT", NodeCount, PodCount)
 
 
@@ -52,4 +52,4 @@ def _lifetime(index: int, chance: bytes) -> int:
 
 def _arrival_ns(index: int, count: int, source: WorkloadSource) -> int:
     at = index * source.window_ns // count
-    return at - at % _MILLISECOND
+    return at - at % SECOND
