@@ -25,7 +25,7 @@ WRITER_SETTINGS = {
     "lock_timeout": "5s",
     "statement_timeout": "30s",
     # A writer that was stopped in the middle of an append must not hold the head for ever.
-    "idle_in_transaction_session_timeout": "30s",
+    "idle_in_transaction_session_timeout": "10s",
 }
 READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "60s"}
 _DAMAGE = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError, asyncpg.UndefinedTableError)

@@ -11,8 +11,9 @@ from daemon.log.reading import check_head, head_of
 from events.errors import FencedError, LogError, LogUnavailableError
 from events.record import Head
 
-RECONNECT_SECONDS = 10.0
-"""How long to try to learn whether a commit whose answer was lost took place."""
+RECONNECT_SECONDS = 20.0
+"""How long to try to learn whether a commit whose answer was lost took place: longer than the
+database keeps the transaction of a client that is gone."""
 RETRY_SECONDS = 0.25
 
 Faults: TypeAlias = Callable[[str], None]

@@ -9,13 +9,14 @@ checkpoint either. A lock on `FILE.lock` keeps a second writing process out.
 import asyncio
 import fcntl
 import os
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
-from sqlite3 import sqlite_version_info
 from urllib.parse import quote
 
 from sqlalchemy import URL
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
@@ -45,7 +46,7 @@ class SqliteDatabase:
     poll_seconds = 0.25
 
     def __init__(self, path: Path) -> None:
-        if sqlite_version_info < OLDEST:
+        if sqlite3.sqlite_version_info < OLDEST:
             raise UsageError(f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed")
         self.place = str(path)
         self.statements = statements(dialect())
@@ -80,8 +81,16 @@ class SqliteDatabase:
             return self._empty()
         if start != _MAGIC:
             return Found(contents=Contents.FOREIGN)
-        async with self.readers.connect() as connection:
-            return await connection.run_sync(lambda c: look_through(c, shared=False))
+        try:
+            async with self.readers.connect() as connection:
+                return await connection.run_sync(lambda c: look_through(c, shared=False))
+        except DatabaseError as error:
+            if "malformed" not in str(error):
+                raise
+            position = await asyncio.to_thread(_first_unreadable, self._path)
+            raise DamagedLogError(
+                f"{self.place}: position {position}: the file is torn: {cause_of(error)}"
+            ) from error
 
     async def lock(self) -> None:
         """Take the lock on `FILE.lock`, or say who holds it."""
@@ -164,3 +173,17 @@ class SqliteDatabase:
 def _url(path: Path, options: dict[str, str]) -> URL:
     name = f"file:{quote(str(path.absolute()))}"
     return URL.create("sqlite+aiosqlite", database=name, query={**options, "uri": "true"})
+
+
+def _first_unreadable(path: Path) -> int:
+    """The first position that is not there to be read in a file that is too short.
+
+    SQLite refuses such a file as a whole, unless it is told that its schema may be odd.
+    """
+    connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
+    readable = 0
+    with closing(connection), suppress(sqlite3.DatabaseError):
+        connection.execute("PRAGMA writable_schema = ON")
+        for (position,) in connection.execute("SELECT position FROM log ORDER BY position"):
+            readable = int(position)
+    return readable + 1

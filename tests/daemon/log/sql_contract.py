@@ -1,5 +1,8 @@
 """What every log in a database must do beyond `LogContract`."""
 
+# ruff: noqa: S608
+# The SQL names tables and columns of ours.
+
 import asyncio
 
 import pytest

@@ -71,6 +71,9 @@ async def execute(server: Server, sql: str) -> None:
 
 
 async def _make_template(server: Server) -> None:
+    # No test that shares this server is about power cuts.
+    await execute(server, "ALTER SYSTEM SET fsync = off")
+    await execute(server, "SELECT pg_reload_conf()")
     await execute(server, f"CREATE DATABASE {TEMPLATE}")
     log = await open_log(server.url(TEMPLATE), "write")
     await log.close()

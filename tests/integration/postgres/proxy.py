@@ -1,7 +1,6 @@
 """A proxy that lets a commit through to the server and loses the answer."""
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 
 
@@ -30,10 +29,12 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._upstream)
         self._writers += [writer, server_writer]
-        with suppress(OSError):
+        try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._to_server(reader, server_writer, writer))
                 group.create_task(_copy(server_reader, writer))
+                group.create_task(self._to_server(reader, server_writer, writer))
+        except* OSError:
+            server_writer.close()
 
     async def _to_server(
         self,
@@ -41,17 +42,16 @@ class Proxy:
         server: asyncio.StreamWriter,
         client: asyncio.StreamWriter,
     ) -> None:
+        """The driver prepares the statement by its text first, and has it executed next."""
+        prepared = False
         while data := await reader.read(1 << 16):
-            if self.lose_next_commit and b"COMMIT" in data:
-                self.lose_next_commit = False
-                self.lost += 1
-                client.transport.abort()
-                server.write(data)
-                await server.drain()
-                await asyncio.sleep(0.2)
-                break
             server.write(data)
             await server.drain()
+            if prepared:
+                self.lost += 1
+                self.lose_next_commit = prepared = False
+                client.transport.abort()
+            prepared = self.lose_next_commit and b"COMMIT" in data
         server.close()
 
 

@@ -60,7 +60,7 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _control(self, *arguments: str) -> None:
-        subprocess.run(
+        subprocess.run(  # noqa: S603 - a program of the wheel, with our arguments
             [str(self._handle.bin_path / "pg_ctl"), "-w", "-D", str(self._data), *arguments],
             check=True,
             capture_output=True,
