@@ -89,13 +89,23 @@ class Kubelets:
             self._store.put(POD, _over(pod, "Failed", exit_code, "Error"))
 
     def delete(self, key: Key) -> None:
-        """Someone deletes the pod: it goes at once, or in the time that it takes to stop."""
+        """Someone deletes the pod: it goes at once, or in the time that it takes to stop.
+
+        A kubelet that does not answer cannot stop anything: its pods stay, terminating, until it returns
+        or its node is deleted. Deleting such a pod again is meant by force.
+        """
         pod = self._store.find(key)
         if pod is None:
             return
         stop = stop_ns(pod) or 0
-        is_gone = not node_of(pod) or is_terminal(pod) or is_terminating(pod)
-        if is_gone or stop == 0:
+        node = self._nodes.get(node_of(pod))
+        is_gone = is_terminal(pod) or is_terminating(pod)
+        if (
+            is_gone
+            or node is None
+            or node.manifest is None
+            or (stop == 0 and _is_ready(node.manifest))
+        ):
             self._store.remove(key)
             return
         at = self._store.timestamp(stop)

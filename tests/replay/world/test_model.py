@@ -198,6 +198,24 @@ steps:
     assert seen(made) == ["gone Pod/slow Running n1 terminating"]
 
 
+def test_a_pod_of_a_node_that_does_not_answer_stays_until_it_is_deleted_by_force() -> None:
+    made = world(
+        ONE_NODE
+        + pods("a")
+        + """\
+steps:
+  - {at: 1s, patch: [{kind: Node, name: n1, merge: {status: {conditions: [{type: Ready, status: Unknown}]}}}]}
+  - {at: 2s, delete: [{kind: Pod, name: a}]}
+  - {at: 9s, delete: [{kind: Pod, name: a}]}
+"""
+    )
+    bind(made, "a")
+    made.advance(8 * SECOND)
+    assert seen(made)[-1] == "Pod/a Running n1 terminating"
+    made.advance(9 * SECOND)
+    assert seen(made) == ["gone Pod/a Running n1 terminating"]
+
+
 def test_a_failed_pod_frees_its_node() -> None:
     made = world(
         ONE_NODE
