@@ -3,11 +3,14 @@
 from textwrap import dedent
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from events.errors import UsageError
 from replay.world.content import section
 from replay.world.errors import ScenarioError
-from replay.world.scenario import Apply, Delete, Fail, Patch, TraceSource, parse_scenario
+from replay.world.model import World
+from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, TraceSource, parse_scenario
 from tests.replay.world.given import SECOND, scenario
 
 POD = "{kind: Pod, metadata: {name: a}}"
@@ -166,3 +169,37 @@ def test_a_step_may_name_what_a_controller_will_make() -> None:
     steps: [{at: 1s, fail: [{pod: train-0}]}]
     """
     assert scenario(dedent(text)).steps == (Fail(SECOND, "default", "train-0", 1),)
+
+
+SOUND = """\
+scenario: sound
+cluster:
+  - {kind: Node, metadata: {name: "n{i}", labels: {a: b}}, status: {allocatable: {cpu: 4}}, count: 2}
+  - {kind: Job, metadata: {name: j}, spec: {parallelism: 2, template: {spec: {containers: [{name: c}]}}}}
+  - kind: Job
+    apiVersion: batch.volcano.sh/v1alpha1
+    metadata: {name: v}
+    spec: {minAvailable: 1, tasks: [{name: t, replicas: 1, template: {spec: {}}}]}
+steps:
+  - {at: 1s, fail: [{pod: j-0}]}
+  - {at: 2s, patch: [{kind: Node, name: n1, merge: {spec: {unschedulable: true}}}]}
+"""
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(0, len(SOUND)),
+    st.integers(0, 12),
+    st.text("{}[]:,-\"'*&!#\n 0s.null~x", max_size=6),
+)
+def test_a_spoilt_scenario_is_refused_or_can_be_played(at: int, cut: int, put: str) -> None:
+    refusal = ""
+    try:
+        read = parse_scenario(SOUND[:at] + put + SOUND[at + cut :], "spoilt.yaml")
+    except UsageError as error:
+        refusal, read = str(error), Scenario(name="refused")
+    assert "\n" not in refusal
+    made = World(read)
+    made.take()
+    made.advance(10 * SECOND)
+    made.take()
