@@ -72,6 +72,8 @@ class RefusalDecided(Fact, frozen=True, kw_only=True):
     """What limits it: a resource or a card name."""
     pod: str = ""
     """The pod the reason was found at, `namespace/name`."""
+    barred: tuple[str, ...] = ()
+    """Cards that would have done, and that the queue's quota kept out."""
 
 
 class QueueFaulted(Fact, frozen=True, kw_only=True):

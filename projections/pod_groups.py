@@ -95,6 +95,7 @@ class Refusal(Struct, frozen=True):
     message: str
     pod: str
     position: int
+    barred: tuple[str, ...] = ()
 
 
 class Promise(Struct, frozen=True):

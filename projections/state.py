@@ -269,6 +269,7 @@ class State:
             message=event.message,
             pod=event.pod,
             position=record.position,
+            barred=event.barred,
         )
         self.cluster.settle(group)
         self.cluster.due.groups.pop(group.key, None)

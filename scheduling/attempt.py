@@ -9,8 +9,7 @@ from typing import TypeAlias
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from scheduling.quota import ledger
-from scheduling.quota.ledger import Shortage
-from scheduling.ranking import Cards
+from scheduling.quota.ledger import CardChoice, Shortage
 from scheduling.refuse import Reason, by_quota, gang, no_node
 from scheduling.session import Session
 from scheduling.trial import Trial
@@ -66,11 +65,11 @@ class Attempt:
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed:
                 continue
-            cards = self._admit(pod)
-            if isinstance(cards, Reason):
-                self.reason = self.reason or cards
+            choice = self._admit(pod)
+            if isinstance(choice, Reason):
+                self.reason = self.reason or choice
                 continue
-            if self._place(pod, cards):
+            if self._place(pod, choice):
                 if self.is_ready:
                     return
                 continue
@@ -78,7 +77,7 @@ class Attempt:
             if not self._goes_on(index):
                 return
 
-    def _admit(self, pod: Pod) -> Cards | Reason:
+    def _admit(self, pod: Pod) -> CardChoice | Reason:
         """The cards the pod may be charged, or why its queue does not let it in."""
         cluster, pod_class = self.session.cluster, pod.pod_class
         if pod_class.unsupported:
@@ -91,18 +90,18 @@ class Attempt:
         if short is not None:
             return by_quota(short, pod)
         choice = ledger.choose_cards(cluster, queue, pod_class, self.trial.extra)
-        return by_quota(choice, pod) if isinstance(choice, Shortage) else choice.cards
+        return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
 
-    def _place(self, pod: Pod, cards: Cards) -> bool:
+    def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
-        ranking = rankings.of(pod.pod_class, cards)
+        ranking = rankings.of(pod.pod_class, choice.cards)
         if (node := ranking.best()) is not None:
             self.trial.place(pod, node, later=False)
             return True
         if (node := ranking.best_later()) is not None:
             self.trial.place(pod, node, later=True)
             return True
-        self.reason = self.reason or no_node(rankings, pod, cards)
+        self.reason = self.reason or no_node(rankings, pod, choice.cards, choice.barred)
         return False
 
     def _goes_on(self, index: int) -> bool:

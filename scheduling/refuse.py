@@ -1,7 +1,7 @@
 """Refusals: the code, what limits, and a text with the numbers of the moment."""
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.decision import RefusalDecided
 from projections.pod_class import PodClass
@@ -19,6 +19,8 @@ class Reason(Struct, frozen=True):
     limit: str
     message: str
     pod: str = ""
+    barred: tuple[str, ...] = ()
+    """Cards that would have done, and that the queue's quota kept out."""
 
 
 def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
@@ -26,7 +28,7 @@ def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
     return Reason(short.code, short.limit, short.message, pod.key if pod else "")
 
 
-def no_node(rankings: Rankings, pod: Pod, cards: Cards) -> Reason:
+def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] = ()) -> Reason:
     """No node can take the pod: how many nodes fail for which reason."""
     counts, limit = node_reasons(rankings, pod.pod_class, cards)
     total = len(rankings.cluster.nodes.order)
@@ -34,7 +36,7 @@ def no_node(rankings: Rankings, pod: Pod, cards: Cards) -> Reason:
     message = (
         f"0/{total} nodes are unavailable: {listed}." if listed else "0/0 nodes are available."
     )
-    return Reason("NotEnoughResources", limit, message, pod.key)
+    return Reason("NotEnoughResources", limit, message, pod.key, barred)
 
 
 def node_reasons(
@@ -87,7 +89,7 @@ def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
         f"{PENDING.capitalize()}: {', '.join(sorted(stuck + free))}. "
         f"Origin reason is {reason.pod.rpartition('/')[2]}: {reason.message}"
     )
-    return Reason(reason.code, reason.limit, text, reason.pod)
+    return structs.replace(reason, message=text)
 
 
 def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
@@ -100,4 +102,5 @@ def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
         limit=reason.limit,
         message=reason.message,
         pod=reason.pod,
+        barred=reason.barred,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from events.union import Decision
-from projections.lines import Line
+from projections.lines import Line, Order
 from projections.pod_groups import PodGroup
 from scheduling.quota.order import Turn
 from scheduling.refuse import Reason, refusal
@@ -20,21 +20,35 @@ ServeLine: TypeAlias = Callable[[Session, Line], Iterator[Decision]]
 
 
 class _Waiting:
-    """The lines of one queue that are still to be served."""
+    """The lines of one queue that are still to be served, those with the first head first."""
 
     def __init__(self, lines: list[Line]) -> None:
-        self._lines = {id(line): line for line in lines}
+        self._lines: dict[int, Line] = {}
+        self._heap: list[tuple[Order, int]] = []
+        for line in lines:
+            self.add(line)
 
     def first(self) -> Line | None:
-        """The line whose head is first of all."""
-        for key in [key for key, line in self._lines.items() if not line.jobs]:
-            del self._lines[key]
-        return min(self._lines.values(), key=lambda line: line.jobs[0][0], default=None)
+        """The line whose head is first of all. Entries that are out of date are put right on the way."""
+        while self._heap:
+            order, key = self._heap[0]
+            line = self._lines.get(key)
+            if line is None or not line.jobs:
+                heapq.heappop(self._heap)
+                self._lines.pop(key, None)
+            elif line.jobs[0][0] != order:
+                heapq.heapreplace(self._heap, (line.jobs[0][0], key))
+            else:
+                return line
+        return None
 
     def add(self, line: Line) -> None:
+        """Serve a line, too. If it is there already its place is put right."""
         self._lines[id(line)] = line
+        heapq.heappush(self._heap, (line.jobs[0][0], id(line)))
 
     def drop(self, line: Line) -> None:
+        """Be done with a line."""
         self._lines.pop(id(line), None)
 
 
@@ -50,6 +64,10 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
         if line is None:
             heapq.heappop(turns)
             continue
+        if not session.could_change(line):
+            # What woke it has gone to someone else in the meantime.
+            waiting[name].drop(line)
+            continue
         head = line.head
         before = head.mark
         yield from serve_line(session, line)
@@ -58,15 +76,26 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
         else:
             for other in cluster.lines.of(head):
                 if other.action == action and other.queue == name:
+                    session.mark_due(other)
                     waiting[name].add(other)
         heapq.heapreplace(turns, Turn(cluster, cluster.queue(name)))
 
 
 def refuse_line(
-    session: Session, line: Line, reason_for: Callable[[PodGroup], Reason]
+    line: Line, reason: Reason, retell: Callable[[PodGroup, Reason], Reason] | None = None
 ) -> Iterator[Decision]:
-    """Refuse everyone in a line who is not refused for the same thing already."""
-    for _, group in list(line.jobs):
-        reason = reason_for(group)
-        if not session.is_standing(group, line.action, reason.code, reason.limit):
-            yield refusal(group, line.action, reason)
+    """Refuse everyone in a line who is not refused for the same thing already.
+
+    `retell` puts a reason found at the head of the line into the words for another group.
+    """
+    head = line.head
+    anew = [
+        group
+        for _, group in line.jobs
+        if (standing := group.refusals.get(line.action)) is None
+        or standing.code != reason.code
+        or standing.limit != reason.limit
+    ]
+    for group in anew:
+        told = reason if retell is None or group is head else retell(group, reason)
+        yield refusal(group, line.action, told)

@@ -2,7 +2,6 @@
 
 from projections.cluster import Cluster
 from projections.lines import Line
-from projections.pod_groups import PodGroup
 from projections.state import State
 from scheduling.ranking import Rankings
 from scheduling.wake import is_awakened
@@ -17,29 +16,30 @@ class Session:
         self.rankings = Rankings(state.cluster)
         self.groups_examined = 0
         """How often an action tried a pod group."""
+        self._due: dict[int, None] = {}
+        """Lines (by identity) with a group that changed."""
 
     def lines_to_serve(self, action: str) -> dict[str, list[Line]]:
         """By queue, the lines of an action whose answer could be another than the one that stands."""
         state, cluster = self.state, self.cluster
-        due: dict[int, None] = {}
+        self._due = {}
         for key in (*state.considered.groups, *cluster.due.groups):
             group = cluster.groups.get(key)
             for line in cluster.lines.of(group) if group is not None else ():
-                due[id(line)] = None
-        return {
-            name: chosen
-            for name, lines in cluster.lines.by_queue.items()
-            if (
-                chosen := [
-                    line
-                    for line in lines.values()
-                    if line.action == action
-                    and (id(line) in due or is_awakened(state, line, state.considered))
-                ]
-            )
-        }
+                self._due[id(line)] = None
+        found: dict[str, list[Line]] = {}
+        for name, lines in cluster.lines.by_queue.items():
+            chosen = [
+                line for line in lines.values() if line.action == action and self.could_change(line)
+            ]
+            if chosen:
+                found[name] = chosen
+        return found
 
-    def is_standing(self, group: PodGroup, action: str, code: str, limit: str) -> bool:
-        """Whether the log already says that the group is refused for this."""
-        refusal = group.refusals.get(action)
-        return refusal is not None and (refusal.code, refusal.limit) == (code, limit)
+    def could_change(self, line: Line) -> bool:
+        """Whether, as things are now, the line could get another answer than the one that stands."""
+        return id(line) in self._due or is_awakened(self.state, line, self.state.considered)
+
+    def mark_due(self, line: Line) -> None:
+        """A group in the line has just changed."""
+        self._due[id(line)] = None

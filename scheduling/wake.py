@@ -46,7 +46,8 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if refusal.code in QUEUE_CODES:
         return line.queue in due.eased
     if refusal.code in NODE_CODES:
-        return line.queue in due.eased or _could_serve(state, head.pending, due)
+        is_let_in = bool(refusal.barred) and line.queue in due.eased
+        return is_let_in or _could_serve(state, head.pending, due)
     return refusal.code in CARD_CODES and bool(due.freed)
 
 
@@ -55,12 +56,16 @@ def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
         return False
     if len(due.freed) > FREED_MAX:
         return True
-    requests = {pod.pod_class.index: pod.pod_class.request for pod in pending}
+    classes = {pod.pod_class.index: pod.pod_class for pod in pending}
+    by_card = state.cluster.policy.quota == "capacity-card"
     for name in due.freed:
         node = state.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue
-        for request in requests.values():
-            if node.fits(request) or node.fits_later(request):
+        card = "" if node.facts.card is None else node.facts.card.name
+        for one in classes.values():
+            if by_card and one.cards and card not in one.cards:
+                continue
+            if node.fits(one.request) or node.fits_later(one.request):
                 return True
     return False

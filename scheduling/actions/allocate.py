@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided, PipelineWithdrawn
 from events.union import Decision
 from projections.lines import Line
@@ -24,7 +26,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
     group = line.head
     problem = standing_problem(session, group) or incomplete(group)
     if problem is not None:
-        yield from _refuse(session, line, problem)
+        yield from refuse_line(line, problem)
         return
     if group.phase == WAITING:
         # Without an enqueue action nobody else admits it.
@@ -43,7 +45,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
             yield PipelineWithdrawn(
                 pod_group=group.key, queue=group.queue, code=attempt.refusal.code
             )
-        yield from _refuse(session, line, attempt.refusal)
+        yield from refuse_line(line, attempt.refusal, _retell)
 
 
 def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:
@@ -59,17 +61,13 @@ def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[De
         )
 
 
-def _refuse(session: Session, line: Line, reason: Reason) -> Iterator[Decision]:
-    """Refuse the line. A text that speaks of the head's pods is told for each group of its own."""
-
-    def reason_for(group: PodGroup) -> Reason:
-        if group is line.head or not reason.pod:
-            return reason
-        first = group.pending[0].key
-        text = reason.message.replace(
-            f"Origin reason is {reason.pod.rpartition('/')[2]}:",
-            f"Origin reason is {first.rpartition('/')[2]}:",
-        )
-        return Reason(reason.code, reason.limit, text, first)
-
-    yield from refuse_line(session, line, reason_for)
+def _retell(group: PodGroup, reason: Reason) -> Reason:
+    """A reason found at a pod of another group alike, told of this group's first pod."""
+    if not reason.pod:
+        return reason
+    first = group.pending[0].key
+    text = reason.message.replace(
+        f"Origin reason is {reason.pod.rpartition('/')[2]}:",
+        f"Origin reason is {first.rpartition('/')[2]}:",
+    )
+    return structs.replace(reason, message=text, pod=first)

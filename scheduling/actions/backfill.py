@@ -33,8 +33,7 @@ def _fill(session: Session, line: Line) -> Iterator[Decision]:
             pod_group=group.key, queue=group.queue, placements=placements(session.cluster, found)
         )
     elif reason is not None:
-        refused = reason
-        yield from refuse_line(session, line, lambda _: refused)
+        yield from refuse_line(line, reason)
 
 
 def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason | None]:

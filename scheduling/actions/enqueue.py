@@ -28,7 +28,7 @@ def _admit(session: Session, line: Line) -> Iterator[Decision]:
     if reason is None:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    yield from refuse_line(session, line, lambda _: reason)
+    yield from refuse_line(line, reason)
 
 
 def _refusal(session: Session, group: PodGroup) -> Reason | None:

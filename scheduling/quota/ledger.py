@@ -158,6 +158,8 @@ class CardChoice(Struct, frozen=True):
     """The cards a pod may be charged, in order of preference, or None where it uses none."""
 
     cards: tuple[str, ...] | None
+    barred: tuple[str, ...] = ()
+    """Cards that would do as well, of which the queue may use no more."""
 
 
 def choose_cards(
@@ -180,7 +182,7 @@ def choose_cards(
         else:
             short.append((total - most, shortage(queue, name, amount, total, most)))
     if fitting:
-        return CardChoice(tuple(fitting))
+        return CardChoice(tuple(fitting), tuple(one.limit for _, one in short))
     short.sort(key=lambda one: one[0])
     nearest = short[0][1]
     message = "; ".join(one.message for _, one in short)
