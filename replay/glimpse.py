@@ -1,0 +1,90 @@
+"""What matters of a Kubernetes object, in half a line."""
+
+from collections.abc import Callable
+from typing import Final
+
+from projections.nodes import node_facts
+from projections.objects import NodeObject, PodGroupObject, PodObject, QueueObject, read
+from projections.pod_class import parse_class
+from projections.pod_groups import group_facts
+from projections.pods import pod_facts
+from projections.queues import queue_facts
+from replay.amount import amounts_text
+
+
+def glimpse(kind: str, content: bytes) -> str:
+    """What matters of an object of this kind; empty for kinds of which only the being matters."""
+    look = _LOOKS.get(kind)
+    return "" if look is None else ", ".join(part for part in look(content) if part)
+
+
+def _pod(content: bytes) -> list[str]:
+    obj = read(PodObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts, _ = pod_facts(obj)
+    pod_class = parse_class(0, obj)
+    asks = amounts_text(pod_class.request)
+    return [
+        facts.phase + (" " + facts.reason if facts.reason else ""),
+        f"on {facts.node}" if facts.node else "",
+        "being deleted" if facts.is_releasing else "",
+        "gated" if facts.is_gated else "",
+        f"asks for {asks}" if asks and not facts.node else "",
+        f"of {'|'.join(pod_class.cards)}" if pod_class.cards and not facts.node else "",
+        f"queue {facts.queue}" if facts.queue and not facts.node else "",
+        f"group {facts.group_name}" if facts.group_name and not facts.node else "",
+        pod_class.unsupported,
+    ]
+
+
+def _node(content: bytes) -> list[str]:
+    obj = read(NodeObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts = node_facts(obj)
+    has = dict(facts.allocatable)
+    cards = f"{has.pop(facts.card.resource, 0)} {facts.card.name}" if facts.card else ""
+    return [
+        cards,
+        amounts_text(has),
+        "unschedulable" if facts.unschedulable else "",
+        *(f"taint {one.key}:{one.effect}" for one in facts.taints),
+        facts.problem,
+    ]
+
+
+def _group(content: bytes) -> list[str]:
+    obj = read(PodGroupObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts = group_facts(obj)
+    least = amounts_text(facts.min_resources or {})
+    return [
+        facts.phase,
+        f"needs {facts.min_available} pods",
+        f"and {least} at least" if least else "",
+        f"queue {facts.queue}" if facts.queue else "",
+        facts.problem,
+    ]
+
+
+def _queue(content: bytes) -> list[str]:
+    obj = read(QueueObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts = queue_facts(obj)
+    allows = amounts_text({**facts.quota, **facts.capability})
+    return [
+        "open" if facts.is_open else "not open",
+        f"allows {allows}" if allows else "",
+        *(message for _, message in facts.faults),
+    ]
+
+
+_LOOKS: Final[dict[str, Callable[[bytes], list[str]]]] = {
+    "Pod": _pod,
+    "Node": _node,
+    "PodGroup": _group,
+    "Queue": _queue,
+}

@@ -1,0 +1,84 @@
+"""Moments of a log: how they are shown to people, and what people may write to name one.
+
+A log of a simulation begins at 0 and its times are shown as seconds, `12.500s`. Any other log is
+shown in RFC 3339, UTC. What is shown can be given back: `--at` takes a position or a time.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+
+from events.errors import UsageError
+from replay.world.duration import SECOND, nanoseconds
+
+VIRTUAL_UNTIL_NS: Final = 366 * 86_400 * SECOND
+"""A log that begins in the first year of the epoch is one of virtual time."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_POSITION: Final = re.compile(r"[0-9]{1,18}")
+
+
+class Moment(Struct, frozen=True):
+    """A moment as it was named: a position, a time of day, or a time since the log began."""
+
+    position: int | None = None
+    at_ns: int | None = None
+    since_start_ns: int | None = None
+
+    def includes(self, position: int, at_ns: int, start_ns: int) -> bool:
+        """Whether this record is part of the log up to the moment; the log began at `start_ns`."""
+        if self.position is not None:
+            return position <= self.position
+        if self.at_ns is not None:
+            return at_ns <= self.at_ns
+        return self.since_start_ns is None or at_ns - start_ns <= self.since_start_ns
+
+
+HEAD: Final = Moment()
+"""The end of the log, wherever that is."""
+
+
+def parse_moment(text: str) -> Moment:
+    """`812`, `12.5s`, `1h30m` or `2026-01-31T09:30:00Z`. Raises UsageError."""
+    text = text.strip()
+    if _POSITION.fullmatch(text):
+        return Moment(position=int(text))
+    try:
+        return Moment(since_start_ns=nanoseconds(text))
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a moment: give a position such as 812, a time since the start such as"
+            " 12.5s, or a time such as 2026-01-31T09:30:00Z"
+        ) from None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    since = at - _EPOCH
+    whole_seconds = since.days * 86_400 + since.seconds
+    return Moment(at_ns=whole_seconds * SECOND + since.microseconds * 1_000)
+
+
+def shown(at_ns: int, start_ns: int) -> str:
+    """A time in a log that began at `start_ns`, to the millisecond."""
+    if start_ns < VIRTUAL_UNTIL_NS:
+        return f"{at_ns // SECOND}.{at_ns % SECOND // 1_000_000:03}s"
+    at = _EPOCH + timedelta(microseconds=at_ns // 1000)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def span(length_ns: int) -> str:
+    """How long something took: `350ms`, `12.5s`, `2h05m`."""
+    if length_ns < SECOND:
+        return f"{length_ns // 1_000_000}ms"
+    seconds = length_ns // SECOND
+    if seconds < 120:
+        return f"{seconds}.{length_ns % SECOND // 100_000_000}s"
+    minutes = seconds // 60
+    return (
+        f"{minutes}m{seconds % 60:02}s" if minutes < 120 else f"{minutes // 60}h{minutes % 60:02}m"
+    )

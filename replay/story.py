@@ -1,0 +1,166 @@
+"""The log as a story for people: one line a record, and under it a line for each pod of a decision.
+
+    position  when     what
+          17  0.000s   pod default/a-0 is seen: Pending, asks for 1 nvidia.com/gpu, 4 cpu
+          22  0.000s   cycle
+          27  0.000s     bind default/a in q1: 2 pods (because of 23)
+                           default/a-0 -> n1, charged 1 H200
+                           default/a-1 -> n2, charged 1 H200
+
+Decisions stand indented under their cycle. What a record says without its object is enough for a line;
+with the content of the object the line says more.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from events.cluster import Deleted, KindListed, Observed
+from events.cycle import CycleOpened
+from events.decision import (
+    EnqueueDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    Placement,
+    QueueFaulted,
+    RefusalDecided,
+)
+from events.outcome import (
+    BindFailed,
+    BindOutcomeUnknown,
+    PodBound,
+    PodGroupUpdated,
+    PodGroupUpdateFailed,
+)
+from events.process import DaemonStarted, PolicyChanged, PolicyWarned
+from events.record import Record
+from events.union import Decision, Event, Outcome
+from projections.policy import parse_policy
+from replay.amount import amounts_text
+from replay.glimpse import glimpse
+from replay.moment import shown, span
+
+_WHEN: Final = 9
+_POSITION: Final = 6
+
+
+def tell(
+    record: Record, event: Event, content: bytes | None = None, *, start_ns: int = 0
+) -> list[str]:
+    """The lines of one record, of a log that began at `start_ns`."""
+    first, *more = sentences(record, event, content)
+    when = f"{shown(record.recorded_at_ns, start_ns):<{_WHEN}}"
+    is_inside = record.cycle is not None and record.cycle != record.position
+    margin = " " * (_POSITION + 2)
+    head = f"{record.position:>{_POSITION}}  {when}  {'  ' if is_inside else ''}{first}"
+    inner = margin + " " * len(when) + "    " + ("  " if is_inside else "")
+    return [head, *(inner + line for line in more)]
+
+
+def sentences(record: Record, event: Event, content: bytes | None = None) -> list[str]:
+    """What one record says, without position and time; the first sentence says it in short."""
+    match event:
+        case KindListed():
+            if not event.served:
+                return [f"{event.resource} is not served here"]
+            return [f"every {event.resource} is seen: {event.count}"]
+        case DaemonStarted():
+            return [
+                f"daemon {event.holder} {event.version} takes the log over, epoch {record.epoch}:"
+                f" a cycle each {span(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
+            ]
+        case PolicyChanged():
+            return [f"policy {event.source} comes into force: {_policy(event)}"]
+        case CycleOpened():
+            return ["cycle"]
+        case PolicyWarned():
+            return [f"policy warning: {event.path}: {event.message}"]
+        case PodBound() | BindFailed() | BindOutcomeUnknown():
+            return [_outcome(event)]
+        case PodGroupUpdated() | PodGroupUpdateFailed():
+            return [_outcome(event)]
+        case (
+            EnqueueDecided()
+            | GangBindDecided()
+            | PipelineDecided()
+            | PipelineWithdrawn()
+            | RefusalDecided()
+            | QueueFaulted()
+        ):
+            first, *more = _decision(event)
+            return [first + _because(record), *more]
+        case _:
+            return [_observation(record, event, content)]
+
+
+def _observation(record: Record, event: Observed | Deleted, content: bytes | None) -> str:
+    kind, _, name = record.subject.partition("/")
+    subject = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
+    if isinstance(event, Deleted):
+        return f"{subject} is gone" + (", unseen until listed" if event.synthesized else "")
+    said = glimpse(kind, content) if content is not None else ""
+    return f"{subject} is seen{': ' if said else ''}{said}" + _answering(record)
+
+
+_KINDS: Final = {"Node": "node", "Pod": "pod", "PodGroup": "pod group", "Queue": "queue"}
+
+
+def _answering(record: Record) -> str:
+    return f" (answers {record.cause})" if record.cause is not None else ""
+
+
+def _because(record: Record) -> str:
+    return f" (because of {record.cause})" if record.cause is not None else ""
+
+
+def _decision(event: Decision) -> list[str]:
+    match event:
+        case EnqueueDecided():
+            return [f"admit {event.pod_group} to {event.queue}"]
+        case GangBindDecided():
+            return _placed(f"bind {event.pod_group} in {event.queue}", event.placements)
+        case PipelineDecided():
+            return _placed(f"promise {event.pod_group} in {event.queue} room", event.placements)
+        case PipelineWithdrawn():
+            return [f"take back the room promised to {event.pod_group}: {event.code}"]
+        case RefusalDecided():
+            at = f", found at {event.pod}" if event.pod else ""
+            return [
+                f"refuse {event.pod_group} in {event.queue}: {event.action}, {event.code}{at}",
+                event.message,
+            ]
+        case QueueFaulted():
+            return [f"fault of queue {event.queue}: {event.code}: {event.message}"]
+
+
+def _placed(what: str, placements: Sequence[Placement]) -> list[str]:
+    """A pod alone stands in the first line, the pods of a gang under it."""
+    lines = [f"{one.pod} -> {one.node}{_charged(one.cards)}" for one in placements]
+    return [f"{what}: {lines[0]}"] if len(lines) == 1 else [f"{what}: {len(lines)} pods", *lines]
+
+
+def _charged(cards: Mapping[str, int]) -> str:
+    return f", charged {amounts_text(cards)}" if cards else ""
+
+
+def _outcome(event: Outcome) -> str:
+    tries = f" at attempt {event.attempts}" if event.attempts > 1 else ""
+    match event:
+        case PodBound():
+            return f"pod {event.pod} is bound to {event.node}{tries}"
+        case BindFailed():
+            why = f"{event.code}: {event.message}"
+            return f"pod {event.pod} is not bound to {event.node}{tries}: {why}"
+        case BindOutcomeUnknown():
+            return f"pod {event.pod}, bound to {event.node}: no answer{tries}: {event.message}"
+        case PodGroupUpdated():
+            return f"pod group {event.pod_group} is told that it is {event.phase}{tries}"
+        case PodGroupUpdateFailed():
+            why = f"{event.code}: {event.message}"
+            return f"pod group {event.pod_group} is not told that it is {event.phase}{tries}: {why}"
+
+
+def _policy(event: PolicyChanged) -> str:
+    policy, _ = parse_policy(bytes(event.policy))
+    tiers = " / ".join(", ".join(one.name for one in tier) for tier in policy.tiers)
+    return f"{', '.join(policy.actions)} over {tiers}"
