@@ -9,6 +9,7 @@ from msgspec import structs
 from projections import accounts
 from projections.accounts import Cards
 from projections.lines import Lines
+from projections.membership import origin_of
 from projections.nodes import Node, NodeFacts, NodeTable
 from projections.objects import PodObject
 from projections.pod_class import Amounts, ClassKey, PodClass, parse_class
@@ -251,26 +252,18 @@ class Cluster:
 
     def adopt(self, pod: Pod) -> None:
         """Find the pod group of a pod that is ours, and make it if there is none."""
-        facts = pod.facts
-        named = bool(facts.group_name)
-        name = facts.group_name or f"podgroup-{facts.owner.uid if facts.owner else facts.uid}"
-        key = f"{facts.namespace}/{name}"
-        pod.group_key = key
-        is_new = key not in self.groups
-        group = self.group(key)
-        if not is_new:
+        owner = pod.facts.owner
+        inherited = self.owners.get(owner.uid, {}) if owner else {}
+        origin = origin_of(pod.facts, inherited, self.namespaces)
+        pod.group_key = origin.key
+        if origin.key in self.groups:
             return
-        inherited = self.owners.get(facts.owner.uid, {}) if facts.owner else {}
-        group.needs_object = named and facts.needs_group_object
-        group.created_ns = facts.created_ns
-        group.min_available = facts.min_member
-        least = inherited.get("scheduling.volcano.sh/group-min-member", "")
-        if not named and least.isdecimal():
-            group.min_available = max(1, int(least[:9]))
-        group.priority = facts.priority or 0
-        inherited_queue = inherited.get("scheduling.volcano.sh/queue-name", "")
-        named_queue = facts.queue or inherited_queue or self.namespaces.get(facts.namespace)
-        self.move_group(group, named_queue or DEFAULT)
+        group = self.group(origin.key)
+        group.needs_object = origin.needs_object
+        group.created_ns = pod.facts.created_ns
+        group.min_available = origin.min_available
+        group.priority = pod.facts.priority or 0
+        self.move_group(group, origin.queue)
 
     def move_group(self, group: PodGroup, queue: str) -> None:
         """Let a group belong to a queue, with all that is charged for it."""
@@ -348,12 +341,25 @@ class Cluster:
 
     def promise(self, group: PodGroup, placements: list[tuple[Pod, str]]) -> None:
         """Hold room that is being freed for pods of a group."""
-        for pod, name in placements:
-            request = pod.pod_class.request
-            held = Promise(name, request, accounts.charge_on(self, pod.pod_class, name))
-            group.promise[pod.facts.uid] = held
-            self.nodes.shift(self.nodes.node(name), "promised", request, 1)
+        charged = accounts.charge_on
+        self.hold(
+            group,
+            {
+                pod.facts.uid: Promise(
+                    name, pod.pod_class.request, charged(self, pod.pod_class, name)
+                )
+                for pod, name in placements
+            },
+        )
+
+    def hold(self, group: PodGroup, promise: dict[str, Promise]) -> None:
+        """Hold the room of a promise, UID to room."""
+        group.promise = promise
+        for held in promise.values():
+            self.nodes.shift(self.nodes.node(held.node), "promised", held.request, 1)
             add(self.queue(group.queue).promised, held.charge, 1)
+        if promise:
+            self.moved[group.queue] = None
 
     def break_promise(self, group: PodGroup, *, is_kept: bool = False) -> None:
         """Let go of the room held for a group; `is_kept` where the group itself takes it."""
@@ -364,6 +370,8 @@ class Cluster:
             if not is_kept:
                 self.free_up(held.node)
             self.nodes.forget(node)
+        if group.promise:
+            self.moved[group.queue] = None
         group.promise = {}
 
     def rouse(self, key: str) -> None:

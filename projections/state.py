@@ -48,7 +48,7 @@ from projections import observed
 from projections.cluster import Cluster
 from projections.pod_groups import INQUEUE, Refusal
 from projections.pods import Pod
-from projections.policy import parse_policy
+from projections.policy import BUILT_IN, parse_policy
 from projections.touched import Due
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
@@ -81,6 +81,8 @@ class State:
         """The time of the last cycle."""
         self.period_ns = 0
         self.policy_position = 0
+        self.policy_document = BUILT_IN
+        """The policy in force, as it stands in the log."""
         self.listed: dict[str, None] = {}
         """Kinds listed since the daemon last started."""
         self.commitments: dict[str, Commitment] = {}
@@ -218,7 +220,7 @@ class State:
 
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
         policy, _ = parse_policy(bytes(event.policy))
-        self.policy_position = record.position
+        self.policy_position, self.policy_document = record.position, bytes(event.policy)
         self.cluster.change_policy(policy)
 
     # What was decided

@@ -42,7 +42,7 @@ class Decider:
     def decide(self) -> Iterator[Decision]:
         """The decisions of the cycle that is open. Apply each before asking for the next."""
         cluster = self.session.cluster
-        for name in list(cluster.untold):
+        for name in sorted(cluster.untold):
             queue = cluster.queues[name]
             for code, message in queue.facts.faults if queue.facts is not None else ():
                 if (code, message) not in queue.faults_told:

@@ -1,0 +1,38 @@
+"""Which pod group a pod belongs to, and what that group is like when no PodGroup object says so.
+
+In this order: the group that the pod names, that of the coscheduling labels, else that of the controlling
+owner, and a pod without an owner is a group of its own (the names are those of Volcano's controller).
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from projections.pods import MIN_MEMBER, QUEUE_NAME, PodFacts
+from projections.queues import DEFAULT
+
+
+class Origin(Struct, frozen=True):
+    """A pod group as one of its pods describes it."""
+
+    key: str
+    needs_object: bool
+    """Whether the pod names a PodGroup object, without which it is not placed."""
+    min_available: int
+    queue: str
+
+
+def origin_of(pod: PodFacts, inherited: Mapping[str, str], namespaces: Mapping[str, str]) -> Origin:
+    """The group of a pod. `inherited` are its owner's annotations, `namespaces` names queues."""
+    name = pod.group_name or f"podgroup-{pod.owner.uid if pod.owner else pod.uid}"
+    least = inherited.get(MIN_MEMBER, "")
+    min_available = pod.min_member
+    if not pod.group_name and least.isdecimal():
+        min_available = max(1, int(least[:9]))
+    queue = pod.queue or inherited.get(QUEUE_NAME, "") or namespaces.get(pod.namespace, "")
+    return Origin(
+        key=f"{pod.namespace}/{name}",
+        needs_object=bool(pod.group_name) and pod.needs_group_object,
+        min_available=min_available,
+        queue=queue or DEFAULT,
+    )

@@ -1,0 +1,233 @@
+"""State to bytes and back, with its position. A snapshot only ever saves time.
+
+Kept are the facts and what muster decided; every sum is made anew when it is restored. The bytes are
+read by the same version of this code only: another version folds from the beginning instead.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from projections.nodes import NodeFacts
+from projections.pod_class import PodClass
+from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal
+from projections.pods import Charge, Pod, PodFacts
+from projections.policy import parse_policy
+from projections.queues import QueueFacts
+from projections.state import Commitment, State
+from projections.touched import Due
+
+VERSION: Final = 1
+"""Raise it with every change of State or of what is read from objects."""
+
+
+class NodeImage(Struct, frozen=True, array_like=True):
+    """A node that is there."""
+
+    facts: NodeFacts
+    digest: str
+
+
+class PodImage(Struct, frozen=True, array_like=True):
+    """A pod, and what was decided about it."""
+
+    facts: PodFacts
+    pod_class: int
+    digest: str
+    group_key: str
+    assumed: str
+    decision: int
+    bound_at: int
+    charge: Charge | None
+
+
+class GroupImage(Struct, frozen=True, array_like=True):
+    """A pod group without its pods."""
+
+    key: str
+    uid: str
+    facts: GroupFacts | None
+    digest: str
+    needs_object: bool
+    queue: str
+    priority: int
+    created_ns: int
+    min_available: int
+    min_tasks: dict[str, int]
+    phase: str
+    refusals: dict[str, Refusal]
+    promise: dict[str, Promise]
+    cause: int
+
+
+class QueueImage(Struct, frozen=True, array_like=True):
+    """A queue without its ledger."""
+
+    name: str
+    facts: QueueFacts | None
+    digest: str
+    faults_told: tuple[tuple[str, str], ...]
+    changed_at: int
+
+
+class Image(Struct, frozen=True):
+    """All of State that cannot be made from the rest."""
+
+    position: int
+    cycle: int
+    now_ns: int
+    period_ns: int
+    policy_position: int
+    policy: bytes
+    scheduler_names: tuple[str, ...]
+    listed: dict[str, None]
+    commitments: dict[str, Commitment]
+    phases: dict[str, tuple[int, str]]
+    told: dict[str, tuple[int, str]]
+    failures: dict[str, int]
+    resting: dict[str, int]
+    due: Due
+    priority_classes: dict[str, tuple[int, bool]]
+    namespaces: dict[str, str]
+    owners: dict[str, dict[str, str]]
+    classes: list[tuple[bytes, PodClass]]
+    nodes: list[NodeImage]
+    queues: list[QueueImage]
+    groups: list[GroupImage]
+    pods: list[PodImage]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Image)
+
+
+def take(state: State) -> bytes:
+    """The State of the end of a batch, as bytes."""
+    cluster = state.cluster
+    image = Image(
+        position=state.position,
+        cycle=state.cycle,
+        now_ns=state.now_ns,
+        period_ns=state.period_ns,
+        policy_position=state.policy_position,
+        policy=state.policy_document,
+        scheduler_names=cluster.scheduler_names,
+        listed=state.listed,
+        commitments=state.commitments,
+        phases=state.phases,
+        told=state.told,
+        failures=state.failures,
+        resting=state.resting,
+        due=cluster.due,
+        priority_classes=cluster.priority_classes,
+        namespaces=cluster.namespaces,
+        owners=cluster.owners,
+        classes=[(_ENCODER.encode(key), one) for key, one in cluster.classes.items()],
+        nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
+        queues=[
+            QueueImage(q.name, q.facts, q.digest, q.faults_told, q.changed_at)
+            for q in cluster.queues.values()
+        ],
+        groups=[_group_image(group) for group in cluster.groups.values()],
+        pods=[_pod_image(pod) for pod in cluster.pods.values()],
+    )
+    return _ENCODER.encode(image)
+
+
+def restore(payload: bytes) -> State:
+    """The State that `take` was given. What the views have still to be told is not kept."""
+    image = _DECODER.decode(payload)
+    state = State()
+    cluster = state.cluster
+    state.begin_at(image.position)
+    cluster.position = image.position
+    state.cycle, state.now_ns, state.period_ns = image.cycle, image.now_ns, image.period_ns
+    state.policy_position, state.policy_document = image.policy_position, image.policy
+    cluster.policy = parse_policy(image.policy)[0]
+    cluster.scheduler_names = image.scheduler_names
+    state.listed, state.commitments = image.listed, image.commitments
+    state.phases, state.told = image.phases, image.told
+    state.failures, state.resting = image.failures, image.resting
+    cluster.resting = dict.fromkeys(image.resting)
+    cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
+    cluster.owners = image.owners
+    for key, one in image.classes:
+        cluster.classes[_key(msgspec.msgpack.decode(key))] = one
+        cluster.class_list.append(one)
+    for node in image.nodes:
+        cluster.put_node(node.facts, node.digest)
+    _restore_groups(state, image)
+    cluster.balance()
+    cluster.forget_touched()
+    cluster.due = image.due
+    return state
+
+
+def _restore_groups(state: State, image: Image) -> None:
+    cluster = state.cluster
+    for kept in image.queues:
+        queue = cluster.queue(kept.name)
+        queue.facts, queue.digest = kept.facts, kept.digest
+        queue.faults_told = kept.faults_told
+        cluster.queue_objects += kept.facts is not None
+        cluster.untold_changed(queue)
+    for saved in image.groups:
+        group = cluster.group(saved.key)
+        group.uid, group.facts, group.digest = saved.uid, saved.facts, saved.digest
+        group.needs_object, group.priority = saved.needs_object, saved.priority
+        group.created_ns, group.min_available = saved.created_ns, saved.min_available
+        group.min_tasks = saved.min_tasks
+        cluster.move_group(group, saved.queue)
+    for one in image.pods:
+        pod = Pod(one.facts, cluster.class_list[one.pod_class], one.digest)
+        pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
+        pod.bound_at, pod.charge = one.bound_at, one.charge
+        cluster.replace_pod(None, pod, is_last=False)
+    for saved in image.groups:
+        group = cluster.groups[saved.key]
+        group.phase = saved.phase
+        group.refusals = dict(saved.refusals)
+        cluster.hold(group, saved.promise)
+        cluster.settle(group)
+        group.cause = saved.cause
+    for kept in image.queues:
+        cluster.queues[kept.name].changed_at = kept.changed_at
+
+
+def _group_image(group: PodGroup) -> GroupImage:
+    return GroupImage(
+        key=group.key,
+        uid=group.uid,
+        facts=group.facts,
+        digest=group.digest,
+        needs_object=group.needs_object,
+        queue=group.queue,
+        priority=group.priority,
+        created_ns=group.created_ns,
+        min_available=group.min_available,
+        min_tasks=group.min_tasks,
+        phase=group.phase,
+        refusals=group.refusals,
+        promise=group.promise,
+        cause=group.cause,
+    )
+
+
+def _pod_image(pod: Pod) -> PodImage:
+    return PodImage(
+        facts=pod.facts,
+        pod_class=pod.pod_class.index,
+        digest=pod.digest,
+        group_key=pod.group_key,
+        assumed=pod.assumed,
+        decision=pod.decision,
+        bound_at=pod.bound_at,
+        charge=pod.charge,
+    )
+
+
+def _key(decoded: object) -> tuple[object, ...]:
+    """Class keys are tuples of tuples; the bytes know only lists."""
+    assert isinstance(decoded, list)
+    return tuple(_key(part) if isinstance(part, list) else part for part in decoded)
