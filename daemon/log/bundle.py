@@ -8,6 +8,7 @@ objects, so that neither needs memory for the whole; one that recurs later is wr
 
 import io
 import os
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -92,7 +93,7 @@ class BundleWriter:
         self._path = path
         self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
         self._redacted = tuple(f"{kind}/" for kind in header.redacted)
-        self._held: dict[str, None] = {}
+        self._held: OrderedDict[str, None] = OrderedDict()
         self._records = 0
         try:
             self._file = self._part.open("wb")
@@ -156,7 +157,7 @@ class BundleReader:
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
         self._stream = _plain(self._file)
-        self._held: dict[str, str | None] = {}
+        self._held: OrderedDict[str, str | None] = OrderedDict()
         self._records = 0
         try:
             self.header = self._read_header()
@@ -236,11 +237,11 @@ class BundleReader:
         return DamagedLogError(f"{self._path}: damaged after position {self.position}: {why}")
 
 
-def hold(held: dict[str, _Held], digest: str, value: _Held) -> None:
+def hold(held: OrderedDict[str, _Held], digest: str, value: _Held) -> None:
     """Hold an object, and forget the one held longest if there are too many."""
     held[digest] = value
     if len(held) > OBJECTS_HELD:
-        del held[next(iter(held))]
+        held.popitem(last=False)
 
 
 def _line(record: Record) -> RecordLine:

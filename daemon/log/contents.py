@@ -6,6 +6,7 @@ The CRC is there because some bits of a frame's header mean nothing: a changed o
 A dictionary is part of the log format. It never changes; a better one is another codec.
 """
 
+from collections import OrderedDict
 from hashlib import sha256
 from importlib.resources import files
 from zlib import crc32
@@ -70,7 +71,7 @@ class Unpacker:
 
     def __init__(self) -> None:
         self._decompress = zstandard.ZstdDecompressor(dict_data=_DICTIONARY).decompress
-        self._cache: dict[str, Content] = {}
+        self._cache: OrderedDict[str, Content] = OrderedDict()
 
     def content(self, position: int, digest: str, codec: str | None, data: bytes | None) -> Content:
         """The content of the object that the record at `position` refers to."""
@@ -78,7 +79,7 @@ class Unpacker:
             return known
         content = self._unpacked(f"position {position}: object {digest}", digest, codec, data)
         if len(self._cache) >= CACHE_ENTRIES:
-            del self._cache[next(iter(self._cache))]
+            self._cache.popitem(last=False)
         self._cache[digest] = content
         return content
 

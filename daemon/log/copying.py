@@ -1,10 +1,11 @@
 """A log, or a part of one, into a bundle; a whole log into a database."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from daemon.log.bundle import BUNDLE, OBJECTS_HELD, BundleWriter, Header
+from daemon.log.bundle import BUNDLE, BundleWriter, Header, hold
 from daemon.log.contents import ObjectRow, Packer, tombstone
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
@@ -138,7 +139,7 @@ class _Packed:
 
     def __init__(self) -> None:
         self._packer = Packer()
-        self._held: dict[str, None] = {}
+        self._held: OrderedDict[str, None] = OrderedDict()
 
     def rows(self, entries: list[Entry]) -> list[ObjectRow]:
         """The rows of the objects that entries refer to."""
@@ -147,9 +148,7 @@ class _Packed:
             digest = entry.record.object
             if digest is None or digest in self._held:
                 continue
-            self._held[digest] = None
-            if len(self._held) > OBJECTS_HELD:
-                del self._held[next(iter(self._held))]
+            hold(self._held, digest, None)
             if entry.content is None:
                 rows.append(tombstone(digest))
             else:
