@@ -11,12 +11,11 @@ from projections.accounts import Cards
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import Node, NodeFacts, NodeTable
-from projections.objects import PodObject
-from projections.pod_class import Amounts, ClassKey, PodClass, parse_class
+from projections.pod_class import Amounts, PodClasses
 from projections.pod_groups import GroupFacts, PodGroup, Promise
 from projections.pods import ALLOCATED, PENDING, RELEASING, Charge, Pod
 from projections.policy import BUILT_IN, Policy, parse_policy
-from projections.queues import DEFAULT, Queue, QueueFacts, add
+from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
 from projections.standing import job_order, line_keys
 from projections.touched import Due, Touched
 
@@ -41,7 +40,7 @@ class Cluster:
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
         self.queue_objects = 0
-        self.classes: dict[ClassKey, PodClass] = {}
+        self.classes = PodClasses()
         self.priority_classes: dict[str, tuple[int, bool]] = {}
         """Name to its value and whether it is the default of all."""
         self.namespaces: dict[str, str] = {}
@@ -51,8 +50,6 @@ class Cluster:
         self.lines = Lines()
         self.due = Due()
         self.touched = Touched()
-        self.class_list: list[PodClass] = []
-        """By index."""
         self.untold: dict[str, None] = {}
         """Queues with faults that the log does not name yet."""
         self.moved: dict[str, None] = {}
@@ -60,15 +57,7 @@ class Cluster:
         self.resting: dict[str, None] = {}
         """Pod groups that are not to be tried for a while."""
 
-    # Classes and nodes
-
-    def class_of(self, key: ClassKey, pod: PodObject, problem: str = "") -> PodClass:
-        """The class of a pod, parsed when it is the first of its kind."""
-        found = self.classes.get(key)
-        if found is None:
-            found = self.classes[key] = parse_class(len(self.class_list), pod, problem)
-            self.class_list.append(found)
-        return found
+    # Nodes
 
     def put_node(self, facts: NodeFacts, digest: str) -> None:
         """A node came or changed."""
@@ -187,9 +176,8 @@ class Cluster:
             facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
         self.queue_objects += (facts is not None) - (queue.facts is not None)
         queue.facts, queue.digest = facts, digest
-        faults = () if facts is None else facts.faults
-        queue.faults_told = tuple(one for one in queue.faults_told if one in faults)
-        self.untold_changed(queue)
+        queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
+        self.tell_faults(queue)
         for one in self.queues.values():
             self.ease(one)
             self.touched.queues[one.name] = None
@@ -197,12 +185,11 @@ class Cluster:
             self.settle(self.groups[key])
         self._forget_queue(queue)
 
-    def untold_changed(self, queue: Queue) -> None:
-        """Keep track of queues with faults that the log does not name yet."""
-        faults = () if queue.facts is None else queue.facts.faults
-        if all(one in queue.faults_told for one in faults):
-            self.untold.pop(queue.name, None)
-        else:
+    def tell_faults(self, queue: Queue, told: Faults = ()) -> None:
+        """Keep track of faults that the log does not name yet, `told` being named just now."""
+        queue.faults_told = (*queue.faults_told, *told)
+        self.untold.pop(queue.name, None)
+        if queue.untold:
             self.untold[queue.name] = None
 
     def balance(self) -> None:

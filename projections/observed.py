@@ -60,7 +60,7 @@ def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
     facts, key = pod_facts(obj)
     if problem:
         key = ("unreadable", problem)
-    return Pod(facts, cluster.class_of(key, obj, problem), record.object or "")
+    return Pod(facts, cluster.classes.of(key, obj, problem), record.object or "")
 
 
 def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:

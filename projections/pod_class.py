@@ -50,6 +50,20 @@ class PodClass(Struct, frozen=True):
         return len(self.request) == 1
 
 
+class PodClasses:
+    """All classes there are, in the order of their indexes."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[ClassKey, PodClass] = {}
+
+    def of(self, key: ClassKey, pod: PodObject, problem: str = "") -> PodClass:
+        """The class of a pod, parsed when it is the first of its kind."""
+        found = self.by_key.get(key)
+        if found is None:
+            found = self.by_key[key] = parse_class(len(self.by_key), pod, problem)
+        return found
+
+
 def class_key(pod: PodObject) -> ClassKey:
     """Equal for pods that make the same demands."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}

@@ -14,6 +14,9 @@ from projections.objects import (
 from projections.pod_class import Amounts, amount_of
 from projections.quantity import QuantityError
 
+Faults = tuple[tuple[str, str], ...]
+"""Code and message of what could not be read."""
+
 DEFAULT = "default"
 """The queue of pods and pod groups that name none."""
 
@@ -107,9 +110,14 @@ class Queue:
         """The faults of its object that the log already names."""
 
     @property
-    def exists(self) -> bool:
-        """Whether there is an object."""
-        return self.facts is not None
+    def faults(self) -> Faults:
+        """What of its object could not be read."""
+        return () if self.facts is None else self.facts.faults
+
+    @property
+    def untold(self) -> Faults:
+        """The faults that the log does not name yet."""
+        return tuple(one for one in self.faults if one not in self.faults_told)
 
     @property
     def request(self) -> Amounts:

@@ -123,7 +123,7 @@ def take(state: State) -> bytes:
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
         owners=cluster.owners,
-        classes=[(_ENCODER.encode(key), one) for key, one in cluster.classes.items()],
+        classes=[(_ENCODER.encode(key), one) for key, one in cluster.classes.by_key.items()],
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.faults_told, q.changed_at)
@@ -153,8 +153,7 @@ def restore(payload: bytes) -> State:
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     cluster.owners = image.owners
     for key, one in image.classes:
-        cluster.classes[_key(msgspec.msgpack.decode(key))] = one
-        cluster.class_list.append(one)
+        cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:
         cluster.put_node(node.facts, node.digest)
     _restore_groups(state, image)
@@ -171,7 +170,7 @@ def _restore_groups(state: State, image: Image) -> None:
         queue.facts, queue.digest = kept.facts, kept.digest
         queue.faults_told = kept.faults_told
         cluster.queue_objects += kept.facts is not None
-        cluster.untold_changed(queue)
+        cluster.tell_faults(queue)
     for saved in image.groups:
         group = cluster.group(saved.key)
         group.uid, group.facts, group.digest = saved.uid, saved.facts, saved.digest
@@ -179,8 +178,9 @@ def _restore_groups(state: State, image: Image) -> None:
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.min_tasks = saved.min_tasks
         cluster.move_group(group, saved.queue)
+    classes = list(cluster.classes.by_key.values())
     for one in image.pods:
-        pod = Pod(one.facts, cluster.class_list[one.pod_class], one.digest)
+        pod = Pod(one.facts, classes[one.pod_class], one.digest)
         pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
         pod.bound_at, pod.charge = one.bound_at, one.charge
         cluster.replace_pod(None, pod, is_last=False)

@@ -164,8 +164,7 @@ class State:
                 self._withdrawn(event)
             case QueueFaulted():
                 queue = self.cluster.queues[event.queue]
-                queue.faults_told = (*queue.faults_told, (event.code, event.message))
-                self.cluster.untold_changed(queue)
+                self.cluster.tell_faults(queue, ((event.code, event.message),))
             case PodBound():
                 self.commitments.pop(event.uid, None)
                 self.failures.pop(self._group_of(event.uid), None)

@@ -44,8 +44,7 @@ class Decider:
         cluster = self.session.cluster
         for name in sorted(cluster.untold):
             queue = cluster.queues[name]
-            for code, message in queue.facts.faults if queue.facts is not None else ():
-                if (code, message) not in queue.faults_told:
-                    yield QueueFaulted(queue=name, code=code, message=message)
+            for code, message in queue.untold:
+                yield QueueFaulted(queue=name, code=code, message=message)
         for action in cluster.policy.actions:
             yield from ACTIONS[action](self.session)

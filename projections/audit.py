@@ -1,0 +1,7 @@
+"""Recounts."""
+
+from projections.state import State
+
+
+def audit(state: State) -> None:
+    """Later."""
