@@ -99,6 +99,17 @@ class Replay:
         """How often a node was scored for a class of pods."""
         return self._decider.examined
 
+    def fold(self, record: Record, content: bytes | None) -> None:
+        """Take one record as it stands: the comparison begins behind it."""
+        self.head = check_link(self.head, record)
+        event = event_of(record)
+        if isinstance(event, PolicyChanged):
+            self._take_policy(record, event)
+            self._decided = None
+        else:
+            self.state.apply(record, event, content)
+        self._batch, self._at_ns = record.batch, record.recorded_at_ns
+
     def take(self, record: Record, content: bytes | None) -> Divergence | None:
         """Take one record; a divergence ends the replay."""
         self.head = check_link(self.head, record)
