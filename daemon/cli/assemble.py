@@ -1,5 +1,6 @@
 """The one place that builds it all: State from a log, and a loop around shores."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -16,11 +17,14 @@ from events.record import Head
 from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.project import Views
-from replay.world.scenario import Scenario
 from replay.world.model import World
+from replay.world.scenario import Scenario
 from scheduling.step import Step
 
 VERSION: Final = "0.1.0"
+
+TOLD_EVERY_SECONDS: Final = 0.1
+"""How often a simulation says how far it is."""
 
 
 async def fold(log: ReadableLog, until: int | None = None, views: Views | None = None) -> State:
@@ -61,8 +65,17 @@ class Simulated(Struct):
     """How often a pod group was tried."""
 
 
-async def simulate(scenario: Scenario, log: Log, *, with_views: bool) -> Simulated:
-    """Run a scenario (with the pieces of its trace in it) in virtual time."""
+async def simulate(
+    scenario: Scenario,
+    log: Log,
+    *,
+    with_views: bool,
+    progress: Callable[[int], None] | None = None,
+) -> Simulated:
+    """Run a scenario (with the pieces of its trace in it) in virtual time.
+
+    `progress` is told the position of the log, now and then.
+    """
     world = World(scenario)
     cluster = SteppedCluster(world)
     running = Running(
@@ -74,7 +87,10 @@ async def simulate(scenario: Scenario, log: Log, *, with_views: bool) -> Simulat
     )
     clock = VirtualClock(cluster, scenario.until_ns)
     loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running)
-    await loop.run()
+    if progress is None:
+        await loop.run()
+    else:
+        await _run_watched(loop, progress)
     step = loop.step
     assert step is not None
     return Simulated(
@@ -85,6 +101,21 @@ async def simulate(scenario: Scenario, log: Log, *, with_views: bool) -> Simulat
         examined=step.decider.examined,
         groups_examined=step.decider.session.groups_examined,
     )
+
+
+async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(TOLD_EVERY_SECONDS)
+            if loop.step is not None:
+                progress(loop.step.head.position)
+
+    async with asyncio.TaskGroup() as tasks:
+        teller = tasks.create_task(tell(), name="progress")
+        try:
+            await loop.run()
+        finally:
+            teller.cancel()
 
 
 def policy_of(scenario: Scenario) -> PolicyChanged:

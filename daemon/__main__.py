@@ -1,0 +1,5 @@
+"""`python -m daemon` is `muster`."""
+
+from daemon.cli.app import main
+
+main()

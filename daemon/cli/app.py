@@ -1,0 +1,99 @@
+"""The command `muster`: its subcommands, its exit codes, its one place for whatever goes wrong."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+import structlog
+
+from daemon.cli.assemble import VERSION
+from daemon.cli.failure import PIPE_CLOSED, explain
+from daemon.cli.log_commands import log
+from daemon.cli.replaying import replay
+from daemon.cli.simulating import simulate
+from events.errors import SettingsError
+
+WARNING: Final = 30
+
+
+class Muster(click.Group):
+    """The group of all commands. An error is one line, and its kind is the exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit."""
+        wishes: dict[str, bool] = {}
+        try:
+            _refuse_without_assertions()
+            _log_to_stderr()
+            name = prog_name or "muster"
+            result = super().main(args, name, complete_var, standalone_mode=False, obj=wishes)
+            code = result if isinstance(result, int) else 0
+            sys.stdout.flush()
+        except Exception as error:  # the one place
+            code = explain(error, debug=wishes.get("debug", False))
+        if code == PIPE_CLOSED:
+            _forget_stdout()
+        sys.exit(code)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. A reader who has seen enough is no error."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(PIPE_CLOSED) from None
+
+
+@click.group(cls=Muster, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="muster", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """A Kubernetes scheduler for AI accelerators that can account for every decision.
+
+    LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster);
+    where a command is given none, MUSTER_LOG says.
+
+    Exit codes: 0 done, equal; 1 found something; 2 usage or input; 3 the outside failed; 4 the log is
+    damaged; 5 the log is from a newer version; 70 a bug.
+    """
+    context.obj["debug"] = debug
+
+
+for _command in (log, replay, simulate):
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """The entry point."""
+    cli.main()
+
+
+def _refuse_without_assertions() -> None:
+    if not __debug__:
+        raise SettingsError("muster does not run under `python -O`: its assertions are meant")
+
+
+def _log_to_stderr() -> None:
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(WARNING),
+        # Looked up each time: whoever runs a command may have put another stream there.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
+def _forget_stdout() -> None:
+    """What is left in the buffer would be complained about at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,70 @@
+"""From what went wrong to one line and an exit code. The only place that catches everything."""
+
+import errno
+import sys
+import traceback
+from collections.abc import Iterator
+
+import click
+
+from events.errors import MusterError
+
+FAILED = 3
+"""The outside failed."""
+BUG = 70
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""As shells tell a program that wrote to a pipe nobody reads."""
+
+
+def explain(error: BaseException, *, debug: bool) -> int:
+    """Say what went wrong; the exit code."""
+    cause = _cause(error)
+    if isinstance(cause, click.exceptions.NoArgsIsHelpError):
+        cause.show()
+        return cause.exit_code
+    if isinstance(cause, click.Abort | KeyboardInterrupt):
+        click.echo("muster: interrupted", err=True)
+        return INTERRUPTED
+    if isinstance(cause, BrokenPipeError):
+        return PIPE_CLOSED
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+    text, code = _told(cause)
+    label = click.style("error:", fg="red", bold=True)
+    click.echo(f"muster: {label} {' '.join(text.split())}", err=True)
+    return code
+
+
+def _told(cause: BaseException) -> tuple[str, int]:
+    match cause:
+        case MusterError():
+            return str(cause) or (cause.__doc__ or ""), cause.exit_code
+        case click.UsageError():
+            name = cause.ctx.command_path if cause.ctx is not None else "muster"
+            return f"{cause.format_message()} (see {name} --help)", cause.exit_code
+        case click.ClickException():
+            return cause.format_message(), cause.exit_code
+        case OSError() if cause.errno is not None:
+            what = f"{cause.filename}: " if cause.filename else ""
+            return f"{what}{cause.strerror or errno.errorcode.get(cause.errno, '')}", FAILED
+        case _:
+            where = traceback.extract_tb(cause.__traceback__)
+            at = f" at {where[-1].name}, line {where[-1].lineno}" if where else ""
+            told = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+            return f"a bug in muster: {told}{at}; `muster --debug ...` shows more", BUG
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The one of a group that counts: what nobody foresaw before what has a code of its own."""
+    leaves = list(_leaves(error))
+    unforeseen = (leaf for leaf in leaves if not isinstance(leaf, MusterError))
+    return next(unforeseen, leaves[0] if leaves else error)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

@@ -1,0 +1,215 @@
+"""`muster log`: check a log, carry it about, watch it grow."""
+
+import asyncio
+from pathlib import Path
+
+import click
+import msgspec
+
+from daemon.cli.output import (
+    counted,
+    log_argument,
+    log_option,
+    output_option,
+    print_json,
+    progress,
+    verdict,
+)
+from daemon.log.copying import copy_whole
+from daemon.log.copying import export as export_bundle
+from daemon.log.entry import Entry
+from daemon.log.opening import open_log
+from daemon.log.verify import Verified
+from daemon.log.verify import verify as verify_log
+
+
+@click.group()
+def log() -> None:
+    """Check a log, carry it about, watch it grow."""
+
+
+@log.command()
+@log_argument
+@output_option
+def verify(log: str, as_json: bool) -> None:
+    """Check a log whole: positions, batches, chain, objects, head.
+
+    What is wrong first is named with its position; a damaged log is exit code 4, one of a newer
+    release 5. Nothing is ever mended in place.
+
+    \b
+    Example:
+      muster log verify demo.db
+    """
+    place, verified = asyncio.run(_verify(log))
+    if as_json:
+        print_json({"log": place, **_as_json(verified)})
+    else:
+        click.echo(f"{place}: {verdict(True, 'sound', '')}: {_counts(verified)}")
+        click.echo(f"position {verified.head.position}, digest {verified.head.digest}")
+
+
+async def _verify(url: str) -> tuple[str, Verified]:
+    source = await open_log(url)
+    try:
+        with progress("verify", total=source.head.position) as shown:
+            return source.place, await verify_log(source, shown)
+    finally:
+        await source.close()
+
+
+@log.command()
+@log_argument
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The bundle to write; its name ends in .muster.",
+)
+@click.option(
+    "--from", "first", type=int, metavar="P", help="Begin with the batch of this position."
+)
+@click.option("--to", "last", type=int, metavar="P", help="End with the batch of this position.")
+@click.option(
+    "--redact",
+    multiple=True,
+    metavar="KIND",
+    help="Leave out the objects of a Kubernetes kind; several times for several kinds.",
+)
+@output_option
+def export(
+    log: str,
+    path: Path,
+    first: int | None,
+    last: int | None,
+    redact: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write a log, or a stretch of it, into a bundle.
+
+    \b
+    Examples:
+      muster log export demo.db --file demo.muster
+      muster log export demo.db --file incident.muster --from 500 --to 900 --redact Pod
+    """
+    if path.suffix != ".muster":
+        raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
+    wanted = {"first": first, "last": last}
+    document = asyncio.run(_export(log, path, wanted, frozenset(redact)))
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"{path}: positions {document['from']} to {document['to']}")
+
+
+async def _export(
+    url: str, path: Path, wanted: dict[str, int | None], redact: frozenset[str]
+) -> dict[str, object]:
+    source = await open_log(url)
+    try:
+        header = await export_bundle(source, path, **wanted, redact=redact)
+    finally:
+        await source.close()
+    return {
+        "bundle": str(path),
+        "from": header.base.position + 1,
+        "to": header.head.position,
+        "digest": header.head.digest,
+        "redacted": list(header.redacted),
+    }
+
+
+@log.command(name="import")
+@click.argument("bundle", metavar="BUNDLE")
+@log_option
+@output_option
+def import_(bundle: str, log: str, as_json: bool) -> None:
+    """Copy a whole log, most often a bundle, into a new database, and check it on the way.
+
+    Its views are not written; `muster rebuild` does that.
+
+    \b
+    Example:
+      muster log import incident.muster --log incident.db && muster rebuild --log incident.db
+    """
+    place, verified = asyncio.run(_import(bundle, log))
+    if as_json:
+        print_json({"log": place, **_as_json(verified)})
+    else:
+        click.echo(f"{place}: {_counts(verified)}")
+        click.echo(f"position {verified.head.position}, digest {verified.head.digest}")
+
+
+async def _import(bundle: str, url: str) -> tuple[str, Verified]:
+    source = await open_log(bundle)
+    try:
+        target = await open_log(url, "write")
+        try:
+            with progress("import", total=source.head.position) as shown:
+                return target.place, await copy_whole(source, target, shown)
+        finally:
+            await target.close()
+    finally:
+        await source.close()
+
+
+@log.command()
+@log_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until interrupted.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
+@output_option
+def tail(log: str, follow: bool, lines: int, as_json: bool) -> None:
+    """The last records of a log.
+
+    \b
+    Example:
+      muster log tail -f postgresql://localhost/muster
+    """
+    asyncio.run(_tail(log, lines, follow=follow, as_json=as_json))
+
+
+async def _tail(url: str, lines: int, *, follow: bool, as_json: bool) -> None:
+    source = await open_log(url)
+    try:
+        after = max(source.head.position - lines, source.base.position)
+        reading = source.tail(after) if follow else source.read(after)
+        async for entries in reading:
+            for entry in entries:
+                print_json(_record(entry)) if as_json else click.echo(_line(entry))
+    finally:
+        await source.close()
+
+
+def _record(entry: Entry) -> dict[str, object]:
+    fields = msgspec.structs.asdict(entry.record)
+    return {**fields, "body": msgspec.Raw(entry.record.body)}
+
+
+def _line(entry: Entry) -> str:
+    record = entry.record
+    return f"{record.position:>9}  {record.kind:<24}  {record.subject:<40}  {record.body.decode()}"
+
+
+def _as_json(verified: Verified) -> dict[str, object]:
+    return {
+        "position": verified.head.position,
+        "digest": verified.head.digest,
+        "epoch": verified.head.epoch,
+        "records": verified.records,
+        "batches": verified.batches,
+        "objects": verified.objects,
+        "redacted": verified.redacted,
+    }
+
+
+def _counts(verified: Verified) -> str:
+    told = [
+        counted(verified.records, "record"),
+        counted(verified.batches, "batch", "batches"),
+        counted(verified.objects, "object"),
+    ]
+    if verified.redacted:
+        told.append(f"{verified.redacted:,} redacted")
+    return ", ".join(told)

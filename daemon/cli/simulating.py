@@ -1,0 +1,231 @@
+"""`muster simulate`: run scenarios in virtual time, and compare them with what they expect."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from daemon.cli import assemble
+from daemon.cli.assemble import Simulated
+from daemon.cli.inputs import Loaded, load_scenario, scenario_files
+from daemon.cli.output import (
+    counted,
+    output_option,
+    print_json,
+    progress,
+    table,
+    verdict,
+)
+from daemon.clock import WallClock
+from daemon.log.contract import ReadableLog
+from daemon.log.opening import open_log
+from events.codec import event_of
+from events.errors import UsageError
+from projections.state import State
+from projections.views.now import card_rows
+from replay.report import Decisions, Outcome, outcome
+from replay.world.openb import Notes
+
+SHOWN_MAX = 10
+"""Pod groups that wait, and differences, told in a text report."""
+
+SECOND = 1_000_000_000
+
+
+class Run(Struct, frozen=True):
+    """A scenario that was run, and how long that took on the wall."""
+
+    loaded: Loaded
+    simulated: Simulated
+    outcome: Outcome
+    elapsed_ns: int
+
+
+@click.command()
+@click.argument(
+    "scenarios", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO..."
+)
+@click.option("--log", "url", metavar="LOG", help="Keep the log there; by default in memory.")
+@output_option
+def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int:
+    """Run scenarios with the daemon's own loop, in virtual time.
+
+    SCENARIO is a file, or a folder in which all scenarios are run. What a scenario expects is
+    compared with what came of it; the exit code is 1 where it differs.
+
+    \b
+    Examples:
+      muster simulate docs/examples/quota.yaml
+      muster simulate tests/scenarios --output json | jq .expected
+      muster simulate openb.yaml --log openb.db && muster replay openb.db
+    """
+    files = scenario_files(scenarios)
+    if not files:
+        raise UsageError(f"{', '.join(map(str, scenarios))}: no scenario there")
+    if url is not None and len(files) > 1:
+        raise UsageError("--log keeps the log of one scenario, and there are several")
+    found = False
+    for loaded in [load_scenario(file) for file in files]:
+        run = asyncio.run(run_scenario(loaded, url))
+        found |= not run.outcome.is_expected
+        if as_json:
+            print_json(run.outcome.document)
+            _tell_differences(run, err=True)
+        else:
+            click.echo(report(run, durable=url is not None))
+            _tell_differences(run, err=False)
+    return 1 if found else 0
+
+
+async def run_scenario(loaded: Loaded, url: str | None) -> Run:
+    """Run a scenario into a new log, and read from it what was decided."""
+    clock = WallClock()
+    log = await open_log(url or "memory:", "write")
+    try:
+        if log.head.position:
+            raise UsageError(f"{log.place} is not empty: a simulation begins a new log")
+        with progress("simulate") as shown:
+            began = clock.elapsed_ns()
+            simulated = await assemble.simulate(
+                loaded.scenario, log, with_views=url is not None, progress=shown
+            )
+            elapsed_ns = clock.elapsed_ns() - began
+        decisions = await decisions_of(log)
+    finally:
+        await log.close()
+    told = outcome(
+        scenario=loaded.scenario.name,
+        at_ns=simulated.world.now_ns,
+        head=simulated.head,
+        decisions=decisions,
+        state=simulated.state,
+        expect=loaded.scenario.expect,
+    )
+    return Run(loaded, simulated, told, elapsed_ns)
+
+
+async def decisions_of(log: ReadableLog) -> Decisions:
+    """What a log says was decided. In a simulation time begins at 0."""
+    decisions = Decisions()
+    async for entries in log.read(after=log.base.position):
+        for entry in entries:
+            if "_observed." not in entry.record.kind:
+                decisions.note(entry.record, event_of(entry.record))
+    return decisions
+
+
+def report(run: Run, *, durable: bool) -> str:
+    """The run in words and tables."""
+    expected = "" if run.loaded.scenario.expect is None else _verdict(run)
+    return "\n".join(
+        [
+            f"{click.style(run.loaded.scenario.name, bold=True)}{expected}",
+            *_summary(run),
+            *_cards(run.simulated.state),
+            *_waiting(run.simulated.state),
+            *_notes(run.loaded.notes),
+            *(_saturated(run, durable=durable) if _is_saturated(run) else ()),
+            "",
+        ]
+    )
+
+
+def _verdict(run: Run) -> str:
+    return "  " + verdict(run.outcome.is_expected, "as expected", "not as expected")
+
+
+def _summary(run: Run) -> Iterator[str]:
+    simulated, document = run.simulated, run.outcome.document
+    kinds = Counter(str(entry["kind"]) for entry in _entries(document["decisions"]))
+    phases = Counter(pod.status for pod in simulated.state.cluster.pods.values())
+    groups = counted(simulated.groups_examined, "pod group")
+    yield f"  decisions  {_counts(kinds)}"
+    yield f"  pods       {_counts(phases)}"
+    yield f"  examined   {counted(simulated.examined, 'node')} for classes of pods, {groups}"
+    yield f"  time       {document['at_seconds']} s simulated in {run.elapsed_ns / SECOND:.2f} s"
+    yield f"  log        position {simulated.head.position}, digest {simulated.head.digest}"
+
+
+def _entries(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, list)
+    return value
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counter.items())) or "none"
+
+
+def cards_per_model(state: State) -> list[tuple[str, int, int, int]]:
+    """Card name, how many there are, allocated, free."""
+    sums: dict[str, list[int]] = {}
+    for name in state.cluster.nodes.nodes:
+        for _, card, _, _, healthy, allocated, free in card_rows(state.cluster, name):
+            assert isinstance(healthy, int)
+            assert isinstance(allocated, int)
+            assert isinstance(free, int)
+            entry = sums.setdefault(str(card), [0, 0, 0])
+            entry[0] += healthy
+            entry[1] += allocated
+            entry[2] += free
+    return [(card, *_triple(numbers)) for card, numbers in sorted(sums.items())]
+
+
+def _triple(numbers: list[int]) -> tuple[int, int, int]:
+    healthy, allocated, free = numbers
+    return healthy, allocated, free
+
+
+def _cards(state: State) -> Iterator[str]:
+    if rows := cards_per_model(state):
+        yield table(("card", "there", "allocated", "free"), rows)
+
+
+def _waiting(state: State) -> Iterator[str]:
+    waiting = [
+        (key, refusal.code, refusal.message)
+        for key, group in sorted(state.cluster.groups.items())
+        if (refusal := next(iter(group.refusals.values()), None)) is not None
+    ]
+    if waiting:
+        yield table(("waiting", "code", "reason"), waiting[:SHOWN_MAX])
+    if len(waiting) > SHOWN_MAX:
+        yield f"  ... and {len(waiting) - SHOWN_MAX:,} more"
+
+
+def _notes(notes: Notes | None) -> Iterator[str]:
+    if notes is not None and notes.shares:
+        yield (
+            f"  note       {counted(notes.shares, 'pod asks', 'pods ask')} for a fraction of a card: "
+            "each counts as a whole card"
+        )
+
+
+def _is_saturated(run: Run) -> bool:
+    trace = run.loaded.scenario.trace
+    return trace is not None and trace.order == "saturate"
+
+
+def _saturated(run: Run, *, durable: bool) -> Iterator[str]:
+    """How full the cluster got, and how fast. Not a figure to set beside published ones."""
+    cards = cards_per_model(run.simulated.state)
+    there, allocated = sum(row[1] for row in cards), sum(row[2] for row in cards)
+    decisions = _entries(run.outcome.document["decisions"])
+    bound = sum(1 for entry in decisions if entry["kind"] == "bind")
+    pace = bound * SECOND // max(run.elapsed_ns, 1)
+    how = "decisions durable" if durable else "log in memory"
+    yield f"  filled     {allocated:,} of {there:,} cards, {pace:,} pods/s with the {how}"
+    yield (
+        "  note       not to be set beside published figures: those share cards among pods, "
+        "and here a share counts as a whole card"
+    )
+
+
+def _tell_differences(run: Run, *, err: bool) -> None:
+    differences = run.outcome.differences
+    for difference in differences[:SHOWN_MAX]:
+        click.echo(f"  {run.loaded.scenario.source}: {difference}", err=err)
+    if len(differences) > SHOWN_MAX:
+        click.echo(f"  ... and {len(differences) - SHOWN_MAX} more", err=err)

@@ -1,0 +1,69 @@
+"""How the process runs: one file, and the few things that the environment says.
+
+How muster decides is policy, and stands in the log; nothing here can change a decision.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Final
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from events.errors import SettingsError
+
+ENVIRONMENT: Final[Mapping[str, str]] = os.environ
+"""Read here and by the command's options, nowhere else."""
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the daemon, as `run --config FILE` reads them."""
+
+    log: str | None = None
+    """Where the log is; `--log` and MUSTER_LOG come first."""
+    policy: str | None = None
+    """The policy file, from the folder of this file on; `--policy` comes first."""
+    holder: str = "muster"
+    """The name of this daemon in the log."""
+    period_seconds: float = 1.0
+    """Seconds, the least time between two cycles."""
+    scheduler_names: tuple[str, ...] = ("muster",)
+    """Pods with one of these as `schedulerName` are ours."""
+    requests_at_once: int = 32
+    """How many requests to the API server may be under way at a time."""
+    grace_seconds: float = 20.0
+    """Seconds that a shutdown waits for what is under way."""
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of a YAML or JSON file. An unknown key or a wrong type names the key."""
+    try:
+        document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = msgspec.convert(document or {}, Settings)
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    for key in ("period_seconds", "requests_at_once", "grace_seconds"):
+        if getattr(settings, key) <= 0:
+            raise SettingsError(f"{path}: {key} must be more than nothing")
+    if not settings.scheduler_names or not all(settings.scheduler_names):
+        raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
+    return settings
+
+
+def with_environment(text: str, what: str) -> str:
+    """A path in which `${NAME}` stands for an environment variable."""
+    try:
+        return Template(text).substitute(ENVIRONMENT)
+    except KeyError as error:
+        raise SettingsError(
+            f"{what}: the environment variable {error.args[0]} is not set"
+        ) from None
+    except ValueError:
+        raise SettingsError(f"{what}: {text!r} has a $ without a name in braces") from None
