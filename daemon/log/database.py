@@ -21,8 +21,9 @@ from events.errors import (
 
 OURS = frozenset({"log", "log_head", "alembic_version"})
 
-DRIVER_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
-"""What a database may raise at us; `explain` makes a `LogError` of it."""
+DRIVER_ERRORS = (SQLAlchemyError, OSError, TimeoutError, UnicodeError)
+"""What a database may raise at us; `explain` makes a `LogError` of it. (A damaged file can hold a
+name that is no text, which the driver then cannot even quote in its complaint.)"""
 
 
 class Contents(Enum):

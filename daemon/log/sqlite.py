@@ -37,7 +37,7 @@ OLDEST = (3, 24, 0)
 """The first library with `ON CONFLICT DO UPDATE`."""
 
 _MAGIC = b"SQLite format 3\0"
-_DAMAGE = ("malformed", "corrupt", "not a database", "could not decode", "no such table")
+_DAMAGE = ("malformed", "corrupt", "not a database", "could not decode", "no such")
 
 
 class SqliteDatabase:
@@ -136,7 +136,9 @@ class SqliteDatabase:
     def explain(self, error: Exception) -> LogError:
         """SQLite says by the same class that a disk is full and that a file is torn."""
         told = str(cause_of(error)).lower()
-        if isinstance(error, IntegrityError) or any(word in told for word in _DAMAGE):
+        if isinstance(error, IntegrityError | UnicodeError) or any(
+            word in told for word in _DAMAGE
+        ):
             return DamagedLogError(f"{self.place}: {cause_of(error)}")
         return unavailable(self.place, error)
 

@@ -15,7 +15,13 @@ from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
 from daemon.log.verify import verify
-from events.errors import DamagedLogError, LogLockedError, LogUnavailableError, UsageError
+from events.errors import (
+    DamagedLogError,
+    LogLockedError,
+    LogUnavailableError,
+    MusterError,
+    UsageError,
+)
 from projections.batch import Batch
 from tests.daemon.log.contract import entries, filled
 from tests.daemon.log.door import Door
@@ -96,6 +102,23 @@ async def test_a_torn_file_is_named_with_the_position(log: Log, path: Path, url:
     os.truncate(path, path.stat().st_size // 2)
     with pytest.raises(DamagedLogError, match=r"position \d+: .*malformed"):
         await verified(url)
+
+
+async def test_a_changed_byte_anywhere_in_the_file_is_an_error_of_ours_or_none(
+    log: Log, path: Path, url: str
+) -> None:
+    """Views, indexes and free space are in the file too: a change of those is no damage to the log."""
+    await filled(log, count=2, size=10)
+    await log.close()
+    whole = path.read_bytes()
+    damaged = 0
+    for index in range(0, len(whole), 1009):
+        path.write_bytes(whole[:index] + bytes([whole[index] ^ 0x90]) + whole[index + 1 :])
+        try:
+            await verified(url)
+        except MusterError as error:
+            damaged += error.exit_code in (4, 5)
+    assert damaged > 5
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database at all, but a note", b"SQLite format 3"])
