@@ -1,0 +1,1 @@
+"""How fast it is: the figures that the manual names, measured."""

@@ -1,0 +1,230 @@
+"""Watch events to durable, beside bare `sqlite3` writing the same rows in the same transactions.
+
+Ours normalizes, digests, seals, folds, computes view rows, compresses and writes. The bare library is
+handed finished rows, so that what it needs is what the disk and SQLite cost.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from msgspec import Struct
+from sqlalchemy.dialects.sqlite.aiosqlite import dialect
+
+from benchmarks import manifests
+from benchmarks.driving import append_all, begin, folder, nothing_of, take_in
+from benchmarks.figures import Figure
+from benchmarks.manifests import PodLife, PodShape
+from benchmarks.scale import Scale
+from daemon.log.contents import ObjectRow, Packer
+from daemon.log.opening import open_log
+from daemon.log.sqlite import WRITER_PRAGMAS
+from daemon.log.statements import Statements, statements
+from daemon.log.writing import LogRow, log_rows
+from events.sighting import Seen, Sighting
+from projections.batch import Batch
+from projections.views.catalogue import VIEWS
+from scheduling.step import Step
+
+BATCH = 1_000
+"""Events taken in at a time: what comes while the batch before is being written."""
+TOUCH_EVERY = 5
+"""Every fifth pod is touched without a change of content, twice."""
+
+
+class Prepared(Struct):
+    """A batch as finished rows."""
+
+    batch: Batch
+    rows: list[LogRow]
+    objects: list[ObjectRow]
+
+
+def lives(count: int, node_count: int) -> Iterator[Sighting]:
+    """Watch events of pods that come, are bound, run and end, a few hundred of them at a time."""
+    for first in range(0, count, 500):
+        shapes = [
+            PodShape(name=f"pod-{index:06}", queue=index % manifests.QUEUES)
+            for index in range(first, min(first + 500, count))
+        ]
+        for version, phase in enumerate(("", "Pending", "Running", "Running", "Succeeded"), 1):
+            for index, shape in enumerate(shapes, first):
+                node = f"node-{index % node_count:05}" if phase else ""
+                if version == 4:
+                    if index % TOUCH_EVERY == 0:
+                        yield manifests.pod(shape, PodLife(node, phase, 3))
+                        yield manifests.pod(shape, PodLife(node, phase, 3))
+                    continue
+                yield manifests.pod(shape, PodLife(node, phase or "Pending", version))
+
+
+def cluster(node_count: int) -> list[Sighting]:
+    """What is there before the events come."""
+    return [
+        *manifests.nodes(node_count),
+        *nothing_of("PriorityClass", "PodGroup", "Namespace"),
+        *manifests.queues(node_count, share=1),
+        *nothing_of("Pod"),
+    ]
+
+
+async def measure(scale: Scale) -> list[Figure]:
+    """Best of several runs, ours and the bare library in turns."""
+    events = list(lives(scale.watched_pods, scale.nodes[0]))
+    raw = median(len(one.raw) for one in events if isinstance(one, Seen))
+    ours: list[float] = []
+    core: list[float] = []
+    bare: list[float] = []
+    per_event = stored = 0.0
+    for _ in range(scale.repeats):
+        with folder() as place:
+            seconds, thinking = await _ours(place / "ours.db", scale, events)
+            ours.append(len(events) / seconds)
+            core.append(len(events) / thinking)
+            prepared = await _prepared(place / "bare.db", scale, events)
+            before = _size(place / "bare.db")
+            bare.append(len(events) / _bare(place / "bare.db", prepared))
+            per_event = _median_bytes(prepared)
+            stored = (_size(place / "bare.db") - before) / len(events)
+    return [
+        Figure(
+            benchmark="append",
+            name="watch events to durable on SQLite",
+            value=max(ours),
+            unit="events/s",
+            bound="at least",
+            target=20_000,
+            detail={"events": len(events), "raw_bytes_median": raw, "batch": BATCH},
+        ),
+        Figure(
+            benchmark="append",
+            name="the same without the log: observed, folded, views",
+            value=max(core),
+            unit="events/s",
+        ),
+        Figure(
+            benchmark="append",
+            name="bare sqlite3, the same rows",
+            value=max(bare),
+            unit="events/s",
+        ),
+        Figure(
+            benchmark="append",
+            name="bare sqlite3 / ours",
+            value=max(bare) / max(ours),
+            unit="x",
+            bound="at most",
+            target=1.5,
+        ),
+        Figure(
+            benchmark="append",
+            name="median of object and row on disk",
+            value=per_event,
+            unit="bytes",
+            bound="at most",
+            target=1_024,
+        ),
+        Figure(
+            benchmark="append",
+            name="file growth an event, with indexes and views",
+            value=stored,
+            unit="bytes",
+        ),
+    ]
+
+
+async def _opened(path: Path, scale: Scale) -> Step:
+    """A database with a cluster in it, closed again; the step is at its head."""
+    log = await open_log(str(path), "write")
+    step, first = begin(with_views=True, head=await log.take_over("benchmark"))
+    await append_all(log, [first, *take_in(step, cluster(scale.nodes[0]))])
+    await log.close()
+    return step
+
+
+async def _ours(path: Path, scale: Scale, events: list[Sighting]) -> tuple[float, float]:
+    """Seconds in all, and those of them that the core needs."""
+    step = await _opened(path, scale)
+    log = await open_log(str(path), "write")
+    thinking = 0.0
+    began = perf_counter()
+    batches = take_in(step, events, BATCH)
+    while True:
+        started = perf_counter()
+        batch = next(batches, None)
+        thinking += perf_counter() - started
+        if batch is None:
+            break
+        await log.append(batch)
+    seconds = perf_counter() - began
+    await log.close()
+    return seconds, thinking
+
+
+async def _prepared(path: Path, scale: Scale, events: list[Sighting]) -> list[Prepared]:
+    """A database before the events, and the rows that they are to become."""
+    step = await _opened(path, scale)
+    pack = Packer().rows
+    return [
+        Prepared(batch=batch, rows=log_rows(batch.records), objects=pack(batch.objects))
+        for batch in take_in(step, events, BATCH)
+    ]
+
+
+def _bare(path: Path, prepared: list[Prepared]) -> float:
+    """Seconds that the bare library needs for the rows of every table."""
+    sql = statements(dialect())
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for pragma in WRITER_PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        began = perf_counter()
+        for one in prepared:
+            connection.execute(sql.begin)
+            _write(connection, sql, one)
+            connection.execute("COMMIT")
+        return perf_counter() - began
+
+
+def _write(connection: sqlite3.Connection, sql: Statements, one: Prepared) -> None:
+    before, after = one.batch.before, one.batch.after
+    moved = connection.execute(
+        sql.swap_head,
+        (after.position, after.digest, after.epoch, before.position, before.digest, before.epoch),
+    )
+    assert moved.rowcount == 1
+    if one.objects:
+        connection.executemany(sql.insert_object, one.objects)
+    connection.executemany(sql.insert_log, one.rows)
+    connection.execute(sql.advance_views, (after.position, before.position))
+    for view in VIEWS:
+        if (change := one.batch.views.get(view.name)) is None:
+            continue
+        words = sql.views[view.name]
+        for statement, rows in (
+            (words.remove, change.removed),
+            (words.upsert, change.upserted),
+            (words.open, change.opened),
+            (words.close, change.closed),
+        ):
+            if rows:
+                connection.executemany(statement, rows)
+        row = (view.name, view.version, after.position, f"{change.checksum:032x}")
+        connection.execute(sql.mark_view, row)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _median_bytes(prepared: list[Prepared]) -> float:
+    """Stored bytes of the rows of `log` and `objects`, numbers counted as eight."""
+    sizes: list[int] = []
+    for one in prepared:
+        new = {row[0]: sum(map(len, row)) for row in one.objects}
+        for row in one.rows:
+            own = sum(len(cell) if isinstance(cell, str) else 8 for cell in row if cell is not None)
+            sizes.append(own + new.pop(row[9] or "", 0))
+    return median(sizes)

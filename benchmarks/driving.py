@@ -1,0 +1,87 @@
+"""Driving the core as the loop does, and timing it."""
+
+import gc
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Final, TypeVar
+
+import msgspec
+
+from daemon.log.contract import Log
+from daemon.loop import INTAKE_MAX
+from events.process import DaemonStarted, PolicyChanged
+from events.record import GENESIS, Head
+from events.sighting import Answer, BindRequest, Done, Listed, Sighting
+from projections.batch import Batch
+from projections.policy import BUILT_IN
+from projections.state import State
+from projections.views.project import Views
+from scheduling.step import Step
+
+SECOND: Final = 1_000_000_000
+EMPTY: Final = ("PriorityClass", "Queue", "PodGroup", "Namespace")
+
+_T = TypeVar("_T")
+
+
+def begin(*, with_views: bool, head: Head = GENESIS) -> tuple[Step, Batch]:
+    """A step that has just taken over an empty log, and its first batch."""
+    state = State()
+    step = Step(state, head, views=Views(state) if with_views else None)
+    started = DaemonStarted(
+        holder="benchmark", version="0", period_ns=SECOND, scheduler_names=("muster",)
+    )
+    policy = PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
+    return step, step.start(started, policy, max(head.epoch, 1), SECOND)
+
+
+def take_in(step: Step, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -> Iterator[Batch]:
+    """Observe in batches of a size."""
+    rest = iter(sightings)
+    while taken := list(islice(rest, size)):
+        batch = step.observe(taken, SECOND)
+        if batch is not None:
+            yield batch
+
+
+def nothing_of(*kinds: str) -> list[Sighting]:
+    """That there are no objects of these kinds."""
+    return [Listed(resource=kind, resource_version="1", count=0) for kind in kinds]
+
+
+def answered(step: Step) -> Batch | None:
+    """Every request that is open, done."""
+    answers = [
+        Answer(request=request, reply=Done(), latency_ns=1_000_000) for request in step.requests()
+    ]
+    return step.report(answers, SECOND)
+
+
+def bindings(step: Step) -> int:
+    """Pods that are to be bound."""
+    return sum(isinstance(request, BindRequest) for request in step.requests())
+
+
+async def append_all(log: Log, batches: Iterable[Batch]) -> None:
+    """Make batches durable, one after the other."""
+    for batch in batches:
+        await log.append(batch)
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A folder for a database, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="muster-benchmark-") as name:
+        yield Path(name)
+
+
+def timed(work: Callable[[], _T]) -> tuple[float, _T]:
+    """Seconds that work takes, with no garbage of others to collect."""
+    gc.collect()
+    began = perf_counter()
+    result = work()
+    return perf_counter() - began, result
