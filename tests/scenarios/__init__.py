@@ -1,0 +1,1 @@
+"""Whole behaviours, each a scenario whose file name is the rule it shows."""

@@ -1,0 +1,52 @@
+"""Plays a scenario with the daemon's own loop and a log in memory, and tells what came of it."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from daemon.cli.assemble import Simulated, simulate
+from daemon.log.memory import MemoryLog
+from events.codec import event_of
+from replay.report import Decisions, Outcome, outcome
+from replay.run import Divergence, Replay
+from replay.world.scenario import parse_scenario
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.rglob("*.yaml"))
+
+
+class Played(Struct):
+    """A scenario that was played: its document, its end, and what a replay of its log found."""
+
+    outcome: Outcome
+    end: Simulated
+    replay: Replay
+    divergence: Divergence | None
+
+
+def name_of(path: Path) -> str:
+    """`folder/the_rule`"""
+    return path.relative_to(HERE).with_suffix("").as_posix()
+
+
+async def play(path: Path) -> Played:
+    """Play a scenario once, and its log again."""
+    log = MemoryLog()
+    end = await simulate(
+        parse_scenario(path.read_text(encoding="utf-8"), path.name), log, with_views=False
+    )
+    decisions, replay = Decisions(), Replay()
+    divergence: Divergence | None = None
+    async for entries in log.read():
+        for entry in entries:
+            decisions.note(entry.record, event_of(entry.record))
+            divergence = divergence or replay.take(entry.record, entry.content)
+    found = outcome(
+        scenario=end.scenario.name,
+        at_ns=end.world.now_ns,
+        head=end.head,
+        decisions=decisions,
+        state=end.state,
+        expect=end.scenario.expect,
+    )
+    return Played(found, end, replay, divergence or replay.finish())
