@@ -13,14 +13,11 @@ from projections.membership import origin_of
 from projections.nodes import Node, NodeFacts, NodeTable
 from projections.pod_class import Amounts, PodClasses
 from projections.pod_groups import GroupFacts, PodGroup, Promise
-from projections.pods import ALLOCATED, PENDING, RELEASING, Charge, Pod
+from projections.pods import ALLOCATED, PENDING, Charge, NodeShare, Pod, node_share
 from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
 from projections.standing import job_order, line_keys
 from projections.touched import Due, Touched
-
-NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
-"""Node name, `occupied` or `releasing` beside it, and the request."""
 
 
 class Cluster:
@@ -102,7 +99,7 @@ class Cluster:
         pod = new or old
         assert pod is not None
         self.touched.pods[pod.facts.uid] = None
-        leaves, enters = _node_share(old), _node_share(new)
+        leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
             self._shift_node(leaves, old, -1)
             self._shift_node(enters, new, 1)
@@ -396,10 +393,3 @@ class Cluster:
             for pod in group.pods.values():
                 self._charge_pod(group, pod, 1)
             self.settle(group)
-
-
-def _node_share(pod: Pod | None) -> NodeShare | None:
-    if pod is None or not pod.occupies:
-        return None
-    kind = "releasing" if pod.status == RELEASING else "occupied"
-    return pod.node, kind, pod.pod_class.request

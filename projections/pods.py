@@ -40,6 +40,10 @@ Charge = tuple[tuple[str, int], ...]
 """What a queue is charged: `cpu` (milli), `memory` (bytes), or a card or resource (whole), and how much."""
 
 
+NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
+"""Node name, whether it is `occupied` only or also `releasing`, and the request."""
+
+
 class PodFacts(Struct, frozen=True):
     """A pod as its object says."""
 
@@ -192,3 +196,11 @@ class Pod:
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge = self.bound_at, self.charge
         return twin
+
+
+def node_share(pod: Pod | None) -> NodeShare | None:
+    """What a pod takes of its node; None for a pod that takes nothing."""
+    if pod is None or not pod.occupies:
+        return None
+    kind = "releasing" if pod.status == RELEASING else "occupied"
+    return pod.node, kind, pod.pod_class.request
