@@ -104,8 +104,6 @@ def pod_group(name: str, queue: int, size: int) -> Sighting:
 def pod(shape: PodShape, life: PodLife = WAITING) -> Sighting:
     """A pod of about 2 KB, as a training job's controller and the admission chain leave it."""
     annotations: JsonObject = {
-        "kubernetes.io/psp": "restricted",
-        "prometheus.io/scrape": "true",
         "volcano.sh/card.name": "|".join(shape.models),
     }
     if shape.group:
@@ -163,8 +161,6 @@ def _pod_spec(shape: PodShape, life: PodLife) -> JsonObject:
             {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         ],
         "resources": {"limits": amounts, "requests": amounts},
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
         "volumeMounts": [
             {"name": "data", "mountPath": "/data"},
             {"name": "token", "mountPath": "/var/run/secrets/token", "readOnly": True},
@@ -178,8 +174,7 @@ def _pod_spec(shape: PodShape, life: PodLife) -> JsonObject:
         "terminationGracePeriodSeconds": 30,
         "priority": 0,
         "preemptionPolicy": "PreemptLowerPriority",
-        "enableServiceLinks": True,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000},
+        "securityContext": {"runAsUser": 1000},
         "tolerations": unready,
         "containers": [container],
         "volumes": [
@@ -200,22 +195,19 @@ def _pod_status(shape: PodShape, life: PodLife) -> JsonObject:
     if life.phase != "Pending":
         names += ["Initialized", "ContainersReady", "Ready"]
         address = f"10.{len(shape.name)}.0.{life.version % 250}"
-        status.update(hostIP="10.0.0.1", podIP=address, podIPs=[{"ip": address}], startTime=_AT)
+        status.update(hostIP="10.0.0.1", podIP=address, startTime=_AT)
         status["containerStatuses"] = [
             {
                 "name": "main",
                 "containerID": f"containerd://{shape.name}-9b1d5c0a7e",
-                "image": f"registry.example/team-{shape.queue}/trainer:2026.1",
                 "imageID": "registry.example/trainer@sha256:1f0a",
                 "ready": life.phase == "Running",
                 "restartCount": 0,
-                "started": True,
                 "state": {"running": {"startedAt": _AT}},
             }
         ]
     status["conditions"] = [
-        {"type": name, "status": "True", "lastProbeTime": None, "lastTransitionTime": _AT}
-        for name in names
+        {"type": name, "status": "True", "lastTransitionTime": _AT} for name in names
     ]
     return status
 
