@@ -209,8 +209,13 @@ class _Port(Struct):
 
 class _Volume(Struct):
     name: str = ""
-    persistentVolumeClaim: Raw | None = None  # noqa: N815
-    ephemeral: Raw | None = None
+    persistentVolumeClaim: Raw = Raw(b"")  # noqa: N815
+    ephemeral: Raw = Raw(b"")
+
+    @property
+    def needs_claim(self) -> bool:
+        claims = (self.persistentVolumeClaim, self.ephemeral)
+        return any(bytes(one) not in (b"", b"null") for one in claims)
 
 
 _T = TypeVar("_T")
@@ -265,7 +270,7 @@ def _unsupported(spec: PodSpec, affinity: _Affinity) -> str:
         if any(port.hostPort for port in _optional(container.ports, list[_Port]) or ()):
             return "hostPort is not supported"
     for volume in _optional(spec.volumes, list[_Volume]) or ():
-        if volume.persistentVolumeClaim is not None or volume.ephemeral is not None:
+        if volume.needs_claim:
             return f"volume {volume.name} needs a claim: volume claims are not supported"
     return ""
 
