@@ -21,6 +21,7 @@ from events.process import DaemonStarted, PolicyChanged
 from events.record import Head
 from events.sighting import Sighting
 from projections.batch import Batch
+from projections.policy import parse_policy
 from scheduling.step import Step
 
 INTAKE_MAX: Final = 10_000
@@ -162,10 +163,18 @@ class Loop:
             scheduler_names=self._running.scheduler_names,
         )
         now = self._clock.now_ns()
-        batch = self.step.start(started, self._running.policy, head.epoch, now)
+        batch = self.step.start(started, self._new_policy(self.step), head.epoch, now)
         await self._append(batch)
         self._next_cycle_ns = now
         logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
+
+    def _new_policy(self, step: Step) -> PolicyChanged | None:
+        """The policy to begin with, unless the log's says the same."""
+        policy = self._running.policy
+        if policy is None or not step.state.policy_position:
+            return policy
+        stands = step.state.cluster.policy
+        return None if parse_policy(bytes(policy.policy))[0] == stands else policy
 
     def _is_done(self) -> bool:
         if self._stop or self._clock.is_over:
