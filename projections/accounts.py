@@ -89,9 +89,9 @@ def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
 def _card(books: Books, pod_class: PodClass, resource: str, node: str) -> str:
     """The card charged for a resource: that of the node, else the choice, else the resource itself."""
     found = books.nodes.nodes.get(node)
-    if found is not None and found.facts is not None and (card := found.facts.card) is not None:
-        if card.resource == resource:
-            return card.name
+    card = None if found is None or found.facts is None else found.facts.card
+    if card is not None and card.resource == resource:
+        return card.name
     listed = tuple(name for name in pod_class.cards if books.cards.resource.get(name) == resource)
     if not listed and pod_class.cards:
         listed = pod_class.cards

@@ -10,14 +10,22 @@ from projections import accounts
 from projections.accounts import Cards
 from projections.lines import Lines
 from projections.membership import origin_of
-from projections.nodes import Node, NodeFacts, NodeTable
+from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClasses
 from projections.pod_groups import GroupFacts, PodGroup, Promise
-from projections.pods import ALLOCATED, PENDING, Charge, NodeShare, Pod, node_share
+from projections.pods import (
+    ALLOCATED,
+    PENDING,
+    Charge,
+    NodeShare,
+    Pod,
+    is_charged_alike,
+    node_share,
+)
 from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
 from projections.standing import job_order, line_keys
-from projections.touched import Due, Touched
+from projections.touched import EVERYTHING, Due, Touched
 
 
 class Cluster:
@@ -56,37 +64,6 @@ class Cluster:
 
     # Nodes
 
-    def put_node(self, facts: NodeFacts, digest: str) -> None:
-        """A node came or changed."""
-        node = self.nodes.node(facts.name)
-        cards_changed = self._count_node(node, -1)
-        self.nodes.put(facts, digest)
-        cards_changed |= self._count_node(node, 1)
-        self._node_changed(facts.name, cards_changed)
-
-    def drop_node(self, name: str) -> None:
-        """A node is gone; pods on it stay until they are gone too."""
-        node = self.nodes.nodes[name]
-        cards_changed = self._count_node(node, -1)
-        self.nodes.drop(name)
-        self._node_changed(name, cards_changed)
-
-    def _node_changed(self, name: str, cards_changed: bool) -> None:
-        self.touched.nodes[name] = self.touched.topology[name] = None
-        self.free_up(name)
-        if cards_changed:
-            self.recharge()
-        if self.policy.quota == "capacity":
-            for queue in self.queues.values():
-                self.ease(queue)
-
-    def _count_node(self, node: Node, sign: int) -> bool:
-        if node.facts is None:
-            return False
-        add(self.totals, tuple(node.facts.allocatable.items()), sign)
-        card = node.facts.card
-        return card is not None and self.cards.shift(card.name, card.resource, sign)
-
     def free_up(self, node: str) -> None:
         """Remember that a node may now take what it could not before."""
         self.due.freed[node] = None
@@ -101,16 +78,15 @@ class Cluster:
         self.touched.pods[pod.facts.uid] = None
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
-            self._shift_node(leaves, old, -1)
-            self._shift_node(enters, new, 1)
-            if leaves and (not enters or enters[1] == "releasing"):
-                self.free_up(leaves[0])
+            self._move(old, leaves, new, enters)
         group = self.groups.get(pod.group_key)
         if group is not None and pod.facts.uid in group.promise and (new is None or new.node):
             self.break_promise(group)
+        books = not is_charged_alike(old, new)
         if group is not None and old is not None and old.facts.uid in group.pods:
             group.strike(old)
-            self._charge_pod(group, old, -1)
+            if books:
+                self._charge_pod(group, old, -1)
         if new is None:
             del self.pods[pod.facts.uid]
         else:
@@ -118,9 +94,18 @@ class Cluster:
         if group is not None:
             if new is not None:
                 group.enlist(new)
-                self._charge_pod(group, new, 1)
+                if books:
+                    self._charge_pod(group, new, 1)
             if is_last:
-                self.settle(group)
+                self.settle(group, books=books)
+
+    def _move(
+        self, old: Pod | None, leaves: NodeShare | None, new: Pod | None, enters: NodeShare | None
+    ) -> None:
+        self._shift_node(leaves, old, -1)
+        self._shift_node(enters, new, 1)
+        if leaves and (not enters or enters[1] == "releasing"):
+            self.free_up(leaves[0])
 
     def _shift_node(self, share: NodeShare | None, pod: Pod | None, sign: int) -> None:
         if share is None or pod is None:
@@ -145,7 +130,7 @@ class Cluster:
             if sign > 0 and pod.charge is None:
                 pod.charge = accounts.charge(self, pod)
             assert pod.charge is not None
-            add(queue.allocated, pod.charge, sign)
+            queue.book("allocated", pod.charge, sign)
             add(group.allocated, pod.charge, sign)
         elif status == PENDING:
             if sign > 0:
@@ -176,7 +161,7 @@ class Cluster:
         queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
         self.tell_faults(queue)
         for one in self.queues.values():
-            self.ease(one)
+            self.ease(one.name)
             self.touched.queues[one.name] = None
         for key in list(queue.groups):
             self.settle(self.groups[key])
@@ -193,14 +178,14 @@ class Cluster:
         """After a record: find the queues that are charged less than before."""
         for name in self.moved:
             queue = self.queues.get(name)
-            if queue is not None and queue.weigh():
-                self.ease(queue)
-        self.moved = {}
+            for resource in queue.settle_moves() if queue is not None else ():
+                self.ease(name, resource)
+        self.moved.clear()
 
-    def ease(self, queue: Queue) -> None:
+    def ease(self, queue: str, resource: str = EVERYTHING) -> None:
         """Remember that a queue may now admit what it could not before."""
-        self.due.eased[queue.name] = None
-        queue.changed_at = self.position
+        self.due.eased.setdefault(queue, {})[resource] = None
+        self.due.eased_at[queue] = self.position
 
     def _forget_queue(self, queue: Queue) -> None:
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
@@ -274,15 +259,18 @@ class Cluster:
         if (group.inqueue, group.elastic) == entries:
             return
         queue = self.queue(group.queue)
-        add(queue.inqueue, group.inqueue, -1)
-        add(queue.elastic, group.elastic, -1)
+        queue.book("inqueue", group.inqueue, -1)
+        queue.book("elastic", group.elastic, -1)
         group.inqueue, group.elastic = entries
-        add(queue.inqueue, group.inqueue, 1)
-        add(queue.elastic, group.elastic, 1)
+        queue.book("inqueue", group.inqueue, 1)
+        queue.book("elastic", group.elastic, 1)
         self.touched.queues[queue.name] = self.moved[queue.name] = None
 
-    def settle(self, group: PodGroup) -> None:
-        """Bring what follows from a group's pods in line: phase, reservations, priority, lines."""
+    def settle(self, group: PodGroup, *, books: bool = True) -> None:
+        """Bring what follows from a group's pods in line: phase, reservations, priority, lines.
+
+        Without `books` nothing that is charged or asked for has changed.
+        """
         self.touched.groups[group.key] = None
         if group.facts is None and not group.pods:
             self._forget_group(group)
@@ -290,12 +278,14 @@ class Cluster:
         if group.facts is not None:
             group.priority = self.priority_of(group.facts.priority_class)
         phase = group.next_phase()
-        if phase != group.phase:
+        if books or phase != group.phase:
             group.phase = phase
-        self._reserve(group, accounts.reservation(self, group))
+            self._reserve(group, accounts.reservation(self, group))
         keys = () if group.key in self.resting else line_keys(self, group)
-        for action in [one for one in group.refusals if all(one != key[0] for key in keys)]:
-            del group.refusals[action]
+        if group.refusals:
+            actions = [key[0] for key in keys]
+            for action in [one for one in group.refusals if one not in actions]:
+                del group.refusals[action]
         order = job_order(self, group)
         self.lines.place(group, order, keys)
         mark = (keys, order, group.phase, group.min_available, len(group.pending), group.digest)
@@ -341,7 +331,7 @@ class Cluster:
         group.promise = promise
         for held in promise.values():
             self.nodes.shift(self.nodes.node(held.node), "promised", held.request, 1)
-            add(self.queue(group.queue).promised, held.charge, 1)
+            self.queue(group.queue).book("promised", held.charge, 1)
         if promise:
             self.moved[group.queue] = None
 
@@ -350,7 +340,7 @@ class Cluster:
         for held in group.promise.values():
             node = self.nodes.node(held.node)
             self.nodes.shift(node, "promised", held.request, -1)
-            add(self.queue(group.queue).promised, held.charge, -1)
+            self.queue(group.queue).book("promised", held.charge, -1)
             if not is_kept:
                 self.free_up(held.node)
             self.nodes.forget(node)

@@ -48,9 +48,9 @@ class Lines:
         """Let a group stand in these lines and no others."""
         standing = self._standing.get(group.key)
         if standing is not None:
-            if standing[0] == order and [line.key for line in standing[1]] == list(keys):
-                if all(line.queue == group.queue for line in standing[1]):
-                    return
+            same = [(line.queue, line.key) for line in standing[1]]
+            if standing[0] == order and same == [(group.queue, key) for key in keys]:
+                return
             self.leave(group)
         if not keys:
             return

@@ -109,7 +109,10 @@ class Node:
     def fits(self, request: Request) -> bool:
         """Whether the request can be given now."""
         free = self.free
-        return all(amount <= free.get(name, 0) for name, amount in request)
+        for name, amount in request:  # noqa: SIM110  # a generator here costs twice the time
+            if amount > free.get(name, 0):
+                return False
+        return True
 
     def fits_later(self, request: Request) -> bool:
         """Whether the request can be given once leaving pods have left."""

@@ -18,6 +18,7 @@ from events.cluster import (
 )
 from events.record import Record
 from projections.cluster import Cluster
+from projections.inventory import drop_node, put_node
 from projections.nodes import node_facts
 from projections.objects import (
     Metadata,
@@ -65,19 +66,12 @@ def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
 
 def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
     """Take in an object that came or changed."""
-    digest = record.object or ""
     name = record.subject.rpartition("/")[2]
     match event:
         case NodeObserved():
-            node = cluster.nodes.nodes.get(name)
-            if node is None or node.digest != digest:
-                obj = read(NodeObject, content)
-                if isinstance(obj, str):
-                    obj = NodeObject(metadata=_metadata(record, content))
-                cluster.put_node(node_facts(obj), digest)
+            _see_node(cluster, record, content)
         case QueueObserved():
-            if name not in cluster.queues or cluster.queues[name].digest != digest:
-                _see_queue(cluster, record, content)
+            _see_queue(cluster, record, content)
         case PodGroupObserved():
             _see_group(cluster, record, content)
         case PriorityClassObserved():
@@ -85,13 +79,7 @@ def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
         case NamespaceObserved():
             _see_namespace(cluster, name, content)
         case WorkloadObserved():
-            plain = read(PlainObject, content)
-            annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
-            kept = {key: annotations[key] for key in (MIN_MEMBER, QUEUE_NAME) if key in annotations}
-            if kept:
-                cluster.owners[event.uid] = kept
-            else:
-                cluster.owners.pop(event.uid, None)
+            _see_workload(cluster, event.uid, content)
 
 
 def miss(cluster: Cluster, record: Record, event: Missed) -> None:
@@ -101,7 +89,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
         case NodeDeleted():
             node = cluster.nodes.nodes.get(name)
             if node is not None and node.facts is not None and node.facts.uid == event.uid:
-                cluster.drop_node(name)
+                drop_node(cluster, name)
         case QueueDeleted():
             queue = cluster.queues.get(name)
             if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
@@ -120,7 +108,30 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             cluster.owners.pop(event.uid, None)
 
 
+def _see_node(cluster: Cluster, record: Record, content: bytes) -> None:
+    node = cluster.nodes.nodes.get(record.subject.rpartition("/")[2])
+    if node is not None and node.digest == record.object:
+        return
+    obj = read(NodeObject, content)
+    if isinstance(obj, str):
+        obj = NodeObject(metadata=_metadata(record, content))
+    put_node(cluster, node_facts(obj), record.object or "")
+
+
+def _see_workload(cluster: Cluster, uid: str, content: bytes) -> None:
+    plain = read(PlainObject, content)
+    annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
+    kept = {key: annotations[key] for key in (MIN_MEMBER, QUEUE_NAME) if key in annotations}
+    if kept:
+        cluster.owners[uid] = kept
+    else:
+        cluster.owners.pop(uid, None)
+
+
 def _see_queue(cluster: Cluster, record: Record, content: bytes) -> None:
+    queue = cluster.queues.get(record.subject.rpartition("/")[2])
+    if queue is not None and queue.digest == record.object:
+        return
     obj = read(QueueObject, content)
     problem = ""
     if isinstance(obj, str):

@@ -15,6 +15,8 @@ from projections.objects import (
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.pods import (
     ALLOCATED,
+    BINDING,
+    BOUND,
     FAILED,
     PENDING,
     READY,
@@ -122,11 +124,9 @@ class PodGroup:
         self.uid = key
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.digest = ""
         self.needs_object = False
-        self.queue = ""
-        self.priority = 0
-        self.created_ns = 0
+        self.digest = self.queue = ""
+        self.priority = self.created_ns = 0
         self.min_available = 1
         self.min_tasks: dict[str, int] = {}
         self.phase = WAITING
@@ -171,8 +171,9 @@ class PodGroup:
     @property
     def ready_count(self) -> int:
         """Pods that count towards the gang, best-effort pods that wait included: they always fit."""
-        counts = self.counts
-        return sum(counts.get(status, 0) for status in READY) + self.best_effort_count
+        have = self.counts.get
+        ready = have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0) + have(SUCCEEDED, 0)
+        return ready + self.best_effort_count
 
     @property
     def scheduled_count(self) -> int:
@@ -194,6 +195,8 @@ class PodGroup:
     @property
     def enforced_roles(self) -> dict[str, int]:
         """Role to its minimum; empty where the roles' minimums exceed that of the group."""
+        if not self.min_tasks:
+            return self.min_tasks
         return self.min_tasks if sum(self.min_tasks.values()) <= self.min_available else {}
 
     @property
@@ -205,6 +208,8 @@ class PodGroup:
         """Whether the gang is whole once `more` pods, `roles` by role, have their nodes."""
         if self.ready_count + more < self.min_available:
             return False
+        if not self.min_tasks:
+            return True
         have = self.ready_by_role
         return all(
             have.get(role, 0) + roles.get(role, 0) >= least

@@ -204,3 +204,15 @@ def node_share(pod: Pod | None) -> NodeShare | None:
         return None
     kind = "releasing" if pod.status == RELEASING else "occupied"
     return pod.node, kind, pod.pod_class.request
+
+
+def is_charged_alike(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a pod stays charged for the same, whatever else changed of it."""
+    if old is None or new is None or old.pod_class is not new.pod_class:
+        return False
+    return (
+        old.charge is not None
+        and old.charge == new.charge
+        and old.status in ALLOCATED
+        and new.status in ALLOCATED
+    )

@@ -18,12 +18,33 @@ ACTIONS = ("enqueue", "allocate", "backfill")
 _ACTIONS_ELSEWHERE = ("preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "reschedule")
 QUOTA_PLUGINS = ("capacity", "capacity-card", "proportion")
 _FLAGS = frozenset(
-    "enableJobOrder enableJobReady enableJobPipelined enableJobEnqueued enableTaskOrder"
-    " enablePreemptable enableReclaimable enablePreemptive enableQueueOrder enablePredicate"
-    " enableBestNode enableNodeOrder enableTargetJob enableReservedNodes enabledVictim"
-    " enableJobStarving enabledOverused enabledAllocatable enabledHyperNodeOrder"
-    " enabledSubJobReady enabledSubJobPipelined enabledSubJobOrder enabledHyperNodeGradient"
-    " enableHierarchy enabledClusterOrder".split()
+    {
+        "enableJobOrder",
+        "enableJobReady",
+        "enableJobPipelined",
+        "enableJobEnqueued",
+        "enableTaskOrder",
+        "enablePreemptable",
+        "enableReclaimable",
+        "enablePreemptive",
+        "enableQueueOrder",
+        "enablePredicate",
+        "enableBestNode",
+        "enableNodeOrder",
+        "enableTargetJob",
+        "enableReservedNodes",
+        "enabledVictim",
+        "enableJobStarving",
+        "enabledOverused",
+        "enabledAllocatable",
+        "enabledHyperNodeOrder",
+        "enabledSubJobReady",
+        "enabledSubJobPipelined",
+        "enabledSubJobOrder",
+        "enabledHyperNodeGradient",
+        "enableHierarchy",
+        "enabledClusterOrder",
+    }
 )
 
 BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},\
@@ -104,6 +125,8 @@ class Policy(Struct, frozen=True):
     node_order: NodeOrder | None = None
     binpack: BinPack | None = None
     predicates: Predicates | None = None
+    job_order: tuple[str, ...] = ()
+    """Plugins that order pod groups, first first."""
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -219,6 +242,12 @@ class _Parser:
             node_order=_as(found.get("nodeorder"), NodeOrder),
             binpack=_as(found.get("binpack"), BinPack),
             predicates=_as(found.get("predicates"), Predicates),
+            job_order=tuple(
+                one.name
+                for tier in tiers
+                for one in tier
+                if one.name in ("priority", "gang") and one.takes_part("enableJobOrder")
+            ),
         )
         return policy, tuple(self.warned)
 

@@ -81,8 +81,9 @@ class Queue:
     """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
 
     __slots__ = (
-        "allocated", "changed_at", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
-        "name", "pending", "promised", "weights",
+        "_moved",
+        "allocated", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
+        "name", "pending", "promised",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -102,10 +103,8 @@ class Queue:
         """Reserved by admitted groups and not yet used by them."""
         self.elastic: Amounts = {}
         """Used by groups above their minimum."""
-        self.weights: tuple[Amounts, Amounts] = ({}, {})
-        """What it carried when last weighed: what is used, and that with reservations."""
-        self.changed_at = 0
-        """Position of the record that last eased it."""
+        self._moved: tuple[Amounts, Amounts] = ({}, {})
+        """How what is used, and what is used or reserved, changed with the record being applied."""
         self.faults_told: tuple[tuple[str, str], ...] = ()
         """The faults of its object that the log already names."""
 
@@ -128,22 +127,22 @@ class Queue:
                 total[name] = total.get(name, 0) + amount
         return total
 
-    def weigh(self) -> bool:
-        """Whether it carries less of anything than when this was last asked."""
-        used = dict(self.allocated)
-        for name, amount in self.promised.items():
-            used[name] = used.get(name, 0) + amount
-        reserved = dict(used)
-        for name, amount in self.inqueue.items():
-            reserved[name] = reserved.get(name, 0) + amount
-        for name, amount in self.elastic.items():
-            reserved[name] = reserved.get(name, 0) - amount
-        before, self.weights = self.weights, (used, reserved)
-        return any(
-            amount > now.get(name, 0)
-            for then, now in zip(before, self.weights, strict=True)
-            for name, amount in then.items()
-        )
+    def book(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
+        """Add a charge to `allocated`, `promised`, `inqueue` or `elastic`, or take it off."""
+        add(getattr(self, ledger), charge, sign)
+        used, reserved = self._moved
+        for name, amount in charge:
+            change = -sign * amount if ledger == "elastic" else sign * amount
+            reserved[name] = reserved.get(name, 0) + change
+            if ledger in ("allocated", "promised"):
+                used[name] = used.get(name, 0) + change
+
+    def settle_moves(self) -> list[str]:
+        """Of what does it carry less than when this was last asked: used, or used and reserved."""
+        used, reserved = self._moved
+        self._moved = ({}, {})
+        lesser = [name for name, change in used.items() if change < 0]
+        return lesser + [name for name, change in reserved.items() if change < 0]
 
 
 def add(ledger: Amounts, charge: tuple[tuple[str, int], ...], sign: int) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from projections.inventory import put_node
 from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
 from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal
@@ -68,7 +69,6 @@ class QueueImage(Struct, frozen=True, array_like=True):
     facts: QueueFacts | None
     digest: str
     faults_told: tuple[tuple[str, str], ...]
-    changed_at: int
 
 
 class Image(Struct, frozen=True):
@@ -126,8 +126,7 @@ def take(state: State) -> bytes:
         classes=[(_ENCODER.encode(key), one) for key, one in cluster.classes.by_key.items()],
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
-            QueueImage(q.name, q.facts, q.digest, q.faults_told, q.changed_at)
-            for q in cluster.queues.values()
+            QueueImage(q.name, q.facts, q.digest, q.faults_told) for q in cluster.queues.values()
         ],
         groups=[_group_image(group) for group in cluster.groups.values()],
         pods=[_pod_image(pod) for pod in cluster.pods.values()],
@@ -155,7 +154,7 @@ def restore(payload: bytes) -> State:
     for key, one in image.classes:
         cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:
-        cluster.put_node(node.facts, node.digest)
+        put_node(cluster, node.facts, node.digest)
     _restore_groups(state, image)
     cluster.balance()
     cluster.forget_touched()
@@ -191,8 +190,6 @@ def _restore_groups(state: State, image: Image) -> None:
         cluster.hold(group, saved.promise)
         cluster.settle(group)
         group.cause = saved.cause
-    for kept in image.queues:
-        cluster.queues[kept.name].changed_at = kept.changed_at
 
 
 def _group_image(group: PodGroup) -> GroupImage:

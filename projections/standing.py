@@ -8,12 +8,10 @@ from projections.pod_groups import WAITING, LineKey, PodGroup
 
 def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
     """A group's place among all of its queue: what the plugins say, then age, UID and name."""
-    order: list[object] = []
-    for plugin in books.policy.plugins:
-        if plugin.name == "priority" and plugin.takes_part("enableJobOrder"):
-            order.append(-group.priority)
-        elif plugin.name == "gang" and plugin.takes_part("enableJobOrder"):
-            order.append(1 if group.is_ready else 0)
+    order = [
+        -group.priority if plugin == "priority" else int(group.is_ready)
+        for plugin in books.policy.job_order
+    ]
     return (*order, group.created_ns, group.uid, group.key)
 
 

@@ -43,7 +43,7 @@ from events.outcome import (
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
-from events.union import Event
+from events.union import Event, Outcome
 from projections import observed
 from projections.cluster import Cluster
 from projections.pod_groups import INQUEUE, Refusal
@@ -165,16 +165,14 @@ class State:
             case QueueFaulted():
                 queue = self.cluster.queues[event.queue]
                 self.cluster.tell_faults(queue, ((event.code, event.message),))
-            case PodBound():
-                self.commitments.pop(event.uid, None)
-                self.failures.pop(self._group_of(event.uid), None)
-            case BindFailed():
-                self._bind_failed(event)
-            case BindOutcomeUnknown():
-                if (commitment := self.commitments.get(event.uid)) is not None:
-                    self.commitments[event.uid] = _unknown(commitment)
-            case PodGroupUpdated() | PodGroupUpdateFailed():
-                self.phases.pop(event.pod_group, None)
+            case (
+                PodBound()
+                | BindFailed()
+                | BindOutcomeUnknown()
+                | PodGroupUpdated()
+                | PodGroupUpdateFailed()
+            ):
+                self._came_out(event)
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():
@@ -291,6 +289,19 @@ class State:
         self.cluster.due.groups.pop(group.key, None)
 
     # What came of it
+
+    def _came_out(self, event: Outcome) -> None:
+        match event:
+            case PodBound():
+                self.commitments.pop(event.uid, None)
+                self.failures.pop(self._group_of(event.uid), None)
+            case BindFailed():
+                self._bind_failed(event)
+            case BindOutcomeUnknown():
+                if (commitment := self.commitments.get(event.uid)) is not None:
+                    self.commitments[event.uid] = _unknown(commitment)
+            case PodGroupUpdated() | PodGroupUpdateFailed():
+                self.phases.pop(event.pod_group, None)
 
     def _bind_failed(self, event: BindFailed) -> None:
         cluster = self.cluster

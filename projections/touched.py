@@ -1,6 +1,11 @@
 """What changed: since the last cycle (for deciding), and since the views were last written (for rows)."""
 
+from typing import Final
+
 from msgspec import Struct, field
+
+EVERYTHING: Final = "*"
+"""In place of a resource: all of them."""
 
 Names = dict[str, None]
 """An ordered set of names."""
@@ -15,8 +20,10 @@ class Due(Struct):
     """Nodes that came, changed, or got something back."""
     freed_at: int = 0
     """Position of the record that did so last."""
-    eased: Names = field(default_factory=dict)
-    """Queues that got something back or were allowed more."""
+    eased: dict[str, Names] = field(default_factory=dict)
+    """Queues that got something back or were allowed more, and of what; or of EVERYTHING."""
+    eased_at: dict[str, int] = field(default_factory=dict)
+    """Queue to the position of the record that did so last."""
     everything: bool = False
     """Whether the rules themselves changed."""
 

@@ -152,9 +152,8 @@ class Replay:
         self._decided, self._cycle = None, 0
         if after is None:
             return None
-        if self._due_since_ns is None and self.state.is_synced:
-            if wakes(self.state, self._at_ns):
-                self._due_since_ns = self._at_ns
+        if self._due_since_ns is None and wakes(self.state, self._at_ns):
+            self._due_since_ns = self._at_ns
         self._batch, self._at_ns = after.batch, after.recorded_at_ns
         if self._due_since_ns is None or after.kind.startswith("cycle_opened."):
             return None

@@ -39,15 +39,20 @@ class Ranking:
 
     def best(self) -> Node | None:
         """The best node that has room now."""
-        self._refresh()
-        scores = self._scores
+        scores = self.scores()
         if not len(scores):
             return None
-        if self._preferences.is_relative:
-            soft = self._rankings.has_soft_taints()
-            scores = self._preferences.add(scores, self._table, soft_taints=soft)
         slot = int(scores.argmax())
         return self._table.order[slot] if scores[slot] >= 0 else None
+
+    def scores(self) -> npt.NDArray[np.int64]:
+        """The score of each node, slot by slot; -1 where the pod cannot go."""
+        self._refresh()
+        scores = self._scores
+        if len(scores) and self._preferences.is_relative:
+            soft = self._rankings.has_soft_taints()
+            scores = self._preferences.add(scores, self._table, soft_taints=soft)
+        return scores
 
     def best_later(self) -> Node | None:
         """The best node that will have room once leaving pods have left."""

@@ -259,8 +259,7 @@ class Step:
         considered = self.state.considered
         if key in considered.groups or key in self.state.cluster.due.groups:
             return group.cause or None
-        queue = self.state.cluster.queues[group.queue]
-        eased = queue.changed_at if group.queue in considered.eased else 0
+        eased = considered.eased_at.get(group.queue, 0)
         return max(eased, considered.freed_at, group.cause) or None
 
     # Records

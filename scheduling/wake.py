@@ -4,11 +4,12 @@ A group that was refused is not looked at again until something happens that cou
 a cycle in which nothing could change is not held, and a replay can tell that one was missed.
 """
 
+from projections.accounts import members
 from projections.lines import Line
 from projections.pods import Pod
 from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
-from projections.touched import Due
+from projections.touched import EVERYTHING, Due
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
@@ -44,11 +45,23 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if refusal is None:
         return True
     if refusal.code in QUEUE_CODES:
-        return line.queue in due.eased
+        return _is_eased(state, line.queue, (refusal.limit,), due)
     if refusal.code in NODE_CODES:
-        is_let_in = bool(refusal.barred) and line.queue in due.eased
+        is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
         return is_let_in or _could_serve(state, head.pending, due)
     return refusal.code in CARD_CODES and bool(due.freed)
+
+
+def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:
+    """Whether the queue got something back of what stood in the way."""
+    eased = due.eased.get(queue)
+    if not eased:
+        return False
+    if EVERYTHING in eased:
+        return True
+    return any(
+        one in eased or any(card in eased for card in members(state.cluster, one)) for one in limits
+    )
 
 
 def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
@@ -62,10 +75,11 @@ def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
         node = state.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue
+        is_leaving = name in state.cluster.nodes.leaving
         card = "" if node.facts.card is None else node.facts.card.name
         for one in classes.values():
             if by_card and one.cards and card not in one.cards:
                 continue
-            if node.fits(one.request) or node.fits_later(one.request):
+            if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
                 return True
     return False

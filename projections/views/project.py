@@ -237,9 +237,9 @@ def decision_rows(
     match event:
         case GangBindDecided() | PipelineDecided():
             kind = "bind" if isinstance(event, GangBindDecided) else "pipeline"
+            whose = (event.pod_group, event.queue)
             return [
-                (head[0], item, head[1], kind, f"Pod/{one.pod}", event.pod_group, event.queue)
-                + (one.node, "", "")
+                (head[0], item, head[1], kind, f"Pod/{one.pod}", *whose, one.node, "", "")
                 for item, one in enumerate(event.placements)
             ]
         case EnqueueDecided():

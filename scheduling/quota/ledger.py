@@ -36,11 +36,11 @@ def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
         return Shortage("QueueNotFound", queue.name, f"Queue <{queue.name}> does not exist")
     if not queue.facts.is_open:
         return Shortage("QueueNotOpen", queue.name, f"Queue <{queue.name}> is not open")
-    facts, rules = queue.facts, cluster.policy.cards
-    if cluster.policy.quota == "capacity-card" and rules.unsetCpuMemoryIsZero:
-        if not facts.capability and not facts.quota:
-            message = f"Queue <{queue.name}> capability <> is empty, deny it to enqueue"
-            return Shortage("EmptyQueueCapability", "", message)
+    needs_some = cluster.policy.quota == "capacity-card"
+    needs_some = needs_some and cluster.policy.cards.unsetCpuMemoryIsZero
+    if needs_some and not queue.facts.capability and not queue.facts.quota:
+        message = f"Queue <{queue.name}> capability <> is empty, deny it to enqueue"
+        return Shortage("EmptyQueueCapability", "", message)
     return None
 
 
@@ -110,6 +110,9 @@ def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | 
     reach = {name: members(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
         amount = wanted[name]
+        if _has_room_of_its_own(reach[name], amount, held, room, reach):
+            held = {**held, name: held.get(name, 0) + amount}
+            continue
         if extra_flow(held, (name, amount), room, reach) < amount:
             ours = reach[name]
             total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
@@ -118,6 +121,22 @@ def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | 
             return shortage(queue, name, amount, total, most)
         held = {**held, name: held.get(name, 0) + amount}
     return None
+
+
+def _has_room_of_its_own(
+    cards: tuple[str, ...],
+    amount: int,
+    held: Amounts,
+    room: Amounts,
+    reach: Mapping[str, tuple[str, ...]],
+) -> bool:
+    """Whether one card has room even if every reservation that could fall on it did: no flow needed."""
+    left = {card: room[card] for card in cards}
+    for name, kept in held.items():
+        for card in reach[name]:
+            if card in left:
+                left[card] -= kept
+    return any(free >= amount for free in left.values())
 
 
 def may_allocate(

@@ -1,0 +1,41 @@
+"""Nodes into the cluster: what they bring, and what follows for cards and quotas."""
+
+from projections.cluster import Cluster
+from projections.nodes import Node, NodeFacts
+from projections.queues import add
+
+
+def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
+    """A node came or changed."""
+    node = cluster.nodes.node(facts.name)
+    cards_changed = _count(cluster, node, -1)
+    cluster.nodes.put(facts, digest)
+    cards_changed |= _count(cluster, node, 1)
+    _changed(cluster, facts.name, cards_changed)
+
+
+def drop_node(cluster: Cluster, name: str) -> None:
+    """A node is gone; pods on it stay until they are gone too."""
+    node = cluster.nodes.nodes[name]
+    cards_changed = _count(cluster, node, -1)
+    cluster.nodes.drop(name)
+    _changed(cluster, name, cards_changed)
+
+
+def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
+    cluster.touched.nodes[name] = cluster.touched.topology[name] = None
+    cluster.free_up(name)
+    if cards_changed:
+        cluster.recharge()
+    if cluster.policy.quota == "capacity":
+        for queue in cluster.queues:
+            cluster.ease(queue)
+
+
+def _count(cluster: Cluster, node: Node, sign: int) -> bool:
+    """Count what the node can allocate in or out; whether this changed which cards there are."""
+    if node.facts is None:
+        return False
+    add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
+    card = node.facts.card
+    return card is not None and cluster.cards.shift(card.name, card.resource, sign)

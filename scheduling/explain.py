@@ -1,0 +1,290 @@
+"""Decisions explained: the numbers behind them, computed again from the State that they were made in.
+
+Nothing here decides. A decision is explained from the State as it was just before it: all that the cycle
+had decided by then is in it. What a look tries on the way it gives back.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, structs
+
+from events.decision import GangBindDecided, PipelineDecided
+from projections import accounts
+from projections.cluster import Cluster
+from projections.nodes import Node, NodeFacts
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import PodGroup
+from projections.pods import Charge, Pod
+from projections.policy import BinPack, NodeOrder, Policy
+from projections.queues import Queue
+from projections.selector import untolerated
+from scheduling.admission import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.quota import ledger
+from scheduling.quota.ledger import CardChoice
+from scheduling.ranking import Cards, Rankings
+from scheduling.refuse import node_reasons
+from scheduling.score import Scorer
+from scheduling.trial import Trial
+
+NODES_MAX: Final = 5
+"""Nodes that a choice or a shortage names."""
+
+_HARD: Final = ("NoSchedule", "NoExecute")
+
+
+class Limit(Struct, frozen=True):
+    """A resource or card of a queue beside what is asked of it."""
+
+    name: str
+    used: int
+    """Allocated, or promised."""
+    reserved: int
+    """Held for groups that are admitted and not placed yet, above what groups use beyond their minimum."""
+    requested: int
+    limit: int | None
+    """None: without limit."""
+
+    @property
+    def short(self) -> int:
+        """How much more the queue would have to allow."""
+        if self.limit is None:
+            return 0
+        return max(0, self.used + self.reserved + self.requested - self.limit)
+
+
+class Scored(Struct, frozen=True):
+    """A node that could take the pod, with its score in thousandths of a point."""
+
+    node: str
+    score: int
+    parts: dict[str, int]
+    """Scorer to what it gave, weight included."""
+    free: dict[str, int]
+    """What was free there of all that the pod asks for, before it came."""
+
+
+class Choice(Struct, frozen=True):
+    """Why a pod got this node: the nodes there were, and how they scored."""
+
+    pod: str
+    node: str
+    cards: dict[str, int]
+    nodes: int
+    candidates: int
+    """Nodes that could take it."""
+    ranked: tuple[Scored, ...]
+    """The best of them, and the chosen one in any case."""
+    reasons: dict[str, int]
+    """Why the others could not, and how many nodes each reason kept out."""
+    limits: tuple[Limit, ...]
+    """The queue just before, with what the pod was charged."""
+    agrees: bool
+    """Whether the same node is found best again."""
+
+
+class Lacking(Struct, frozen=True):
+    """A node that cannot take the pod, and what stands against it."""
+
+    node: str
+    lacks: dict[str, int]
+    """Resource to how much more would have to be free."""
+    obstacle: str = ""
+    """Why the node is closed to the pod whatever is free there."""
+
+
+def choice(
+    rankings: Rankings, group: PodGroup, event: GangBindDecided | PipelineDecided, uid: str
+) -> Choice | None:
+    """Why the pod got its node, asked of the State just before the decision."""
+    cluster = rankings.cluster
+    cluster.nodes.lay_out()
+    trial = Trial(cluster, group)
+    try:
+        for placement in event.placements:
+            pod = cluster.pods.get(placement.uid)
+            node = cluster.nodes.nodes.get(placement.node)
+            if pod is None or node is None or node.facts is None:
+                return None
+            if placement.uid == uid:
+                return _choice(rankings, trial, pod, node)
+            trial.place(pod, node, later=False)
+    finally:
+        trial.discard()
+    return None
+
+
+def _choice(rankings: Rankings, trial: Trial, pod: Pod, node: Node) -> Choice:
+    cluster, pod_class = rankings.cluster, pod.pod_class
+    queue = cluster.queue(trial.group.queue)
+    cards = cards_allowed(cluster, queue, pod_class, trial.extra)
+    scores = rankings.of(pod_class, cards).scores()
+    order = np.lexsort((np.arange(len(scores)), -scores))
+    candidates = int((scores >= 0).sum())
+    best = [int(slot) for slot in order[: min(candidates, NODES_MAX)]]
+    if node.slot not in best:
+        best.append(node.slot)
+    charge = accounts.charge_on(cluster, pod_class, node.name)
+    return Choice(
+        pod=pod.key,
+        node=node.name,
+        cards={name: amount for name, amount in charge if name in cluster.cards.resource},
+        nodes=len(scores),
+        candidates=candidates,
+        ranked=tuple(_scored(rankings, pod_class, slot, int(scores[slot])) for slot in best),
+        reasons=node_reasons(rankings, pod_class, cards)[0],
+        limits=charged_limits(cluster, queue, charge, trial.extra),
+        agrees=best[0] == node.slot,
+    )
+
+
+def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Amounts) -> Cards:
+    """The cards the queue lets a pod have now; where it lets it have none, those that would do."""
+    if pod_class.is_best_effort:
+        return None
+    chosen = ledger.choose_cards(cluster, queue, pod_class, extra)
+    if isinstance(chosen, CardChoice):
+        return chosen.cards
+    known = tuple(name for name in pod_class.cards if name in cluster.cards.resource)
+    return known or None
+
+
+def _scored(rankings: Rankings, pod_class: PodClass, slot: int, score: int) -> Scored:
+    node = rankings.cluster.nodes.order[slot]
+    parts = score_parts(rankings.cluster.policy, pod_class, node)
+    if score >= 0 and (rest := score - sum(parts.values())):
+        parts["preference"] = rest
+    return Scored(
+        node=node.name,
+        score=score,
+        parts={name: part for name, part in parts.items() if part},
+        free={name: node.free.get(name, 0) for name, _ in pod_class.request if name != "pods"},
+    )
+
+
+def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, int]:
+    """What each scorer gives a node: the sum is what they give together.
+
+    Each is asked alone, under the policy with all the others switched off.
+    """
+    silent = NodeOrder(leastrequested_weight=0, mostrequested_weight=0, balancedresource_weight=0)
+    order = policy.node_order or silent
+    alone = {
+        "least requested": structs.replace(
+            silent, leastrequested_weight=order.leastrequested_weight
+        ),
+        "most requested": structs.replace(silent, mostrequested_weight=order.mostrequested_weight),
+        "balanced": structs.replace(silent, balancedresource_weight=order.balancedresource_weight),
+    }
+    variants = {
+        name: structs.replace(policy, node_order=one, binpack=None) for name, one in alone.items()
+    }
+    variants["binpack"] = structs.replace(
+        policy, node_order=None, binpack=policy.binpack or BinPack(weight=0)
+    )
+    facts = node.facts
+    assert facts is not None, f"{node.name} is absent"
+    return {
+        name: Scorer(variant, pod_class).of_node(facts.allocatable, node.free)
+        for name, variant in variants.items()
+    }
+
+
+def charged_limits(
+    cluster: Cluster, queue: Queue, charge: Charge, extra: Amounts
+) -> tuple[Limit, ...]:
+    """A queue beside a charge: what a pod would add to what is allocated. `extra` counts as used."""
+    return tuple(
+        Limit(
+            name=member,
+            used=ledger.used(queue, member, extra),
+            reserved=0,
+            requested=amount,
+            limit=ledger.limit(cluster, queue, member),
+        )
+        for name, amount in charge
+        for member in accounts.members(cluster, name)
+    )
+
+
+def reserved_limits(cluster: Cluster, queue: Queue, least: Amounts) -> tuple[Limit, ...]:
+    """A queue beside the minimum of a group that asks to be admitted.
+
+    A choice of cards is one entry: all the cards it may fall on, and what is reserved on any of them.
+    """
+    limits: list[Limit] = []
+    for name, amount in least.items():
+        ours = accounts.members(cluster, name)
+        held = sum(
+            kept for other, kept in queue.inqueue.items()
+            if set(accounts.members(cluster, other)) & set(ours)
+        )  # fmt: skip
+        most = [ledger.limit(cluster, queue, one) for one in ours]
+        limits.append(
+            Limit(
+                name=name,
+                used=sum(ledger.used(queue, one, {}) for one in ours),
+                reserved=held - sum(queue.elastic.get(one, 0) for one in ours),
+                requested=amount,
+                limit=None if None in most else sum(one for one in most if one is not None),
+            )
+        )
+    return tuple(limits)
+
+
+def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lacking, ...]:
+    """The nodes that come nearest to taking the pod: open ones first, then those that lack least.
+
+    What is lacking is weighed by the part of the request that it is, resource by resource.
+    """
+    table = rankings.cluster.nodes
+    table.lay_out()
+    if not table.order:
+        return ()
+    rankings.of(pod_class, cards).scores()
+    closed = rankings.admission(pod_class).verdicts != ADMITTED
+    if cards is not None:
+        closed = closed | ~rankings.suited(cards)
+    missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
+    for name, amount in pod_class.request:
+        column = table.column(name)
+        short = amount if column is None else np.maximum(amount - column, 0)
+        missing = missing + np.minimum(short, amount) * 1000 // amount
+    slots = np.lexsort((np.arange(len(missing)), missing))[:NODES_MAX]
+    return tuple(_lacking(rankings, pod_class, cards, int(slot)) for slot in slots)
+
+
+def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -> Lacking:
+    node = rankings.cluster.nodes.order[slot]
+    assert node.facts is not None
+    lacks = {
+        name: amount - node.free.get(name, 0)
+        for name, amount in pod_class.request
+        if amount > node.free.get(name, 0)
+    }
+    obstacle = obstacle_of(rankings.cluster.policy, pod_class, node.facts)
+    card = node.facts.card
+    if not obstacle and cards is not None and (card is None or card.name not in cards):
+        has = f"its cards are {card.name}" if card else "it has no cards"
+        obstacle = f"{has}, not {' or '.join(cards)}"
+    return Lacking(node=node.name, lacks=lacks, obstacle=obstacle)
+
+
+def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:
+    """Why pods of this class may not go to the node whatever is free there; empty where they may."""
+    match verdict(policy, pod_class, node):
+        case code if code == UNSCHEDULABLE:
+            return "it is unschedulable"
+        case code if code == TAINTED:
+            bad = [one for one in node.taints if untolerated((one,), pod_class.tolerations, _HARD)]
+            shown = ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in bad)
+            return f"taint {shown} is not tolerated"
+        case code if code == NOT_SELECTED:
+            pairs = pod_class.selector.pairs
+            unlike = [
+                f"{key}={value}" for key, value in pairs if node.labels.get(key) != value
+            ] or ["required node affinity"]
+            return f"it does not match {', '.join(unlike)}"
+        case _:
+            return ""
