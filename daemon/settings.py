@@ -28,8 +28,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The policy file, from the folder of this file on; `--policy` comes first."""
     holder: str = "muster"
     """The name of this daemon in the log."""
-    period_seconds: float = 1.0
-    """Seconds, the least time between two cycles."""
+    period_seconds: float | None = None
+    """Seconds, the least time between two cycles; else the scenario's period."""
     scheduler_names: tuple[str, ...] = ("muster",)
     """Pods with one of these as `schedulerName` are ours."""
     requests_at_once: int = 32
@@ -50,7 +50,7 @@ def read_settings(path: Path) -> Settings:
     except msgspec.ValidationError as error:
         raise SettingsError(f"{path}: {error}") from error
     for key in ("period_seconds", "requests_at_once", "grace_seconds"):
-        if getattr(settings, key) <= 0:
+        if (value := getattr(settings, key)) is not None and value <= 0:
             raise SettingsError(f"{path}: {key} must be more than nothing")
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")

@@ -9,10 +9,16 @@ import click
 import structlog
 
 from daemon.cli.assemble import VERSION
+from daemon.cli.completing import completion
 from daemon.cli.failure import PIPE_CLOSED, explain
 from daemon.cli.log_commands import log
 from daemon.cli.replaying import replay
+from daemon.cli.running import run
 from daemon.cli.simulating import simulate
+from daemon.cli.standing import state
+from daemon.cli.telling import tell
+from daemon.cli.upkeep import migrate, rebuild
+from daemon.cli.verifying import verify
 from events.errors import SettingsError
 
 WARNING: Final = 30
@@ -69,7 +75,7 @@ def cli(context: click.Context, debug: bool) -> None:
     context.obj["debug"] = debug
 
 
-for _command in (log, replay, simulate):
+for _command in (completion, log, migrate, rebuild, replay, run, simulate, state, tell, verify):
     cli.add_command(_command)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from daemon.cli.batches import write_views_anew
 from daemon.cluster.stepped import SteppedCluster, VirtualClock
 from daemon.log.contract import Log, ReadableLog
 from daemon.loop import Loop, Running
@@ -16,6 +17,7 @@ from events.process import PolicyChanged
 from events.record import Head
 from projections.policy import BUILT_IN
 from projections.state import State
+from projections.views.catalogue import DECISION, OUTCOME, VIEWS
 from projections.views.project import Views
 from replay.world.model import World
 from replay.world.scenario import Scenario
@@ -23,22 +25,22 @@ from scheduling.step import Step
 
 VERSION: Final = "0.1.0"
 
+_NEVER_CHANGED: Final = (DECISION.name, OUTCOME.name)
+"""Views whose rows come once and stay: of these only the checksum is carried on."""
+
 TOLD_EVERY_SECONDS: Final = 0.1
 """How often a simulation says how far it is."""
 
 
-async def fold(log: ReadableLog, until: int | None = None, views: Views | None = None) -> State:
+async def fold(log: ReadableLog, until: int | None = None) -> State:
     """State as the log says, up to a position. The chain is checked on the way."""
-    state = State() if views is None else views.state
+    state = State()
     head = log.base
     state.begin_at(head.position)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:
             head = check_link(head, entry.record)
-            event = event_of(entry.record)
-            state.apply(entry.record, event, entry.content)
-            if views is not None:
-                views.note(entry.record, event)
+            state.apply(entry.record, event_of(entry.record), entry.content)
     return state
 
 
@@ -46,10 +48,27 @@ def refolder(log: Log, *, with_views: bool) -> Callable[[Head], Awaitable[Step]]
     """A function that folds the log into a Step, as often as it is asked to."""
 
     async def refold(head: Head) -> Step:
-        state = await fold(log)
-        return Step(state, head, views=Views(state) if with_views else None)
+        if not with_views:
+            return Step(await fold(log), head)
+        views = await _views(log)
+        return Step(views.state, head, views=views)
 
     return refold
+
+
+async def _views(log: Log) -> Views:
+    """The views, to be carried on; those that do not stand at the end of the log are made anew."""
+    versions = {view.name: view.version for view in VIEWS}
+    stand = await log.projections()
+    end = log.head.position
+    if any((one.version, one.position) != (versions.get(one.name), end) for one in stand):
+        return await write_views_anew(log)
+    views = Views(await fold(log))
+    views.state.cluster.forget_touched()
+    for one in stand:
+        rows = [] if one.name in _NEVER_CHANGED else await log.view_rows(one.name)
+        views.resume(one.name, rows, one.checksum)
+    return views
 
 
 class Simulated(Struct):

@@ -37,7 +37,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += [one for one in sorted(path.rglob("*")) if _is_scenario(one)]
+            found += [one for one in sorted(path.rglob("*")) if is_scenario(one)]
         else:
             found.append(path)
     return found
@@ -115,7 +115,8 @@ def _trace_text(scenario: Scenario, folder: Path, key: str) -> TraceText:
         raise UsageError(f"{scenario.source}: trace.{key}: {error}") from error
 
 
-def _is_scenario(path: Path) -> bool:
+def is_scenario(path: Path) -> bool:
+    """Whether a file is a scenario, as far as one look tells."""
     if path.suffix not in SUFFIXES or not path.is_file():
         return False
     return any(line.startswith("scenario:") for line in read_text(path).splitlines())

@@ -96,8 +96,7 @@ def export(
     """
     if path.suffix != ".muster":
         raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
-    wanted = {"first": first, "last": last}
-    document = asyncio.run(_export(log, path, wanted, frozenset(redact)))
+    document = asyncio.run(_export(log, path, (first, last), frozenset(redact)))
     if as_json:
         print_json(document)
     else:
@@ -105,11 +104,12 @@ def export(
 
 
 async def _export(
-    url: str, path: Path, wanted: dict[str, int | None], redact: frozenset[str]
+    url: str, path: Path, stretch: tuple[int | None, int | None], redact: frozenset[str]
 ) -> dict[str, object]:
     source = await open_log(url)
     try:
-        header = await export_bundle(source, path, **wanted, redact=redact)
+        first, last = stretch
+        header = await export_bundle(source, path, first=first, last=last, redact=redact)
     finally:
         await source.close()
     return {

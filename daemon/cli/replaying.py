@@ -1,7 +1,6 @@
 """`muster replay`: decide a recorded past again, and compare."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import click
 import msgspec
 from msgspec import Struct
 
+from daemon.cli.batches import batches
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
     Progress,
@@ -115,19 +115,6 @@ async def replay_log(
     found = found or replay.finish()
     causes = await _records(log, found.causes) if found is not None else ()
     return Replayed(log.place, first, replay, found, causes)
-
-
-async def batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
-    """The entries of a log, batch by batch."""
-    gathered: list[Entry] = []
-    async for entries in log.read(after=log.base.position):
-        for entry in entries:
-            if gathered and entry.record.batch != gathered[0].record.batch:
-                yield gathered
-                gathered = []
-            gathered.append(entry)
-    if gathered:
-        yield gathered
 
 
 def as_document(replayed: Replayed) -> dict[str, object]:

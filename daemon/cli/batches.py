@@ -1,0 +1,49 @@
+"""A log read batch by batch, and its views made anew from nothing else."""
+
+from collections.abc import AsyncIterator, Callable
+
+from daemon.log.contract import Log, ReadableLog
+from daemon.log.entry import Entry
+from events.chain import check_link
+from events.codec import event_of
+from projections.state import State
+from projections.views.project import Views
+from projections.views.rows import ViewChanges
+
+RECORDS_AT_ONCE = 2000
+"""Records whose row changes are written together."""
+
+
+async def batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
+    """The entries of a log, batch by batch."""
+    gathered: list[Entry] = []
+    async for entries in log.read(after=log.base.position):
+        for entry in entries:
+            if gathered and entry.record.batch != gathered[0].record.batch:
+                yield gathered
+                gathered = []
+            gathered.append(entry)
+    if gathered:
+        yield gathered
+
+
+async def write_views_anew(log: Log, progress: Callable[[int], None] | None = None) -> Views:
+    """Make every view anew from the log; the chain is checked on the way."""
+    views = Views(State())
+    await log.clear_views()
+    head, written, gathered = log.base, log.base.position, list[ViewChanges]()
+    async for batch in batches(log):
+        for entry in batch:
+            head = check_link(head, entry.record)
+            event = event_of(entry.record)
+            views.state.apply(entry.record, event, entry.content)
+            views.note(entry.record, event)
+        gathered.append(views.rows(head.position, batch[-1].record.recorded_at_ns))
+        if head.position - written >= RECORDS_AT_ONCE:
+            await log.write_views(gathered, written, head.position)
+            written, gathered = head.position, []
+            if progress is not None:
+                progress(written)
+    if gathered:
+        await log.write_views(gathered, written, head.position)
+    return views

@@ -1,0 +1,25 @@
+"""`muster completion`: what a shell needs to complete the command."""
+
+import click
+from click.shell_completion import get_completion_class
+
+VARIABLE = "_MUSTER_COMPLETE"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands and options.
+
+    \b
+    Examples:
+      eval "$(muster completion bash)"
+      eval "$(muster completion zsh)"
+      muster completion fish > ~/.config/fish/completions/muster.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    # Bash needs its own version known, which is asked of a bash that may not be there.
+    completer = kind(context.find_root().command, {}, "muster", VARIABLE)
+    click.echo(completer.source_template % completer.source_vars())

@@ -1,0 +1,118 @@
+"""`muster state`: what was true at a position of a log."""
+
+import asyncio
+
+import click
+
+from daemon.cli.assemble import fold
+from daemon.cli.output import Cell, heading, log_argument, output_option, print_json, table
+from daemon.log.opening import open_log
+from events.errors import UsageError
+from events.record import GENESIS
+from projections.state import State
+from projections.views import now
+from projections.views.catalogue import NODE_CARD, POD_GROUP, QUEUE_QUOTA, TOPOLOGY_NODE
+from projections.views.rows import Row, View
+
+SHOWN_MAX = 40
+"""Rows a table shows in text; JSON has all."""
+
+
+@click.command()
+@log_argument
+@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@click.option("--all", "everything", is_flag=True, help="Every row, however many there are.")
+@output_option
+def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
+    """What was true at a position: queues, nodes with their cards, pod groups, pods.
+
+    Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards.
+
+    \b
+    Examples:
+      muster state demo.db
+      muster state demo.db --at 500 --output json
+    """
+    place, found = asyncio.run(_state_at(log, at))
+    document = as_document(found)
+    if as_json:
+        print_json({"log": place, **document})
+        return
+    click.echo(f"{place} at position {found.position:,}")
+    for name in ("queues", "nodes", "pod_groups", "pods"):
+        rows = document[name]
+        assert isinstance(rows, list)
+        click.echo("\n".join(["", heading(f"{name.replace('_', ' ')}: {len(rows):,}")]))
+        if rows:
+            shown = rows if everything else rows[:SHOWN_MAX]
+            click.echo(table(tuple(rows[0]), [tuple(row.values()) for row in shown]))
+            if len(shown) < len(rows):
+                click.echo(f"  ... and {len(rows) - len(shown):,} more (--all shows them)")
+
+
+async def _state_at(url: str, at: int | None) -> tuple[str, State]:
+    log = await open_log(url)
+    try:
+        end = log.head.position
+        if log.base != GENESIS:
+            raise UsageError(
+                f"{log.place} begins behind position {log.base.position}: what led there is missing"
+            )
+        if at is not None and not 0 <= at <= end:
+            raise UsageError(f"--at {at}: {log.place} ends at position {end}")
+        return log.place, await fold(log, at)
+    finally:
+        await log.close()
+
+
+def as_document(state: State) -> dict[str, object]:
+    """State as rows with the columns of the views."""
+    cluster = state.cluster
+    nodes = sorted(cluster.nodes.nodes)
+    topology = {name: _rows(TOPOLOGY_NODE, now.topology_rows(cluster, name)) for name in nodes}
+    return {
+        "position": state.position,
+        "cycle": state.cycle,
+        "policy": state.policy_position,
+        "commitments": len(state.commitments),
+        "queues": [
+            row
+            for name in sorted(cluster.queues)
+            for row in _rows(QUEUE_QUOTA, now.queue_rows(cluster, name))
+        ],
+        "nodes": [_node(state, name) for name in nodes],
+        "topology": [row for name in nodes for row in topology[name]],
+        "pod_groups": [
+            row
+            for key in sorted(cluster.groups)
+            for row in _rows(POD_GROUP, now.group_rows(cluster, key))
+        ],
+        "pods": [
+            {
+                "pod": pod.key,
+                "uid": uid,
+                "pod_group": pod.group_key,
+                "status": pod.status,
+                "node": pod.node,
+                "cards": now.cards_of(cluster, pod),
+            }
+            for uid, pod in sorted(cluster.pods.items(), key=lambda item: (item[1].key, item[0]))
+        ],
+    }
+
+
+def _node(state: State, name: str) -> dict[str, Cell]:
+    node = state.cluster.nodes.nodes[name]
+    rows = _rows(NODE_CARD, now.card_rows(state.cluster, name))
+    card = rows[0] if rows else dict.fromkeys(NODE_CARD.column_names)
+    return {
+        "node": name,
+        "pods": len(node.pods),
+        "cpu_free": node.allocatable("cpu") - node.occupied.get("cpu", 0),
+        "memory_free": node.allocatable("memory") - node.occupied.get("memory", 0),
+        **{column: card[column] for column in NODE_CARD.column_names if column != "node"},
+    }
+
+
+def _rows(view: View, rows: list[Row]) -> list[dict[str, Cell]]:
+    return [dict(zip(view.column_names, row, strict=True)) for row in rows]

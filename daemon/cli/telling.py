@@ -1,0 +1,74 @@
+"""`muster tell`: a log as a story for people."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import click
+import msgspec
+
+from daemon.cli.output import log_argument, output_option, print_json
+from daemon.log.contract import ReadableLog
+from daemon.log.entry import Entry
+from daemon.log.opening import open_log
+from events.codec import event_of
+from replay.story import sentences
+from replay.story import tell as tell_record
+
+
+@click.command()
+@log_argument
+@click.option("--from", "first", type=click.IntRange(min=1), metavar="P", help="Begin there.")
+@click.option("--to", "last", type=click.IntRange(min=1), metavar="P", help="End there.")
+@output_option
+def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
+    """Tell a log, or a stretch of it, as a story.
+
+    \b
+    Example:
+      muster tell demo.db --from 2700 --to 2800
+    """
+    asyncio.run(_tell(log, first, last, as_json=as_json))
+
+
+async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool) -> None:
+    log = await open_log(url)
+    try:
+        start_ns = await _start_ns(log)
+        after = max((first or 1) - 1, log.base.position)
+        async for entry in _entries(log, after, last):
+            event = event_of(entry.record)
+            if as_json:
+                print_json(_document(entry, sentences(entry.record, event, entry.content)))
+            else:
+                lines = tell_record(entry.record, event, entry.content, start_ns=start_ns)
+                click.echo("\n".join(lines))
+    finally:
+        await log.close()
+
+
+async def _start_ns(log: ReadableLog) -> int:
+    """When the log began, as far as it is there."""
+    first = log.base.position
+    async for entry in _entries(log, first, first + 1):
+        return entry.record.recorded_at_ns
+    return 0
+
+
+async def _entries(log: ReadableLog, after: int, last: int | None) -> AsyncIterator[Entry]:
+    async for entries in log.read(after, last):
+        for entry in entries:
+            yield entry
+
+
+def _document(entry: Entry, told: list[str]) -> dict[str, object]:
+    record = entry.record
+    return {
+        "position": record.position,
+        "recorded_at_ns": record.recorded_at_ns,
+        "cycle": record.cycle,
+        "cause": record.cause,
+        "kind": record.kind,
+        "subject": record.subject,
+        "body": msgspec.Raw(record.body),
+        "told": told,
+    }

@@ -1,0 +1,108 @@
+"""`muster verify`: every scenario and every recorded log under a folder, as a test."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from daemon.cli.inputs import is_scenario, load_scenario
+from daemon.cli.output import counted, output_option, print_json, verdict
+from daemon.cli.replaying import Replayed, replay_log
+from daemon.cli.simulating import SHOWN_MAX, run_scenario
+from daemon.log.opening import open_log
+from events.errors import MusterError, UsageError
+
+LOG_SUFFIXES = (".db", ".muster")
+
+
+class Checked(Struct, frozen=True):
+    """A file, and what is wrong with it."""
+
+    path: Path
+    kind: str
+    problems: tuple[str, ...] = ()
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@output_option
+def verify(folder: Path, as_json: bool) -> int:
+    """Run every scenario and replay every recorded log under DIR.
+
+    A scenario passes where everything it expects comes out, a log (.db, .muster) where it is decided
+    again as recorded. The exit code is 1 where anything fails.
+
+    \b
+    Example:
+      muster verify tests
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: not a folder")
+    failed = done = 0
+    for checked in _check_all(folder):
+        done += 1
+        failed += bool(checked.problems)
+        if as_json:
+            print_json(
+                {
+                    "file": str(checked.path),
+                    "kind": checked.kind,
+                    "passed": not checked.problems,
+                    "problems": list(checked.problems),
+                }
+            )
+        else:
+            click.echo(f"{verdict(not checked.problems, 'passed', 'FAILED')}  {checked.path}")
+            for problem in checked.problems:
+                click.echo(f"        {problem}")
+    if not done:
+        raise UsageError(f"{folder}: neither a scenario with `expect` nor a recorded log there")
+    if not as_json:
+        click.echo(f"{counted(done, 'file')}, {failed} failed")
+    return 1 if failed else 0
+
+
+def _check_all(folder: Path) -> Iterator[Checked]:
+    for path in sorted(folder.rglob("*")):
+        if is_scenario(path):
+            checked = _check_scenario(path)
+            if checked is not None:
+                yield checked
+        elif path.suffix in LOG_SUFFIXES and path.is_file():
+            yield _check_log(path)
+
+
+def _check_scenario(path: Path) -> Checked | None:
+    """None where the scenario expects nothing."""
+    try:
+        loaded = load_scenario(path)
+        if loaded.scenario.expect is None:
+            return None
+        differences = asyncio.run(run_scenario(loaded, None)).outcome.differences
+    except MusterError as error:
+        return Checked(path, "scenario", (str(error),))
+    problems = [str(difference) for difference in differences[:SHOWN_MAX]]
+    if len(differences) > SHOWN_MAX:
+        problems.append(f"... and {len(differences) - SHOWN_MAX} more")
+    return Checked(path, "scenario", tuple(problems))
+
+
+def _check_log(path: Path) -> Checked:
+    try:
+        found = asyncio.run(_replay(path)).divergence
+    except MusterError as error:
+        return Checked(path, "log", (str(error),))
+    if found is None:
+        return Checked(path, "log")
+    other = ", decided by another version then" if found.is_of_another_version else ""
+    return Checked(path, "log", (f"divergence at position {found.position}: {found.what}{other}",))
+
+
+async def _replay(path: Path) -> Replayed:
+    log = await open_log(str(path))
+    try:
+        return await replay_log(log)
+    finally:
+        await log.close()
