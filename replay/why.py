@@ -1,0 +1,191 @@
+"""Why: the chain of causes of a pod, a pod group, a node or a queue, at any moment of the log.
+
+Nothing of it is stored. An inquiry is shown the log from the beginning to the moment asked for and folds it
+into a State of its own. Where a record is the decision about the subject, the State just before it is the
+one it was made in, so the scores of all nodes are computed again right there; at the end, what still waits
+is judged with the functions that decide.
+"""
+
+from typing import Final
+
+from events.codec import event_of
+from events.decision import GangBindDecided
+from events.errors import UsageError
+from events.record import Record
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.state import State
+from replay.moment import HEAD, Moment, shown
+from replay.why_answer import Answer, Step, Waiting
+from replay.why_state import (
+    Standing,
+    group_standing,
+    node_standing,
+    pod_standing,
+    queue_standing,
+)
+from replay.why_subject import candidates
+from replay.why_trail import Recent, Told, Trail, is_repeated
+from replay.why_waiting import waiting
+from scheduling.explain import Choice, choice
+from scheduling.session import Session
+
+CHOICES_MAX: Final = 3
+"""Pods of a gang whose nodes are explained: the first of each class."""
+SUGGESTIONS_MAX: Final = 3
+
+
+class Inquiry:
+    """Takes the records of a log in order, from the beginning, and then answers.
+
+    `base` is the position before the first record. Raises UsageError for a subject that names nothing.
+    """
+
+    def __init__(self, subject: str, moment: Moment = HEAD, *, base: int = 0) -> None:
+        self.state = State()
+        self.state.begin_at(base)
+        self._text = subject
+        self._moment = moment
+        self._trails = [Trail(kind, key) for kind, key in candidates(subject)]
+        self._session = Session(self.state)
+        self._recent = Recent()
+        self._start_ns: int | None = None
+        self._at_ns = 0
+        self._choices: dict[str, tuple[int, int, tuple[Choice, ...]]] = {}
+
+    def take(self, record: Record, content: bytes | None) -> bool:
+        """Take one record; False when it is after the moment, and nothing more need be read."""
+        if self._start_ns is None:
+            self._start_ns = record.recorded_at_ns
+        if not self._moment.includes(record.position, record.recorded_at_ns, self._start_ns):
+            return False
+        self._at_ns = record.recorded_at_ns
+        told = Told(record, event_of(record), content, self._start_ns)
+        cluster = self.state.cluster
+        is_known = is_repeated(told, cluster)
+        concerned = [one for one in self._trails if one.concerns(told, cluster)]
+        hosts = [one for one in self._trails if one.is_host(told, cluster)]
+        if isinstance(told.event, GangBindDecided):
+            for trail in concerned:
+                self._choose(trail, record, told.event)
+        self.state.apply(record, told.event, content)
+        self._recent.note(told)
+        pod = cluster.pods.get(getattr(told.event, "uid", ""))
+        for trail in self._trails:
+            matters = trail in concerned or trail.concerns(told, cluster)
+            matters = matters or (trail in hosts) != trail.is_host(told, cluster)
+            if trail.kind == "Pod" and pod is not None and pod.key == trail.key:
+                trail.pod = pod
+            if matters and not is_known:
+                trail.add(told, self._recent, status=pod.status if pod is not None else "")
+        return True
+
+    def answer(self) -> Answer:
+        """What there is to say at the moment asked for. Raises UsageError for an unknown subject."""
+        asked = self._moment.position
+        if asked is not None and asked > self.state.position:
+            raise UsageError(f"position {asked} is after the end of the log, {self.state.position}")
+        self.state.cluster.nodes.lay_out()
+        for trail in self._trails:
+            if self._is_there(trail):
+                return self._answer(trail)
+        for trail in self._trails:
+            if trail.is_seen:
+                return self._answer(trail)
+        raise UsageError(self._unknown())
+
+    def _choose(self, trail: Trail, record: Record, event: GangBindDecided) -> None:
+        """Compute again how the nodes stood when the subject got its own."""
+        cluster = self.state.cluster
+        group = cluster.groups.get(event.pod_group)
+        if trail.kind not in ("Pod", "PodGroup") or group is None:
+            return
+        uids: dict[object, str] = {}
+        for placement in event.placements:
+            pod = cluster.pods.get(placement.uid)
+            if pod is not None and (trail.kind == "PodGroup" or placement.pod == trail.key):
+                uids.setdefault(pod.pod_class.index, placement.uid)
+        rankings = self._session.rankings
+        found = [choice(rankings, group, event, uid) for uid in list(uids.values())[:CHOICES_MAX]]
+        kept = tuple(one for one in found if one is not None)
+        self._choices[trail.subject] = (record.position, record.cycle or 0, kept)
+
+    def _is_there(self, trail: Trail) -> bool:
+        cluster = self.state.cluster
+        match trail.kind:
+            case "Pod":
+                return trail.pod is not None and trail.pod.facts.uid in cluster.pods
+            case "PodGroup":
+                return trail.key in cluster.groups
+            case "Node":
+                return trail.key in cluster.nodes.nodes
+            case _:
+                return trail.key in cluster.queues
+
+    def _answer(self, trail: Trail) -> Answer:
+        waits: Waiting | None = None
+        if self._is_there(trail):
+            group = self._group_that_waits(trail)
+            waits = waiting(self._session, group) if group is not None else None
+            standing = self._standing(trail, waits)
+        else:
+            standing = _gone(trail)
+        decision, cycle, choices = self._choices.get(trail.subject, (0, 0, ()))
+        return Answer(
+            subject=trail.subject,
+            position=self.state.position,
+            at=shown(self._at_ns, self._start_ns or 0),
+            state=standing.state,
+            facts=standing.facts,
+            steps=tuple(trail.steps),
+            steps_left_out=trail.left_out,
+            choices=choices,
+            decision=decision,
+            cycle=cycle,
+            waiting=waits,
+            lists=standing.lists,
+        )
+
+    def _group_that_waits(self, trail: Trail) -> PodGroup | None:
+        groups = self.state.cluster.groups
+        if trail.kind == "PodGroup":
+            return groups.get(trail.key)
+        if trail.pod is None or trail.pod.node:
+            return None
+        return groups.get(trail.pod.group_key)
+
+    def _standing(self, trail: Trail, waits: Waiting | None) -> Standing:
+        cluster = self.state.cluster
+        match trail.kind:
+            case "Pod":
+                pod: Pod | None = trail.pod
+                assert pod is not None
+                return pod_standing(self.state, cluster.pods[pod.facts.uid], waits)
+            case "PodGroup":
+                return group_standing(self.state, cluster.groups[trail.key], waits)
+            case "Node":
+                return node_standing(self.state, cluster.nodes.nodes[trail.key])
+            case _:
+                return queue_standing(self.state, cluster.queues[trail.key])
+
+    def _unknown(self) -> str:
+        cluster = self.state.cluster
+        name = self._text.strip().rpartition("/")[2]
+        keys = {pod.key for pod in cluster.pods.values()} | set(cluster.groups)
+        near = sorted(key for key in keys if key.rpartition("/")[2] == name)[:SUGGESTIONS_MAX]
+        hint = f"; there is {', '.join(near)}" if near else ""
+        when = shown(self._at_ns, self._start_ns or 0)
+        return (
+            f"{self._text!r} is not in the log up to position {self.state.position} ({when}){hint}"
+        )
+
+
+def _gone(trail: Trail) -> Standing:
+    steps: list[Step] = [one for one in trail.steps if "_deleted." in one.kind]
+    last = steps[-1] if steps else trail.steps[-1]
+    said = f"gone since {last.position} ({last.at})"
+    pod = trail.pod
+    if pod is None:
+        return Standing(said, {})
+    said += f"; last seen {pod.facts.phase}" + (f" on {pod.node}" if pod.node else "")
+    return Standing(said, {"pod group": pod.group_key, "uid": pod.facts.uid})

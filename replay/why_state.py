@@ -1,0 +1,216 @@
+"""What a subject is at a moment: a sentence, facts by name, and lists."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_groups import PodGroup
+from projections.pods import (
+    BINDING,
+    FAILED,
+    GATED,
+    PENDING,
+    RELEASING,
+    SUCCEEDED,
+    UNKNOWN,
+    Pod,
+)
+from projections.queues import Queue
+from projections.state import State
+from projections.views.now import queue_rows
+from replay.amount import amount_text, amounts_text
+from replay.why_answer import Waiting
+from replay.why_waiting import line_of
+from scheduling.explain import obstacle_of
+from scheduling.quota import ledger
+
+LISTED_MAX: Final = 20
+"""Lines of one list."""
+
+
+class Standing(Struct, frozen=True):
+    """What a subject is."""
+
+    state: str
+    facts: dict[str, str]
+    lists: dict[str, tuple[str, ...]] = {}
+
+
+def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
+    """A pod that is there."""
+    cluster = state.cluster
+    facts = {
+        "phase": pod.facts.phase,
+        "node": pod.node,
+        "pod group": pod.group_key,
+        "queue": cluster.groups[pod.group_key].queue if pod.group_key in cluster.groups else "",
+        "asks for": amounts_text(pod.pod_class.request),
+        "of cards": "|".join(pod.pod_class.cards),
+        "is charged": amounts_text(pod.charge or ()),
+        "since": str(pod.bound_at) if pod.bound_at else "",
+        "uid": pod.facts.uid,
+    }
+    return Standing(_pod_sentence(state, pod, waiting), _filled(facts))
+
+
+def _pod_sentence(state: State, pod: Pod, waiting: Waiting | None) -> str:
+    where = f" on {pod.node}" if pod.node else ""
+    if pod.facts.scheduler not in state.cluster.scheduler_names:
+        return (
+            f"{pod.facts.phase}{where}; scheduler {pod.facts.scheduler or 'default'} decides on it"
+        )
+    commitment = state.commitments.get(pod.facts.uid)
+    missed = ", and no answer came: it is read back" if commitment and commitment.is_unknown else ""
+    match pod.status:
+        case status if status == PENDING:
+            return _waits(waiting)
+        case status if status == GATED:
+            return "held back by its scheduling gates"
+        case status if status == BINDING:
+            return f"given node {pod.node} by decision {pod.decision}, not seen there yet{missed}"
+        case status if status == RELEASING:
+            return f"being deleted{where}"
+        case status if status in (SUCCEEDED, FAILED, UNKNOWN):
+            return f"{status}{where}" + (f": {pod.facts.reason}" if pod.facts.reason else "")
+        case status:
+            by = f", by decision {pod.decision}" if pod.decision else ", bound by someone else"
+            return f"{status}{where}{by}"
+
+
+def _waits(waiting: Waiting | None) -> str:
+    if waiting is None:
+        return "waits for the next cycle"
+    if waiting.code:
+        return f"waits: {waiting.code}"
+    stuck = next((one.text for one in waiting.hurdles if not one.passed), "")
+    return f"waits: {stuck}" if stuck else "waits for the next cycle, which would place it"
+
+
+def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> Standing:
+    """A pod group that is there."""
+    counts = [f"{count} {status}" for status, count in group.counts.items() if count]
+    facts = {
+        "phase": group.phase,
+        "queue": group.queue,
+        "priority": str(group.priority),
+        "least pods": str(group.min_available),
+        "pods": ", ".join(counts),
+        "is charged": amounts_text(group.allocated),
+        "reserves": amounts_text(group.inqueue),
+        "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
+    }
+    pods = sorted(group.pods.values(), key=lambda pod: pod.heading)
+    listed = [f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}" for pod in pods]
+    sentence = group.phase if waiting is None else _waits(waiting)
+    return Standing(sentence, _filled(facts), {"pods": _capped(listed)})
+
+
+def node_standing(state: State, node: Node) -> Standing:
+    """A node, present or with nothing but its pods left."""
+    cluster, found = state.cluster, node.facts
+    pods = [cluster.pods[uid] for uid in node.pods if uid in cluster.pods]
+    listed = [
+        f"{pod.key} {pod.status}: {amounts_text(pod.pod_class.request)}"
+        for pod in sorted(pods, key=lambda pod: pod.key)
+    ]
+    if found is None:
+        return Standing(f"gone, with {len(pods)} pods left on it", {}, {"pods": _capped(listed)})
+    free = {name: node.free.get(name, 0) for name in found.allocatable}
+    taken = {name: node.occupied.get(name, 0) for name in found.allocatable}
+    facts = {
+        "cards": f"{node.allocatable(found.card.resource)} {found.card.name}" if found.card else "",
+        "allocatable": amounts_text(found.allocatable),
+        "taken": amounts_text(taken),
+        "leaving": amounts_text({name: one for name, one in node.releasing.items() if one}),
+        "promised": amounts_text({name: one for name, one in node.promised.items() if one}),
+        "free": amounts_text(free),
+        "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
+        "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),
+        "problem": found.problem,
+    }
+    sentence = "unschedulable" if found.unschedulable else "open"
+    sentence += f", {len(pods)} pods on it"
+    return Standing(
+        sentence, _filled(facts), {"pods": _capped(listed), "kept out": _kept_out(cluster, node)}
+    )
+
+
+def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
+    """Waiting pods that may not go to the node or lack room there, one line a class of pods."""
+    facts = node.facts
+    assert facts is not None
+    waiting: dict[int, list[Pod]] = {}
+    for _, group in sorted(cluster.groups.items()):
+        for pod in group.pending:
+            waiting.setdefault(pod.pod_class.index, []).append(pod)
+    lines: list[str] = []
+    for pods in waiting.values():
+        pod_class = pods[0].pod_class
+        reason = obstacle_of(cluster.policy, pod_class, facts)
+        lacks = {
+            name: amount - node.free.get(name, 0)
+            for name, amount in pod_class.request
+            if amount > node.free.get(name, 0)
+        }
+        if lacks and not reason:
+            reason = f"it lacks {amounts_text(lacks) or 'a place for a pod'}"
+        if reason:
+            lines.append(f"{len(pods)} waiting like {pods[0].key}: {reason}")
+    return _capped(lines)
+
+
+def queue_standing(state: State, queue: Queue) -> Standing:
+    """A queue, with or without an object."""
+    cluster, found = state.cluster, queue.facts
+    facts = {
+        "weight": str(found.weight) if found else "",
+        "priority": str(found.priority) if found else "",
+        "object": "Queue" if found else "none: it has no limits of its own",
+        "pod groups": str(len(queue.groups)),
+        "faults": "; ".join(message for _, message in found.faults) if found else "",
+    }
+    short = ledger.gate(cluster, queue)
+    lists = {"quota": _quota_lines(cluster, queue)}
+    for action in ("enqueue", "allocate", "backfill"):
+        line = line_of(cluster, queue.name, action)
+        if line:
+            lists[f"line for {action}"] = _capped(
+                [f"{place}. {_in_line(group, action)}" for place, group in enumerate(line, 1)]
+            )
+    return Standing("open" if short is None else short.message, _filled(facts), lists)
+
+
+def _in_line(group: PodGroup, action: str) -> str:
+    refusal = group.refusals.get(action)
+    told = f"{refusal.code} since {refusal.position}" if refusal else "not answered yet"
+    return f"{group.key}, priority {group.priority}: {told}"
+
+
+def _quota_lines(cluster: Cluster, queue: Queue) -> tuple[str, ...]:
+    lines: list[str] = []
+    for row in queue_rows(cluster, queue.name):
+        name = str(row[1])
+        used = ledger.used(queue, name, {})
+        most = ledger.limit(cluster, queue, name) if "|" not in name else None
+        known = "no limit" if most is None else f"limit {amount_text(name, most)}"
+        others = {
+            "reserved": queue.inqueue.get(name, 0),
+            "beyond minimums": queue.elastic.get(name, 0),
+            "asked for by waiting pods": queue.pending.get(name, 0),
+        }
+        more = "".join(f", {amount_text(name, one)} {what}" for what, one in others.items() if one)
+        lines.append(f"{name}: {amount_text(name, used)} used, {known}{more}")
+    return tuple(lines)
+
+
+def _filled(facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in facts.items() if text}
+
+
+def _capped(lines: list[str]) -> tuple[str, ...]:
+    if len(lines) <= LISTED_MAX:
+        return tuple(lines)
+    return (*lines[:LISTED_MAX], f"and {len(lines) - LISTED_MAX} more")

@@ -1,0 +1,43 @@
+"""Whom a `why` asks about: a pod, a pod group, a node or a queue, named in one of several ways."""
+
+from typing import Final
+
+from events.errors import UsageError
+
+_KINDS: Final = {
+    **dict.fromkeys(("pod", "pods", "po"), "Pod"),
+    **dict.fromkeys(("podgroup", "podgroups", "pg"), "PodGroup"),
+    **dict.fromkeys(("node", "nodes", "no"), "Node"),
+    **dict.fromkeys(("queue", "queues", "q"), "Queue"),
+}
+
+
+def candidates(text: str) -> list[tuple[str, str]]:
+    """What a subject may mean, as kind and key, likeliest first. Raises UsageError.
+
+    `namespace/name` is a pod or a pod group; a bare `name` stands in namespace default, or is that of a
+    node or queue; `Pod/namespace/name`, `PodGroup/...`, `Node/name`, `Queue/name` say what they mean.
+    """
+    parts = text.strip().split("/")
+    kind = _KINDS.get(parts[0].lower(), "") if len(parts) > 1 else ""
+    if not all((*parts[:1], parts[-1])) or len(parts) > 3 or (len(parts) == 3 and not kind):
+        raise UsageError(
+            f"{text!r} names nothing: give namespace/name of a pod or pod group,"
+            " Pod/namespace/name, PodGroup/namespace/name, Node/name or Queue/name"
+        )
+    if len(parts) == 1:
+        name = parts[0]
+        spaced = f"default/{name}"
+        return [("Pod", spaced), ("PodGroup", spaced), ("Node", name), ("Queue", name)]
+    if not kind:
+        return _spaced("/".join(parts))
+    key = parts[-1]
+    if kind in ("Pod", "PodGroup"):
+        key = f"{(parts[1] if len(parts) == 3 else '') or 'default'}/{key}"
+    meant = [(kind, key)]
+    # A namespace may be called `node`, but none is called `Node`.
+    return meant if len(parts) == 3 or parts[0][0].isupper() else [*_spaced(text.strip()), *meant]
+
+
+def _spaced(key: str) -> list[tuple[str, str]]:
+    return [("Pod", key), ("PodGroup", key)]

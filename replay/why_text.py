@@ -1,0 +1,145 @@
+"""The answer to a `why` as lines for people."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from replay.amount import amount_text, amounts_text
+from replay.why_answer import Answer, Held, Judged, Step, Waiting
+from scheduling.explain import Choice, Limit, Scored
+
+_POINT: Final = 1000
+"""Scores are counted in thousandths of a point."""
+
+
+def lines_of(answer: Answer) -> list[str]:
+    """The answer from the top: what it is, what it waits for, how it got there, what led to it."""
+    lines = [f"{answer.subject} at position {answer.position} ({answer.at}): {answer.state}"]
+    lines += _facts(answer.facts)
+    if answer.waiting is not None:
+        lines += ["", *_waiting(answer.waiting)]
+    for choice in answer.choices:
+        lines += ["", *_choice(choice, answer)]
+    for heading, entries in answer.lists.items():
+        if entries:
+            lines += ["", f"{heading}:", *(f"  {entry}" for entry in entries)]
+    lines += ["", "what led to it:", *_steps(answer.steps)]
+    if answer.steps_left_out:
+        lines.append(f"  ({answer.steps_left_out} steps in between are left out)")
+    return lines
+
+
+def _facts(facts: Mapping[str, str]) -> list[str]:
+    width = max((len(name) for name in facts), default=0)
+    return [f"  {name:<{width}}  {text}" for name, text in facts.items()]
+
+
+def _steps(steps: Iterable[Step]) -> list[str]:
+    lines: list[str] = []
+    width = max((len(step.at) for step in steps), default=0)
+    for step in steps:
+        more = ""
+        if step.count > 1:
+            more = f" (and {step.count - 1} more like it, up to {step.last_position})"
+        lines.append(f"  {step.position:>6}  {step.at:<{width}}  {step.text}{more}")
+        lines += [f"  {'':>6}  {'':<{width}}    {detail}" for detail in step.details]
+    return lines
+
+
+def _waiting(waiting: Waiting) -> list[str]:
+    lines = [f"what pod group {waiting.pod_group} has to pass:"]
+    lines += [
+        f"  {'ok' if one.passed else 'NO'}  {one.level}: {one.text}" for one in waiting.hurdles
+    ]
+    if waiting.since:
+        lines.append(f"  the refusal that stands is record {waiting.since}")
+    if waiting.line is not None:
+        line = waiting.line
+        ahead = f", behind {', '.join(line.ahead)}" if line.ahead else ""
+        lines.append(f"  place {line.place} of {line.of} in line for {line.action}{ahead}")
+    if waiting.admission:
+        lines += _limits("to be admitted, of its queue:", waiting.admission)
+    else:
+        lines += _limits("to be placed, of its queue:", waiting.quota)
+    if waiting.nodes is not None:
+        lines += _judged(waiting.nodes)
+    for held in waiting.held:
+        lines += _held(held)
+    return lines
+
+
+def _limits(heading: str, limits: Iterable[Limit]) -> list[str]:
+    rows: list[tuple[str, ...]] = [("", "used", "reserved", "requested", "limit", "short")]
+    for one in limits:
+        numbers = (one.used, one.reserved, one.requested, one.limit, one.short)
+        shown = ["none" if number is None else amount_text(one.name, number) for number in numbers]
+        rows.append((one.name, *shown))
+    return [heading, *_table(rows)] if len(rows) > 1 else []
+
+
+def _judged(nodes: Judged) -> list[str]:
+    lines = [
+        f"nodes for {nodes.pod} on its own: {nodes.fitting} of {nodes.total} could take it now"
+    ]
+    lines += _reasons(nodes.reasons)
+    if nodes.nearest:
+        lines.append("nearest:")
+    for one in nodes.nearest:
+        lacks = f"lacks {amounts_text(one.lacks) or 'a place for a pod'}" if one.lacks else ""
+        lines.append(f"  {one.node}: {'; '.join(text for text in (one.obstacle, lacks) if text)}")
+    return lines
+
+
+def _held(held: Held) -> list[str]:
+    amount = amount_text(held.name, held.allocated)
+    whole = f" of {amount_text(held.name, held.total)}" if held.total else ""
+    lines = [f"{held.name}: {amount}{whole} held by pod groups"]
+    lines += [
+        f"  {amount_text(held.name, one.held)} by {one.pod_group} of queue {one.queue}"
+        for one in held.holders
+    ]
+    if held.others:
+        lines.append(f"  and {held.others} more")
+    return lines
+
+
+def _choice(choice: Choice, answer: Answer) -> list[str]:
+    charged = f", charged {amounts_text(choice.cards)}" if choice.cards else ""
+    lines = [
+        f"why {choice.node} for {choice.pod}{charged}: decision {answer.decision} of cycle"
+        f" {answer.cycle}, {choice.candidates} of {choice.nodes} nodes could take it"
+    ]
+    if not choice.agrees:
+        lines.append("  (another node comes out best today: other code decided this)")
+    names = list(dict.fromkeys(name for one in choice.ranked for name in one.parts))
+    free = list(dict.fromkeys(name for one in choice.ranked for name in one.free))
+    rows = [("", "score", *names, *(f"free {name}" for name in free))]
+    rows += [_scored(one, choice, names, free) for one in choice.ranked]
+    lines += _table(rows)
+    lines += _reasons(choice.reasons)
+    lines += _limits("its queue just before:", choice.limits)
+    return lines
+
+
+def _scored(one: Scored, choice: Choice, names: list[str], free: list[str]) -> tuple[str, ...]:
+    chosen = "*" if one.node == choice.node else " "
+    points = [_points(one.parts.get(name, 0)) for name in names]
+    amounts = [amount_text(name, one.free.get(name, 0)) for name in free]
+    return (f"{chosen} {one.node}", _points(one.score), *points, *amounts)
+
+
+def _points(score: int) -> str:
+    return f"{score // _POINT}.{score % _POINT:03}" if score >= 0 else "-"
+
+
+def _reasons(reasons: Mapping[str, int]) -> list[str]:
+    most_first = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    return [f"  {count:>5}  {text}" for text, count in most_first]
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    lines: list[str] = []
+    for first, *others in rows:
+        cells = [f"{one:>{width}}" for one, width in zip(others, widths[1:], strict=True)]
+        lines.append(f"  {first:<{widths[0]}}  {'  '.join(cells)}")
+    return lines

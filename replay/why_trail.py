@@ -1,0 +1,200 @@
+"""The trail of a subject through the log: the records that had to do with it, and what caused them.
+
+A record is shown to a trail before and after it is applied, as both may tell that it matters: a pod that
+leaves a node is on it before, a pod that joins a group is in it after.
+"""
+
+from collections import deque
+from typing import Final
+
+from msgspec import structs
+
+from events.cluster import Observed, PodDeleted, PodObserved
+from events.cycle import CycleOpened
+from events.decision import GangBindDecided, PipelineDecided, Placement
+from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
+from events.record import Record
+from events.union import Event
+from projections.cluster import Cluster
+from projections.pods import Pod
+from replay.moment import shown
+from replay.story import sentences
+from replay.why_answer import Step
+
+STEPS_FIRST: Final = 10
+"""Steps kept from the beginning of a trail."""
+STEPS_LAST: Final = 50
+"""Steps kept from its end."""
+DETAILS_MAX: Final = 8
+"""Lines under one step."""
+
+_ABOUT_A_POD: Final = (PodObserved, PodDeleted, PodBound, BindFailed, BindOutcomeUnknown)
+
+
+class Told:
+    """A record with its event and content, and how the log began."""
+
+    __slots__ = ("content", "event", "record", "start_ns")
+
+    def __init__(self, record: Record, event: Event, content: bytes | None, start_ns: int) -> None:
+        self.record = record
+        self.event = event
+        self.content = content
+        self.start_ns = start_ns
+
+    def step(self, event: Event | None = None) -> Step:
+        """The record as a step; `event` is what of it matters."""
+        record = self.record
+        first, *details = sentences(record, event or self.event, self.content)
+        if len(details) > DETAILS_MAX:
+            details[DETAILS_MAX:] = [f"and {len(details) - DETAILS_MAX} more"]
+        return Step(
+            position=record.position,
+            at=shown(record.recorded_at_ns, self.start_ns),
+            kind=record.kind,
+            text=first,
+            details=details,
+            cause=record.cause,
+            last_position=record.position,
+        )
+
+
+class Recent:
+    """The records since the cycle before the last: among them are the causes of what is decided now."""
+
+    def __init__(self) -> None:
+        self._generations: tuple[dict[int, Told], dict[int, Told]] = ({}, {})
+
+    def note(self, told: Told) -> None:
+        """Remember a record until the cycle after the next."""
+        if isinstance(told.event, CycleOpened):
+            self._generations = ({}, self._generations[0])
+        self._generations[0][told.record.position] = told
+
+    def find(self, position: int) -> Told | None:
+        """A record, if it is remembered."""
+        return self._generations[0].get(position) or self._generations[1].get(position)
+
+
+class Trail:
+    """The steps of one subject. `kind` is Pod, PodGroup, Node or Queue; `key` its (namespaced) name."""
+
+    def __init__(self, kind: str, key: str) -> None:
+        self.kind = kind
+        self.key = key
+        self.pod: Pod | None = None
+        """The pod as it was last known."""
+        self.left_out = 0
+        self._subject = f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
+        self._first: list[Step] = []
+        self._last: deque[Step] = deque()
+        self._positions: dict[int, None] = {}
+        self._alike: tuple[int, dict[tuple[object, ...], Step]] = (0, {})
+
+    @property
+    def subject(self) -> str:
+        """`Kind/namespace/name`"""
+        return self._subject
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the log speaks of it."""
+        return bool(self._first)
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps that are kept, oldest first."""
+        return sorted((*self._first, *self._last), key=lambda step: step.position)
+
+    def concerns(self, told: Told, cluster: Cluster) -> bool:
+        """Whether the record is about the subject, as far as State tells at this moment."""
+        if told.record.subject == self._subject:
+            return True
+        match self.kind:
+            case "Pod":
+                return self._concerns_pod(told, cluster)
+            case "PodGroup":
+                pod = cluster.pods.get(_uid(told.event))
+                return pod is not None and pod.group_key == self.key
+            case "Node":
+                return any(one.node == self.key for one in _placements(told.event))
+            case _:
+                return getattr(told.event, "queue", "") == self.key
+
+    def is_host(self, told: Told, cluster: Cluster) -> bool:
+        """Whether the pod that the record is about is on the subject, a node."""
+        node = cluster.nodes.nodes.get(self.key) if self.kind == "Node" else None
+        return node is not None and _uid(told.event) in node.pods
+
+    def add(self, told: Told, recent: Recent, *, status: str) -> None:
+        """Keep a record, and before it the record that caused it; like ones of a batch are one step."""
+        record = told.record
+        batch, alike = self._alike
+        if batch != record.batch:
+            self._alike = (record.batch, alike := {})
+        look = (record.kind, record.cause, status, record.subject.partition("/")[0])
+        if self.kind != "Pod" and isinstance(told.event, _ABOUT_A_POD) and look in alike:
+            alike[look].count += 1
+            alike[look].last_position = record.position
+            return
+        step = alike[look] = told.step(self._own_part(told.event))
+        if self.kind in ("Pod", "PodGroup") and record.cause not in self._positions:
+            cause = recent.find(record.cause or 0)
+            if cause is not None:
+                self._keep(cause.step(self._own_part(cause.event)))
+        self._keep(step)
+
+    def _keep(self, step: Step) -> None:
+        self._positions[step.position] = None
+        if len(self._first) < STEPS_FIRST:
+            self._first.append(step)
+            return
+        self._last.append(step)
+        if len(self._last) > STEPS_LAST:
+            del self._positions[self._last.popleft().position]
+            self.left_out += 1
+
+    def _concerns_pod(self, told: Told, cluster: Cluster) -> bool:
+        placements = _placements(told.event)
+        if placements or self.pod is None:
+            return any(one.pod == self.key for one in placements)
+        known = cluster.pods.get(self.pod.facts.uid)
+        return known is not None and told.record.subject == f"PodGroup/{known.group_key}"
+
+    def _own_part(self, event: Event) -> Event:
+        """Of a decision on many pods, those that matter to the subject."""
+        if not isinstance(event, GangBindDecided | PipelineDecided):
+            return event
+        ours = [
+            one for one in event.placements if self.key == (one.pod, one.node)[self.kind == "Node"]
+        ]
+        return structs.replace(event, placements=tuple(ours)) if ours else event
+
+
+def is_repeated(told: Told, cluster: Cluster) -> bool:
+    """Whether an observation shows an object as it is known already."""
+    record = told.record
+    if not isinstance(told.event, Observed):
+        return False
+    kind, _, key = record.subject.partition("/")
+    match kind:
+        case "Pod":
+            pod = cluster.pods.get(told.event.uid)
+            return pod is not None and pod.digest == record.object
+        case "Node":
+            node = cluster.nodes.nodes.get(key[1:])
+            return node is not None and node.digest == record.object
+        case "Queue":
+            queue = cluster.queues.get(key[1:])
+            return queue is not None and queue.digest == record.object
+        case _:
+            group = cluster.groups.get(key) if kind == "PodGroup" else None
+            return group is not None and group.digest == record.object
+
+
+def _uid(event: Event) -> str:
+    return event.uid if isinstance(event, _ABOUT_A_POD) else ""
+
+
+def _placements(event: Event) -> tuple[Placement, ...]:
+    return event.placements if isinstance(event, GangBindDecided | PipelineDecided) else ()

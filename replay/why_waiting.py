@@ -1,0 +1,245 @@
+"""What a pod group waits for: every level it has to pass, with the numbers of the moment.
+
+The levels are asked with the same functions that decide. Trying to place the group takes nothing: what it
+tries it gives back.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from projections import accounts
+from projections.cluster import Cluster
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import WAITING, PodGroup
+from projections.pods import GATED, Pod
+from projections.state import REQUIRED, State
+from replay.moment import span
+from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
+from scheduling.attempt import Attempt, incomplete, standing_problem
+from scheduling.explain import (
+    Limit,
+    cards_allowed,
+    charged_limits,
+    nearest,
+    reserved_limits,
+)
+from scheduling.quota.ledger import may_enqueue
+from scheduling.refuse import Reason, by_quota, node_reasons
+from scheduling.session import Session
+
+HOLDERS_MAX: Final = 5
+AHEAD_MAX: Final = 3
+
+
+class _Tried(Struct, frozen=True):
+    """What came of trying to place the group."""
+
+    is_ready: bool
+    is_pipelined: bool
+    placed: int
+    reason: Reason | None
+
+
+def waiting(session: Session, group: PodGroup) -> Waiting | None:
+    """What the group waits for; None where no pod of it waits and it is admitted."""
+    if not group.pending and not group.counts.get(GATED) and group.phase != WAITING:
+        return None
+    session.cluster.nodes.lay_out()
+    problem = standing_problem(session, group)
+    denied = None if problem is not None else _denied(session, group)
+    short = incomplete(group)
+    tried = _try(session, group) if problem is None and short is None else None
+    reason = problem or denied or short or (tried.reason if tried is not None else None)
+    hurdles = (
+        *_cluster_hurdles(session.state, group),
+        _hurdle("queue", problem, "it exists and takes pod groups"),
+        _admission_hurdle(session, group, denied),
+        _hurdle("gang", short, _gang_text(group)),
+    )
+    pod = _pod_to_judge(group, reason)
+    standing = next(iter(group.refusals.values()), None)
+    return Waiting(
+        pod_group=group.key,
+        code=reason.code if reason else "",
+        message=reason.message if reason else "",
+        since=standing.position if standing else 0,
+        hurdles=(*hurdles, *_room_hurdles(session, group, tried)),
+        admission=_admission(session, group),
+        quota=_quota(session, group, pod),
+        nodes=_judged(session, group, pod),
+        held=_held(session, pod, reason),
+        line=_place_in_line(session.cluster, group),
+    )
+
+
+def _hurdle(level: str, reason: Reason | None, text: str) -> Hurdle:
+    return Hurdle(level, reason is None, text if reason is None else reason.message)
+
+
+def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
+    if not state.is_synced:
+        missing = ", ".join(kind for kind in REQUIRED if kind not in state.listed)
+        yield Hurdle("cluster", False, f"nothing is decided before every {missing} is seen")
+    if group.key in state.resting:
+        left = max(0, state.resting[group.key] - state.now_ns)
+        tries = state.failures.get(group.key, 0)
+        text = f"{tries} bindings in a row failed: it rests for {span(left)} after the last cycle"
+        yield Hurdle("pod group", False, text)
+    if gated := group.counts.get(GATED, 0):
+        yield Hurdle("pod group", False, f"{gated} pods are held back by scheduling gates")
+
+
+def _denied(session: Session, group: PodGroup) -> Reason | None:
+    least = accounts.minimum(session.cluster, group)
+    if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions or least is None:
+        return None
+    short = may_enqueue(session.cluster, session.cluster.queue(group.queue), least)
+    return None if short is None else by_quota(short)
+
+
+def _admission_hurdle(session: Session, group: PodGroup, denied: Reason | None) -> Hurdle:
+    if group.phase != WAITING:
+        return Hurdle("admission", True, f"admitted to queue {group.queue}: phase {group.phase}")
+    return _hurdle("admission", denied, f"queue {group.queue} would admit it now")
+
+
+def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
+    cluster = session.cluster
+    least = accounts.minimum(cluster, group)
+    if group.phase != WAITING or least is None:
+        return ()
+    return reserved_limits(cluster, cluster.queue(group.queue), least)
+
+
+def _gang_text(group: PodGroup) -> str:
+    have, least = group.valid_count, group.min_available
+    text = f"it has {have} of the {least} pods it needs, {group.ready_count} placed or finished"
+    for role, wanted in sorted(group.enforced_roles.items()):
+        have = sum(1 for pod in group.pending if pod.facts.role == role)
+        text += f"; task {role}: {group.ready_by_role.get(role, 0) + have} of {wanted}"
+    return text
+
+
+def _try(session: Session, group: PodGroup) -> _Tried | None:
+    if not group.pending_classes:
+        return None
+    attempt = Attempt(session, group)
+    placed = len(attempt.trial.now)
+    is_done = attempt.is_ready or attempt.is_pipelined
+    reason = None if is_done or attempt.reason is None else attempt.refusal
+    return _Tried(attempt.is_ready, attempt.is_pipelined, placed, reason)
+
+
+def _room_hurdles(session: Session, group: PodGroup, tried: _Tried | None) -> Iterable[Hurdle]:
+    if group.promise:
+        nodes = ", ".join(sorted({held.node for held in group.promise.values()}))
+        yield Hurdle("nodes", False, f"promised room that is still being freed on {nodes}")
+    if tried is None:
+        return
+    if tried.is_ready:
+        yield Hurdle("nodes", True, f"the next cycle would bind {tried.placed} of its pods")
+    elif tried.is_pipelined:
+        yield Hurdle("nodes", False, "there is room once pods that are leaving have left")
+    elif tried.reason is not None:
+        level = "nodes" if tried.reason.code == "NotEnoughResources" else "quota"
+        yield Hurdle(level, False, tried.reason.message)
+
+
+def _pod_to_judge(group: PodGroup, reason: Reason | None) -> Pod | None:
+    """The pod that the reason was found at, else the first that waits."""
+    waits = group.pending
+    found = (pod for pod in waits if reason is not None and pod.key == reason.pod)
+    return next(found, waits[0] if waits else None)
+
+
+def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, ...]:
+    """What the pods that the gang still lacks would be charged, at least one."""
+    if pod is None:
+        return ()
+    total: Amounts = {}
+    missing = max(1, group.min_available - group.ready_count)
+    for one in group.pending[:missing]:
+        for name, amount in one.asked:
+            total[name] = total.get(name, 0) + amount
+    cluster = session.cluster
+    return charged_limits(cluster, cluster.queue(group.queue), tuple(total.items()), {})
+
+
+def _judged(session: Session, group: PodGroup, pod: Pod | None) -> Judged | None:
+    """All nodes as they are, for this pod on its own: the rest of its gang is not placed beside it."""
+    if pod is None:
+        return None
+    cluster, rankings = session.cluster, session.rankings
+    cards = cards_allowed(cluster, cluster.queue(group.queue), pod.pod_class, {})
+    fitting = int(np.count_nonzero(rankings.of(pod.pod_class, cards).scores() >= 0))
+    return Judged(
+        pod=pod.key,
+        total=len(cluster.nodes.order),
+        fitting=fitting,
+        reasons=node_reasons(rankings, pod.pod_class, cards)[0],
+        nearest=() if fitting else nearest(rankings, pod.pod_class, cards),
+    )
+
+
+def _held(session: Session, pod: Pod | None, reason: Reason | None) -> tuple[Held, ...]:
+    """Who holds what the pod wants: its cards, or what it is short of."""
+    cluster = session.cluster
+    names: tuple[str, ...] = ()
+    if pod is not None and cluster.policy.quota != "capacity":
+        names = _wanted(cluster, pod.pod_class)
+    if not names and reason is not None and reason.limit:
+        names = accounts.members(cluster, reason.limit)
+    return tuple(one for name in names if (one := _held_of(cluster, name)) is not None)
+
+
+def _wanted(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
+    """The cards that pods of the class would take, by name."""
+    cards = cluster.cards
+    named = tuple(name for name in pod_class.cards if name in cards.resource)
+    inferred = (cards.by_resource.get(name, {}) for name, _ in pod_class.request)
+    return named or tuple(card for found in inferred for card in sorted(found))
+
+
+def _held_of(cluster: Cluster, name: str) -> Held | None:
+    resource = cluster.cards.resource.get(name)
+    total = cluster.totals.get(name, 0)
+    if resource is not None:
+        total = sum(
+            node.allocatable(resource)
+            for node in cluster.nodes.order
+            if node.facts is not None and node.facts.card and node.facts.card.name == name
+        )
+    groups = cluster.groups.values()
+    found = [
+        (-one.allocated[name], one.key, one.queue) for one in groups if one.allocated.get(name)
+    ]
+    if not found and not total:
+        return None
+    found.sort()
+    return Held(
+        name=name,
+        total=total,
+        allocated=-sum(held for held, _, _ in found),
+        holders=tuple(Holder(key, queue, -held) for held, key, queue in found[:HOLDERS_MAX]),
+        others=max(0, len(found) - HOLDERS_MAX),
+    )
+
+
+def line_of(cluster: Cluster, queue: str, action: str) -> list[PodGroup]:
+    """All groups of a queue that wait for an action, first served first."""
+    lines = cluster.lines.by_queue.get(queue, {}).values()
+    jobs = [job for line in lines if line.action == action for job in line.jobs]
+    return [group for _, group in sorted(jobs, key=lambda job: job[0])]
+
+
+def _place_in_line(cluster: Cluster, group: PodGroup) -> InLine | None:
+    standing = cluster.lines.of(group)
+    if not standing:
+        return None
+    keys = [one.key for one in line_of(cluster, group.queue, standing[0].action)]
+    index = keys.index(group.key)
+    ahead = tuple(reversed(keys[max(0, index - AHEAD_MAX) : index]))
+    return InLine(action=standing[0].action, place=index + 1, of=len(keys), ahead=ahead)
