@@ -20,6 +20,7 @@ from events.errors import LogUnavailableError
 from events.process import DaemonStarted, PolicyChanged
 from events.record import Head
 from events.sighting import Sighting
+from projections import snapshot
 from projections.batch import Batch
 from projections.policy import parse_policy
 from scheduling.step import Step
@@ -47,6 +48,9 @@ class Log(Protocol):
 
     async def reopen(self) -> Head:
         """Connect again."""
+
+    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+        """Keep State at a position."""
 
 
 class Cluster(Actor, Protocol):
@@ -92,6 +96,8 @@ class Running(Struct, frozen=True):
     in_flight_max: int = IN_FLIGHT_MAX
     grace_ns: int = 20_000_000_000
     """How long a shutdown waits for what is under way."""
+    snapshot_every: int = 0
+    """Keep State each time so many records have been added, and when leaving; 0 for never."""
     cycles_max: int | None = None
     """Stop after so many cycle times, whether or not a cycle was due."""
 
@@ -129,6 +135,7 @@ class Loop:
         self._effects = Effects(cluster, clock, self._woken, running.in_flight_max)
         self._next_cycle_ns = 0
         self._stop = False
+        self._kept = 0
         self.health = Health()
         self.step: Step | None = None
 
@@ -163,6 +170,7 @@ class Loop:
             scheduler_names=self._running.scheduler_names,
         )
         now = self._clock.now_ns()
+        self._kept = head.position
         batch = self.step.start(started, self._new_policy(self.step), head.epoch, now)
         await self._append(batch)
         self._next_cycle_ns = now
@@ -263,6 +271,18 @@ class Loop:
         if batch is not None:
             await self._log.append(batch)
             self.health.batches += 1
+            every = self._running.snapshot_every
+            if every and batch.after.position - self._kept >= every:
+                await self._keep()
+
+    async def _keep(self) -> None:
+        """Keep State as it is at the end of the log, so that a start need not fold all of it."""
+        step = self._present()
+        payload = snapshot.take(step.state)
+        await self._log.save_snapshot(
+            step.head.position, step.head.digest, snapshot.VERSION, payload
+        )
+        self._kept = step.head.position
 
     def _present(self) -> Step:
         assert self.step is not None
@@ -301,3 +321,5 @@ class Loop:
         answers = self._effects.take()
         if answers and self.step is not None and self.health.log_is_writable:
             await self._append(self.step.report(answers, self._clock.now_ns()))
+        if self._running.snapshot_every and self.step is not None and self.health.log_is_writable:
+            await self._keep()

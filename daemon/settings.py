@@ -36,6 +36,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """How many requests to the API server may be under way at a time."""
     grace_seconds: float = 20.0
     """Seconds that a shutdown waits for what is under way."""
+    snapshot_every: int = 100_000
+    """Records after which State is kept anew, to make the next start short; 0 for never."""
 
 
 def read_settings(path: Path) -> Settings:
@@ -52,6 +54,8 @@ def read_settings(path: Path) -> Settings:
     for key in ("period_seconds", "requests_at_once", "grace_seconds"):
         if (value := getattr(settings, key)) is not None and value <= 0:
             raise SettingsError(f"{path}: {key} must be more than nothing")
+    if settings.snapshot_every < 0:
+        raise SettingsError(f"{path}: snapshot_every must not be less than nothing")
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
     return settings

@@ -75,13 +75,18 @@ class Counts(Struct):
 class Replay:
     """Takes the records of a log in order, from the beginning.
 
-    `base` is the head before the first record. With `policy` (a JSON document) every policy of the log
-    is replaced by it. The chain is checked on the way.
+    `base` is the head before the first record, and `state` State there, where it is not the first of
+    all. With `policy` (a JSON document) every policy of the log is replaced by it. The chain is checked
+    on the way.
     """
 
-    def __init__(self, base: Head = GENESIS, *, policy: bytes | None = None) -> None:
-        self.state = State()
-        self.state.begin_at(base.position)
+    def __init__(
+        self, base: Head = GENESIS, *, policy: bytes | None = None, state: State | None = None
+    ) -> None:
+        if state is None:
+            state = State()
+            state.begin_at(base.position)
+        self.state = state
         self.head = base
         self.counts = Counts()
         self._decider = Decider(self.state)
@@ -152,7 +157,7 @@ class Replay:
         self._decided, self._cycle = None, 0
         if after is None:
             return None
-        if self._due_since_ns is None and wakes(self.state, self._at_ns):
+        if self._batch and self._due_since_ns is None and wakes(self.state, self._at_ns):
             self._due_since_ns = self._at_ns
         self._batch, self._at_ns = after.batch, after.recorded_at_ns
         if self._due_since_ns is None or after.kind.startswith("cycle_opened."):

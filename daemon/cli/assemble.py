@@ -15,6 +15,7 @@ from events.chain import check_link
 from events.codec import event_of
 from events.process import PolicyChanged
 from events.record import Head
+from projections import snapshot as snapshots
 from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
@@ -33,10 +34,17 @@ TOLD_EVERY_SECONDS: Final = 0.1
 
 
 async def fold(log: ReadableLog, until: int | None = None) -> State:
-    """State as the log says, up to a position. The chain is checked on the way."""
-    state = State()
-    head = log.base
-    state.begin_at(head.position)
+    """State as the log says, up to a position: from the newest snapshot that serves, or from the beginning.
+
+    The chain is checked on the way.
+    """
+    snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
+    if snapshot is None:
+        state, head = State(), log.base
+        state.begin_at(head.position)
+    else:
+        state = snapshots.restore(snapshot.payload)
+        head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:
             head = check_link(head, entry.record)

@@ -131,6 +131,7 @@ def _running(options: Options, settings: Settings, scenario: Scenario) -> Runnin
         policy=_policy(options, settings, scenario),
         in_flight_max=settings.requests_at_once,
         grace_ns=round(settings.grace_seconds * SECOND),
+        snapshot_every=settings.snapshot_every,
     )
 
 
@@ -196,6 +197,9 @@ class _ToldLog:
 
     async def reopen(self) -> Head:
         return await self._log.reopen()
+
+    async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
+        await self._log.save_snapshot(position, digest, version, payload)
 
 
 class _Crash:
