@@ -1,7 +1,322 @@
-"""Recounts."""
+"""Recount: every sum that State keeps, counted again from pods, nodes, groups and queues.
 
-from projections.state import State
+State never recounts; it takes an entry out as it went in and puts it back as it is. Here it is proved that
+nothing was lost on the way. `audit` counts everything, `audit_touched` only what a few records can have
+changed. What does not add up is a bug: an AssertionError names the entry, what is kept and what is there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from projections import accounts
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
+from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
+from projections.queues import Queue
+from projections.standing import job_order, line_keys
+from projections.touched import Touched
+
+QUEUE_GROUPS_MAX: Final = 1000
+"""`audit_touched` leaves out queues with more pod groups: to count one again is not a small change."""
 
 
-def audit(state: State) -> None:
-    """Later."""
+class Committed(Protocol):
+    """A binding without an outcome."""
+
+    @property
+    def pod(self) -> str:
+        """`namespace/name`"""
+
+    @property
+    def node(self) -> str:
+        """Where it is to go."""
+
+
+class Audited(Protocol):
+    """What of State is counted again."""
+
+    cluster: Cluster
+    resting: dict[str, int]
+    phases: dict[str, tuple[int, str]]
+
+    @property
+    def commitments(self) -> Mapping[str, Committed]:
+        """Bindings without an outcome, by UID."""
+
+
+def audit(state: Audited) -> None:
+    """Count everything again."""
+    cluster = state.cluster
+    for name in cluster.nodes.nodes:
+        _audit_node(state, name)
+    for key in cluster.groups:
+        _audit_group(state, key)
+    for name in cluster.queues:
+        _audit_queue(state, name)
+    for uid in cluster.pods:
+        _audit_pod(state, uid)
+    _audit_places(state)
+    _audit_totals(state)
+    _audit_table(state)
+    _audit_lines(state)
+    _audit_commitments(state)
+
+
+def audit_touched(state: Audited, touched: Touched) -> None:
+    """Count again what these keys stand for, and nothing else."""
+    cluster = state.cluster
+    for name in touched.nodes:
+        if name in cluster.nodes.nodes:
+            _audit_node(state, name)
+    for key in touched.groups:
+        if key in cluster.groups:
+            _audit_group(state, key)
+    for name in touched.queues:
+        if name in cluster.queues and len(cluster.queues[name].groups) <= QUEUE_GROUPS_MAX:
+            _audit_queue(state, name)
+    for uid in touched.pods:
+        if uid in cluster.pods:
+            _audit_pod(state, uid)
+
+
+def _audit_node(state: Audited, name: str) -> None:
+    node = state.cluster.nodes.nodes[name]
+    occupied: Amounts = {}
+    releasing: Amounts = {}
+    for uid in node.pods:
+        pod = state.cluster.pods.get(uid)
+        assert pod is not None, f"node {name} holds pod {uid}, which is gone"
+        at = pod.node if pod.occupies else ""
+        assert at == name, f"node {name} holds pod {pod.key}, which is on {at or 'none'}"
+        _add(occupied, pod.pod_class.request)
+        if pod.status == RELEASING:
+            _add(releasing, pod.pod_class.request)
+    _same(f"node {name} occupied", node.occupied, occupied)
+    _same(f"node {name} releasing", node.releasing, releasing)
+    free: Amounts = {}
+    for resource in node.free:
+        held = node.promised.get(resource, 0) - releasing.get(resource, 0)
+        idle = node.allocatable(resource) - occupied.get(resource, 0)
+        free[resource] = idle - held if held > 0 else idle
+    _same(f"node {name} free", node.free, free)
+    is_leaving = any(releasing.values()) or any(node.promised.values())
+    told = name in state.cluster.nodes.leaving
+    assert told == is_leaving, f"node {name} leaving: kept {told}, counted {is_leaving}"
+
+
+def _audit_pod(state: Audited, uid: str) -> None:
+    pod = state.cluster.pods[uid]
+    assert pod.facts.uid == uid, f"pod {pod.key} stands under {uid}"
+    if pod.occupies:
+        node = state.cluster.nodes.nodes.get(pod.node)
+        there = {} if node is None else node.pods
+        assert uid in there, f"pod {pod.key} is not on {pod.node}"
+    if pod.group_key:
+        group = state.cluster.groups.get(pod.group_key)
+        members = {} if group is None else group.pods
+        assert members.get(uid) is pod, f"pod {pod.key} is not in {pod.group_key}"
+    is_charged = bool(pod.group_key) and pod.status in ALLOCATED
+    assert not is_charged or pod.charge is not None, f"pod {pod.key} is charged nothing"
+    if pod.assumed:
+        assert pod.decision, f"pod {pod.key} is assumed on {pod.assumed} by no decision"
+
+
+def _audit_group(state: Audited, key: str) -> None:
+    cluster, group = state.cluster, state.cluster.groups[key]
+    what = f"pod group {key}"
+    assert group.facts is not None or group.pods, f"{what} is empty"
+    assert key in cluster.queues[group.queue].groups, f"{what} is not in queue {group.queue}"
+    waiting = sorted(
+        (pod for pod in group.pods.values() if pod.status == PENDING), key=lambda pod: pod.heading
+    )
+    assert group.pending == waiting, f"{what} pending: {[one.key for one in group.pending]}"
+    counted = [one for one in group.pods.values() if one.status != RELEASING or one.node]
+    _same(f"{what} counts", group.counts, _tally(pod.status for pod in counted))
+    ready = [pod.facts.role for pod in group.pods.values() if pod.status in READY]
+    _same(f"{what} ready by role", group.ready_by_role, _tally(one for one in ready if one))
+    finished = (SUCCEEDED, FAILED, RELEASING)
+    live = [pod for pod in group.pods.values() if pod.status not in finished]
+    _same_index(f"{what} live classes", group.live_classes, live)
+    busy = [pod for pod in waiting if not pod.pod_class.is_best_effort]
+    _same_index(f"{what} pending classes", group.pending_classes, busy)
+    idle = len(waiting) - len(busy)
+    assert group.best_effort_count == idle, f"{what} best effort: {group.best_effort_count}, {idle}"
+    _audit_dues(state, group, what)
+
+
+def _audit_dues(state: Audited, group: PodGroup, what: str) -> None:
+    """What follows from the pods of a group: charges, reservations, phase, and where it stands."""
+    cluster = state.cluster
+    allocated: Amounts = {}
+    for pod in group.pods.values():
+        if pod.status in ALLOCATED:
+            _add(allocated, pod.charge or ())
+        asked = accounts.ask(cluster, pod.pod_class) if pod.status == PENDING else ()
+        assert pod.asked == asked, f"pod {pod.key} asked: kept {pod.asked}, counted {asked}"
+    _same(f"{what} allocated", group.allocated, allocated)
+    inqueue, elastic = accounts.reservation(cluster, group)
+    _same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
+    _same(f"{what} elastic", dict(group.elastic), dict(elastic))
+    for uid, held in group.promise.items():
+        found = group.pods.get(uid)
+        assert found is not None, f"{what} promises {held.node} to {uid}, which is gone"
+        assert not found.node, f"{what} promises {held.node} to {uid}, which is on {found.node}"
+    keys = () if group.key in cluster.resting else line_keys(cluster, group)
+    stands = tuple(line.key for line in cluster.lines.of(group))
+    assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
+    order = job_order(cluster, group)
+    for line in cluster.lines.of(group):
+        assert line.queue == group.queue, f"{what} waits in queue {line.queue}"
+        assert (order, group) in line.jobs, f"{what} is out of place in {line.key}"
+
+
+def _audit_queue(state: Audited, name: str) -> None:
+    cluster, queue = state.cluster, state.cluster.queues[name]
+    ledgers: dict[str, Amounts] = {
+        ledger: {} for ledger in ("allocated", "pending", "promised", "inqueue", "elastic")
+    }
+    for key in queue.groups:
+        group = cluster.groups.get(key)
+        assert group is not None, f"queue {name} holds {key}, which is gone"
+        assert group.queue == name, f"queue {name} holds {key}, which is in {group.queue}"
+        _add(ledgers["allocated"], group.allocated.items())
+        _add(ledgers["inqueue"], group.inqueue)
+        _add(ledgers["elastic"], group.elastic)
+        for held in group.promise.values():
+            _add(ledgers["promised"], held.charge)
+        for pod in group.pending:
+            _add(ledgers["pending"], pod.asked)
+    for ledger, counted in ledgers.items():
+        kept = _ledger(queue, ledger)
+        _same(f"queue {name} {ledger}", kept, counted)
+        assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
+    assert queue.facts is not None or queue.groups, f"queue {name} is nothing to anybody"
+
+
+def _ledger(queue: Queue, ledger: str) -> Amounts:
+    ledgers = {
+        "allocated": queue.allocated,
+        "pending": queue.pending,
+        "promised": queue.promised,
+        "inqueue": queue.inqueue,
+        "elastic": queue.elastic,
+    }
+    return ledgers[ledger]
+
+
+def _audit_places(state: Audited) -> None:
+    """Nothing is in two places, and whoever is somewhere is known."""
+    cluster = state.cluster
+    on_node = [uid for node in cluster.nodes.nodes.values() for uid in node.pods]
+    in_group = [uid for group in cluster.groups.values() for uid in group.pods]
+    in_queue = [key for queue in cluster.queues.values() for key in queue.groups]
+    for what, names, known in (
+        ("pod on a node", on_node, cluster.pods.keys()),
+        ("pod in a group", in_group, cluster.pods.keys()),
+        ("pod group in a queue", in_queue, cluster.groups.keys()),
+    ):
+        for name, times in _tally(names).items():
+            assert times == 1, f"{what}: {name} stands in {times} places"
+            assert name in known, f"{what}: {name} is not known"
+    promised: dict[str, Amounts] = {}
+    for group in cluster.groups.values():
+        for held in group.promise.values():
+            _add(promised.setdefault(held.node, {}), held.request)
+    for name, node in cluster.nodes.nodes.items():
+        _same(f"node {name} promised", node.promised, promised.pop(name, {}))
+    assert not promised, f"room is promised on nodes that are not known: {promised}"
+
+
+def _audit_totals(state: Audited) -> None:
+    cluster = state.cluster
+    present = [node.facts for node in cluster.nodes.nodes.values() if node.facts is not None]
+    totals: Amounts = {}
+    cards: dict[str, Amounts] = {}
+    for facts in present:
+        _add(totals, facts.allocatable.items())
+        if facts.card is not None:
+            _add(cards.setdefault(facts.card.resource, {}), [(facts.card.name, 1)])
+    _same("totals", cluster.totals, totals)
+    assert cluster.cards.by_resource == cards, f"cards: {cluster.cards.by_resource}, {cards}"
+    named = {name: cluster.cards.resource.get(name) for one in cards.values() for name in one}
+    assert cluster.cards.resource == named, f"card names: {cluster.cards.resource}, {named}"
+    for name, resource in cluster.cards.resource.items():
+        assert name in cards[resource], f"card {name} is not counted by {resource}"
+    objects = sum(queue.facts is not None for queue in cluster.queues.values())
+    assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
+    untold = [queue.name for queue in cluster.queues.values() if queue.untold]
+    assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
+
+
+def _audit_table(state: Audited) -> None:
+    """The columns mirror the nodes, unless nodes came or went since they were laid out."""
+    table = state.cluster.nodes
+    present = [table.nodes[name] for name in sorted(table.nodes) if table.nodes[name].is_present]
+    if table.order != present or any(node.slot != slot for slot, node in enumerate(present)):
+        return
+    for name in {name for node in present for name in node.free}:
+        _audit_column(state, name, present)
+
+
+def _audit_column(state: Audited, name: str, present: list[Node]) -> None:
+    table = state.cluster.nodes
+    column, whole = table.column(name), table.allocatable.get(name)
+    assert column is not None, f"there is no column {name}"
+    assert whole is not None, f"there is no column {name} of what can be allocated"
+    for slot, node in enumerate(present):
+        kept = (int(column[slot]), int(whole[slot]))
+        there = (node.free.get(name, 0), node.allocatable(name))
+        assert kept == there, f"node {node.name} column {name}: kept {kept}, counted {there}"
+
+
+def _audit_lines(state: Audited) -> None:
+    for name, lines in state.cluster.lines.by_queue.items():
+        for key, line in lines.items():
+            assert (line.queue, line.key) == (name, key), f"line {key} stands in {name}"
+            assert line.jobs, f"line {key} of {name} is empty"
+            orders = [order for order, _ in line.jobs]
+            assert orders == sorted(orders), f"line {key} of {name} is out of order"
+            for _, group in line.jobs:
+                assert state.cluster.groups.get(group.key) is group, f"{group.key} is gone"
+                assert line in state.cluster.lines.of(group), f"{group.key} is not in {key}"
+
+
+def _audit_commitments(state: Audited) -> None:
+    for uid, one in state.commitments.items():
+        pod = state.cluster.pods.get(uid)
+        assert pod is not None, f"{one.pod} is committed to {one.node} and gone"
+        assert pod.facts.node or pod.assumed == one.node, (
+            f"{one.pod} is committed to {one.node} and assumed on {pod.assumed}"
+        )
+    for key in state.cluster.resting:
+        assert key in state.resting, f"{key} rests without end"
+    for key in state.phases:
+        group = state.cluster.groups.get(key)
+        facts = None if group is None else group.facts
+        assert facts is not None, f"{key} has no object to tell its phase"
+
+
+def _add(total: Amounts, more: Iterable[tuple[str, int]]) -> None:
+    for name, amount in more:
+        total[name] = total.get(name, 0) + amount
+
+
+def _tally(names: Iterable[str]) -> Amounts:
+    total: Amounts = {}
+    for name in names:
+        total[name] = total.get(name, 0) + 1
+    return total
+
+
+def _same_index(what: str, kept: Mapping[int, int], pods: Iterable[Pod]) -> None:
+    counted = _tally(str(pod.pod_class.index) for pod in pods)
+    _same(what, {str(index): count for index, count in kept.items()}, counted)
+
+
+def _same(what: str, kept: Mapping[str, int], counted: Mapping[str, int]) -> None:
+    """What comes to nothing may be kept or not."""
+    for name in (*kept, *counted):
+        ours, theirs = kept.get(name, 0), counted.get(name, 0)
+        assert ours == theirs, f"{what}, {name}: kept {ours}, counted {theirs}"

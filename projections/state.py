@@ -45,6 +45,7 @@ from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
 from events.union import Event, Outcome
 from projections import observed
+from projections.audit import audit
 from projections.cluster import Cluster
 from projections.pod_groups import INQUEUE, Refusal
 from projections.pods import Pod
@@ -102,6 +103,10 @@ class State:
         """The records to come follow this position."""
         assert self.position == 0, "only an empty State can begin"
         self.position = position
+
+    def validate(self) -> None:
+        """Count everything again that is kept as a sum. What does not add up is an AssertionError."""
+        audit(self)
 
     @property
     def is_synced(self) -> bool:

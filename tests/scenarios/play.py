@@ -9,7 +9,7 @@ from daemon.log.memory import MemoryLog
 from events.codec import event_of
 from replay.report import Decisions, Outcome, outcome
 from replay.run import Divergence, Replay
-from replay.world.scenario import parse_scenario
+from replay.world.scenario import Scenario, parse_scenario
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.yaml"))
@@ -29,12 +29,15 @@ def name_of(path: Path) -> str:
     return path.relative_to(HERE).with_suffix("").as_posix()
 
 
-async def play(path: Path) -> Played:
+def scenario_of(path: Path) -> Scenario:
+    """The scenario in a file."""
+    return parse_scenario(path.read_text(encoding="utf-8"), path.name)
+
+
+async def play(scenario: Scenario) -> Played:
     """Play a scenario once, and its log again."""
     log = MemoryLog()
-    end = await simulate(
-        parse_scenario(path.read_text(encoding="utf-8"), path.name), log, with_views=False
-    )
+    end = await simulate(scenario, log, with_views=False)
     decisions, replay = Decisions(), Replay()
     divergence: Divergence | None = None
     async for entries in log.read():
