@@ -6,6 +6,7 @@ and cannot write. A log opened for reading has no writer at all.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -28,6 +29,13 @@ from projections.views.rows import Row, ViewChanges
 
 def no_faults(point: str) -> None:
     """Nothing goes wrong on purpose."""
+
+
+class Asked(NamedTuple):
+    """The answer to a query."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
 
 
 class SqlLog:
@@ -121,6 +129,12 @@ class SqlLog:
         """Where each view stands. One that is not at the head was not kept up: rebuild it."""
         async with self._reader.connection() as connection:
             return await stand(connection)
+
+    async def ask(self, query: str) -> Asked:
+        """The answer to a query, over a connection that cannot write."""
+        async with self._reader.connection() as connection:
+            found = await connection.exec_driver_sql(query)
+            return Asked(tuple(found.keys()), [tuple(row) for row in found])
 
     async def clear_views(self) -> None:
         """Empty every view, to be written anew from the first position."""
