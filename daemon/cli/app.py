@@ -10,6 +10,8 @@ import structlog
 
 from daemon.cli.assemble import VERSION
 from daemon.cli.completing import completion
+from daemon.cli.demonstrating import demo
+from daemon.cli.explaining import why
 from daemon.cli.failure import PIPE_CLOSED, explain
 from daemon.cli.log_commands import log
 from daemon.cli.replaying import replay
@@ -75,7 +77,11 @@ def cli(context: click.Context, debug: bool) -> None:
     context.obj["debug"] = debug
 
 
-for _command in (completion, log, migrate, rebuild, replay, run, simulate, state, tell, verify):
+COMMANDS: Final = (
+    *(completion, demo, log, migrate, rebuild, replay, run, simulate, state, tell, verify, why),
+)
+
+for _command in COMMANDS:
     cli.add_command(_command)
 
 

@@ -26,6 +26,9 @@ from scheduling.step import Step
 
 VERSION: Final = "0.1.0"
 
+HOLDER: Final = "simulation"
+"""Who holds the log of a simulation."""
+
 _NEVER_CHANGED: Final = (DECISION.name, OUTCOME.name)
 """Views whose rows come once and stay: of these only the checksum is carried on."""
 
@@ -106,7 +109,7 @@ async def simulate(
     world = World(scenario)
     cluster = SteppedCluster(world)
     running = Running(
-        holder="simulation",
+        holder=HOLDER,
         version=VERSION,
         period_ns=scenario.period_ns,
         policy=policy_of(scenario),

@@ -24,6 +24,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
 from events.codec import event_of
 from events.errors import UsageError
+from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.now import card_rows
 from replay.report import Decisions, Outcome, outcome
@@ -184,15 +185,23 @@ def _cards(state: State) -> Iterator[str]:
 
 
 def _waiting(state: State) -> Iterator[str]:
-    waiting = [
-        (key, refusal.code, refusal.message)
-        for key, group in sorted(state.cluster.groups.items())
+    waiting = sorted(
+        (_name_of(group), refusal.code, refusal.message)
+        for group in state.cluster.groups.values()
         if (refusal := next(iter(group.refusals.values()), None)) is not None
-    ]
+    )
     if waiting:
         yield table(("waiting", "code", "reason"), waiting[:SHOWN_MAX])
     if len(waiting) > SHOWN_MAX:
         yield f"  ... and {len(waiting) - SHOWN_MAX:,} more"
+
+
+def _name_of(group: PodGroup) -> str:
+    """A pod group without an object of its own goes by its pods, as nobody knows its name."""
+    if group.facts is not None or not group.pods:
+        return group.key
+    first, *more = (pod.key for pod in group.pods.values())
+    return f"{first} and {len(more)} more" if more else first
 
 
 def _notes(notes: Notes | None) -> Iterator[str]:

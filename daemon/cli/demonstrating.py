@@ -1,0 +1,243 @@
+"""`muster demo`: a real cluster's inventory and mix, from end to end, and a log left to play with."""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+from msgspec import Struct
+
+from daemon.cli.assemble import HOLDER
+from daemon.cli.explaining import ask_why
+from daemon.cli.inputs import complete
+from daemon.cli.output import counted, heading, output_option, print_json, progress, table, verdict
+from daemon.cli.replaying import Replayed, replay_log
+from daemon.cli.simulating import Run, cards_per_model, run_scenario
+from daemon.log.opening import open_log
+from daemon.log.store import Asked, SqlLog
+from daemon.log.verify import Verified
+from daemon.log.verify import verify as verify_log
+from events.codec import event_of
+from events.errors import UsageError
+from events.process import DaemonStarted
+from replay.why_text import lines_of
+from replay.world.scenario import parse_scenario
+
+LOG: Final = "demo.db"
+
+SCENARIO: Final = """
+scenario: "openb: a production cluster while it fills up"
+workload: openb
+until: 120s
+"""
+
+QUERY: Final = """\
+select resource as card, sum(capability) as quota, sum(allocated) as allocated, sum(request) as asked
+  from queue_quota where queue = 'ls' and resource not in ('cpu', 'memory', 'pods')
+ group by resource order by allocated desc limit 5"""
+"""What one queue may use, uses and asks for, as anyone can ask the database."""
+
+TRIED: Final = "select * from queue_quota"
+
+WHY_LINES: Final = 24
+SPREAD: Final = Path("docs/examples/spread.yaml")
+
+
+class Shown(Struct, frozen=True):
+    """What the demo found."""
+
+    run: Run
+    verified: Verified
+    replayed: Replayed
+    subject: str
+    why: list[str]
+    asked: Asked
+
+    @property
+    def placed(self) -> int:
+        """Pods that were given a node."""
+        return sum(1 for pod in self.run.simulated.state.cluster.pods.values() if pod.node)
+
+    @property
+    def waiting(self) -> int:
+        """Pods without one."""
+        return len(self.run.simulated.state.cluster.pods) - self.placed
+
+
+@click.command()
+@click.option(
+    "--log", "url", metavar="LOG", help=f"Where to keep the log.  [default: {LOG}, made anew]"
+)
+@output_option
+def demo(url: str | None, as_json: bool) -> int:
+    """Schedule a production cluster's inventory and pod mix, end to end, and show what can be asked.
+
+    The daemon's own loop, a real log; the cluster and its clock are simulated. The counts are those
+    of a published trace (openb, Alibaba, 2023). The log is left for the other commands.
+
+    \b
+    Example:
+      muster demo && muster tell demo.db --to 100
+    """
+    if url is None:
+        url = LOG
+        _clear(Path(LOG))
+    return asyncio.run(_demo(url, as_json=as_json))
+
+
+async def _demo(url: str, *, as_json: bool) -> int:
+    loaded = complete(parse_scenario(SCENARIO, "demo"), Path())
+    assert loaded.notes is not None
+    say = _say if not as_json else _say_nothing
+    nodes, pods = counted(loaded.notes.nodes, "node"), counted(loaded.notes.pods, "pod")
+    say(f"openb, a published production cluster: {nodes}, {pods} that arrive within two minutes")
+    say(f"scheduling it with the daemon's loop into {url} ...")
+    run = await run_scenario(loaded, url)
+    log = await open_log(url)
+    try:
+        say("checking the chain of the log ...")
+        with progress("verify", total=log.head.position) as told:
+            verified = await verify_log(log, told)
+        say("deciding all of it again ...")
+        with progress("replay", total=log.head.position) as told:
+            replayed = await replay_log(log, progress=told)
+        subject = _one_that_waits(run)
+        say(f"asking why {subject} waits ...")
+        answer = await ask_why(log, subject)
+        assert isinstance(log, SqlLog)
+        asked = await log.ask(QUERY)
+    finally:
+        await log.close()
+    shown = Shown(run, verified, replayed, subject, lines_of(answer), asked)
+    if as_json:
+        print_json(_document(shown))
+    else:
+        click.echo("\n".join(["", *_report(shown, url)]))
+    return 0 if replayed.divergence is None else 1
+
+
+def _say(text: str) -> None:
+    click.echo(text)
+
+
+def _say_nothing(text: str) -> None:
+    """The report is JSON, and stands alone."""
+
+
+def _clear(path: Path) -> None:
+    """Remove the log of an earlier demo; anything else stays where it is."""
+    if not path.exists():
+        return
+    if not asyncio.run(_is_of_a_simulation(str(path))):
+        raise UsageError(f"{path} is a log that no demo wrote: name another with --log")
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+async def _is_of_a_simulation(url: str) -> bool:
+    log = await open_log(url)
+    try:
+        async for entries in log.read(until=1):
+            event = event_of(entries[0].record)
+            return isinstance(event, DaemonStarted) and event.holder == HOLDER
+        return True
+    finally:
+        await log.close()
+
+
+def _one_that_waits(run: Run) -> str:
+    """The first pod, by name, that was refused for want of room; else the first pod."""
+    cluster = run.simulated.state.cluster
+    keys = sorted(pod.key for pod in cluster.pods.values())
+    refused = [
+        pod.key
+        for group in cluster.groups.values()
+        if any(one.code == "NotEnoughResources" for one in group.refusals.values())
+        for pod in group.pods.values()
+    ]
+    return min(refused, default=keys[0])
+
+
+def _report(shown: Shown, url: str) -> list[str]:
+    simulated, counts = shown.run.simulated, shown.replayed.replay.counts
+    is_equal = shown.replayed.divergence is None
+    head = simulated.head
+    lines = [
+        heading("what came of it"),
+        f"  pods       {shown.placed:,} placed, {shown.waiting:,} waiting",
+        f"  decisions  {counts.decisions:,} in {counted(counts.cycles, 'cycle')}",
+        f"  log        position {head.position}, digest {head.digest}",
+        f"  chain      {verdict(True, 'sound', '')}: {counted(shown.verified.batches, 'batch', 'batches')}, "
+        f"{counted(shown.verified.objects, 'object')}",
+        f"  replay     {verdict(is_equal, 'equal', 'not equal')}: {counted(counts.records, 'record')}, "
+        f"digest {shown.replayed.replay.head.digest}",
+        "",
+        table(("card", "there", "allocated", "free"), cards_per_model(simulated.state)),
+    ]
+    notes = shown.run.loaded.notes
+    if notes is not None and notes.shares:
+        lines.append(
+            f"  ({notes.shares:,} pods ask for a fraction of a card: each counts as a whole card)"
+        )
+    lines += ["", heading(f"why {shown.subject}"), *_shortened(shown.why), ""]
+    lines += [heading("what the queue `ls` uses, in SQL"), *QUERY.splitlines(), ""]
+    lines += [table(shown.asked.columns, shown.asked.rows), "", *_next(shown, url)]
+    return lines
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    if len(lines) <= WHY_LINES:
+        return lines
+    return [*lines[:WHY_LINES], f"  ... and {len(lines) - WHY_LINES} lines more"]
+
+
+def _next(shown: Shown, url: str) -> list[str]:
+    """Commands that work on the log that was left."""
+    me, end = _program(), shown.run.simulated.head.position
+    bound = next(p.key for p in shown.run.simulated.state.cluster.pods.values() if p.node)
+    lines = [
+        heading("what to try next"),
+        f"  {me} why {bound} --log {url}",
+        f"  {me} tell {url} --from {end // 2} --to {end // 2 + 30}",
+        f"  {me} state {url} --at {end // 2}",
+    ]
+    if SPREAD.exists():
+        lines.append(f"  {me} replay {url} --policy {SPREAD}")
+    if shutil.which("sqlite3") and "://" not in url:
+        lines.append(f'  sqlite3 -readonly {url} "{TRIED}"')
+    lines.append(f"  {me} --help")
+    return lines
+
+
+def _program() -> str:
+    """What to type for muster here."""
+    if shutil.which("muster"):
+        return "muster"
+    called = Path(sys.argv[0])
+    if called.name != "muster":
+        return "python -m daemon"
+    here = Path.cwd()
+    return str(called.relative_to(here) if called.is_relative_to(here) else called)
+
+
+def _document(shown: Shown) -> dict[str, object]:
+    simulated, replayed = shown.run.simulated, shown.replayed
+    return {
+        "pods": {"placed": shown.placed, "waiting": shown.waiting},
+        "cards": {
+            card: {"there": there, "allocated": allocated, "free": free}
+            for card, there, allocated, free in cards_per_model(simulated.state)
+        },
+        "decisions": replayed.replay.counts.decisions,
+        "cycles": replayed.replay.counts.cycles,
+        "log": {"position": simulated.head.position, "digest": simulated.head.digest},
+        "chain": "sound",
+        "replay": "equal" if replayed.divergence is None else "not equal",
+        "why": {"subject": shown.subject, "lines": shown.why},
+        "sql": {
+            "query": QUERY,
+            "rows": [dict(zip(shown.asked.columns, row, strict=True)) for row in shown.asked.rows],
+        },
+    }

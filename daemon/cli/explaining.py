@@ -1,0 +1,70 @@
+"""`muster why`: the chain of causes, now or then."""
+
+import asyncio
+
+import click
+
+from daemon.cli.output import Progress, log_option, output_option, print_json, progress
+from daemon.log.contract import ReadableLog
+from daemon.log.opening import open_log
+from events.errors import UsageError
+from events.record import GENESIS
+from replay.moment import HEAD, Moment, parse_moment
+from replay.why import Inquiry
+from replay.why_answer import Answer
+from replay.why_text import lines_of
+
+
+@click.command()
+@click.argument("subject", metavar="SUBJECT")
+@log_option
+@click.option(
+    "--at",
+    metavar="MOMENT",
+    help="A position (812), a time since the log began (12.5s), or a time (2026-01-31T09:30:00Z).",
+)
+@output_option
+def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
+    """Why a pod, pod group, node or queue is where it is, now or then, with the numbers of that moment.
+
+    SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. What was
+    deleted since is answered too.
+
+    \b
+    Examples:
+      muster why default/openb-pod-0123 --log demo.db
+      muster why Node/openb-node-0001 --log demo.db --at 20000
+    """
+    moment = HEAD if at is None else parse_moment(at)
+    answer = asyncio.run(_why(log, subject, moment))
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo("\n".join(lines_of(answer)))
+
+
+async def _why(url: str, subject: str, moment: Moment) -> Answer:
+    log = await open_log(url)
+    try:
+        with progress("why", total=moment.position or log.head.position) as shown:
+            return await ask_why(log, subject, moment, progress=shown)
+    finally:
+        await log.close()
+
+
+async def ask_why(
+    log: ReadableLog, subject: str, moment: Moment = HEAD, *, progress: Progress | None = None
+) -> Answer:
+    """The answer of a log to `why`."""
+    if log.base != GENESIS:
+        raise UsageError(
+            f"{log.place} begins behind position {log.base.position}: what led there is missing"
+        )
+    inquiry = Inquiry(subject, moment)
+    async for entries in log.read():
+        for entry in entries:
+            if not inquiry.take(entry.record, entry.content):
+                return inquiry.answer()
+        if progress is not None:
+            progress(entries[-1].record.position)
+    return inquiry.answer()
