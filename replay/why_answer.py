@@ -42,6 +42,8 @@ class Held(Struct, frozen=True):
     total: int
     """What all nodes have of it; 0 where that is not known under this name."""
     allocated: int
+    queues: dict[str, int]
+    """Queue to what its pod groups hold, most first."""
     holders: tuple[Holder, ...]
     others: int
     """Further pod groups that hold some."""
@@ -65,6 +67,8 @@ class Judged(Struct, frozen=True):
     total: int
     fitting: int
     """Nodes that could take the pod now."""
+    large_enough: int
+    """Nodes that could take it if nothing else were on them."""
     reasons: dict[str, int]
     """Why the others cannot, and how many nodes each reason keeps out."""
     nearest: tuple[Lacking, ...]

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from projections import accounts
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -193,16 +194,18 @@ def _quota_lines(cluster: Cluster, queue: Queue) -> tuple[str, ...]:
     lines: list[str] = []
     for row in queue_rows(cluster, queue.name):
         name = str(row[1])
-        used = ledger.used(queue, name, {})
-        most = ledger.limit(cluster, queue, name) if "|" not in name else None
-        known = "no limit" if most is None else f"limit {amount_text(name, most)}"
         others = {
             "reserved": queue.inqueue.get(name, 0),
             "beyond minimums": queue.elastic.get(name, 0),
             "asked for by waiting pods": queue.pending.get(name, 0),
         }
-        more = "".join(f", {amount_text(name, one)} {what}" for what, one in others.items() if one)
-        lines.append(f"{name}: {amount_text(name, used)} used, {known}{more}")
+        parts = [f"{amount_text(name, one)} {what}" for what, one in others.items() if one]
+        if accounts.members(cluster, name) == (name,):
+            most = ledger.limit(cluster, queue, name)
+            known = "no limit" if most is None else f"limit {amount_text(name, most)}"
+            used = ledger.used(queue, name, {})
+            parts = [f"{amount_text(name, used)} used", known, *parts]
+        lines.append(f"{name}: {', '.join(parts)}")
     return tuple(lines)
 
 

@@ -22,7 +22,8 @@ def lines_of(answer: Answer) -> list[str]:
     for heading, entries in answer.lists.items():
         if entries:
             lines += ["", f"{heading}:", *(f"  {entry}" for entry in entries)]
-    lines += ["", "what led to it:", *_steps(answer.steps)]
+    is_waiter = answer.subject.startswith("Pod")
+    lines += ["", "what led to it:" if is_waiter else "what happened:", *_steps(answer.steps)]
     if answer.steps_left_out:
         lines.append(f"  ({answer.steps_left_out} steps in between are left out)")
     return lines
@@ -80,6 +81,10 @@ def _judged(nodes: Judged) -> list[str]:
     lines = [
         f"nodes for {nodes.pod} on its own: {nodes.fitting} of {nodes.total} could take it now"
     ]
+    if not nodes.large_enough:
+        lines.append("  none of them could even if it were empty: the pod asks for too much")
+    elif not nodes.fitting:
+        lines.append(f"  {nodes.large_enough} of them could if they were empty")
     lines += _reasons(nodes.reasons)
     if nodes.nearest:
         lines.append("nearest:")
@@ -90,9 +95,12 @@ def _judged(nodes: Judged) -> list[str]:
 
 
 def _held(held: Held) -> list[str]:
-    amount = amount_text(held.name, held.allocated)
     whole = f" of {amount_text(held.name, held.total)}" if held.total else ""
-    lines = [f"{held.name}: {amount}{whole} held by pod groups"]
+    shares = ", ".join(f"{name} {amount_text(held.name, n)}" for name, n in held.queues.items())
+    lines = [
+        f"{held.name}: {amount_text(held.name, held.allocated)}{whole} held by pod groups"
+        f"{', by queue: ' if shares else ''}{shares}"
+    ]
     lines += [
         f"  {amount_text(held.name, one.held)} by {one.pod_group} of queue {one.queue}"
         for one in held.holders

@@ -138,6 +138,8 @@ class Trail:
             alike[look].last_position = record.position
             return
         step = alike[look] = told.step(self._own_part(told.event))
+        if self.kind == "Queue":
+            step.details = []
         if self.kind in ("Pod", "PodGroup") and record.cause not in self._positions:
             cause = recent.find(record.cause or 0)
             if cause is not None:

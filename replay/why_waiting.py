@@ -23,6 +23,7 @@ from scheduling.explain import (
     Limit,
     cards_allowed,
     charged_limits,
+    large_enough,
     nearest,
     reserved_limits,
 )
@@ -179,6 +180,7 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None) -> Judged | None
         pod=pod.key,
         total=len(cluster.nodes.order),
         fitting=fitting,
+        large_enough=large_enough(rankings, pod.pod_class, cards),
         reasons=node_reasons(rankings, pod.pod_class, cards)[0],
         nearest=() if fitting else nearest(rankings, pod.pod_class, cards),
     )
@@ -219,10 +221,14 @@ def _held_of(cluster: Cluster, name: str) -> Held | None:
     if not found and not total:
         return None
     found.sort()
+    queues: Amounts = {}
+    for held, _, queue in found:
+        queues[queue] = queues.get(queue, 0) - held
     return Held(
         name=name,
         total=total,
-        allocated=-sum(held for held, _, _ in found),
+        allocated=sum(queues.values()),
+        queues=dict(sorted(queues.items(), key=lambda one: (-one[1], one[0]))),
         holders=tuple(Holder(key, queue, -held) for held, key, queue in found[:HOLDERS_MAX]),
         others=max(0, len(found) - HOLDERS_MAX),
     )

@@ -255,6 +255,19 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
     return tuple(_lacking(rankings, pod_class, cards, int(slot)) for slot in slots)
 
 
+def large_enough(rankings: Rankings, pod_class: PodClass, cards: Cards) -> int:
+    """How many nodes could take the pod if nothing else were on them."""
+    rankings.of(pod_class, cards).scores()
+    table = rankings.cluster.nodes
+    suited = rankings.admission(pod_class).verdicts == ADMITTED
+    if cards is not None:
+        suited = suited & rankings.suited(cards)
+    for name, amount in pod_class.request:
+        column = table.allocatable.get(name)
+        suited = suited & (False if column is None else column >= amount)
+    return int(np.count_nonzero(suited))
+
+
 def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -> Lacking:
     node = rankings.cluster.nodes.order[slot]
     assert node.facts is not None
