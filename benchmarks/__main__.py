@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle memory] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle idle memory start] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from benchmarks import append, cycle, fold, idle, memory
+from benchmarks import append, cycle, fold, idle, memory, start
 from benchmarks.figures import Figure, show, write
 from benchmarks.scale import SCALES, Scale
 
@@ -27,6 +27,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "cycle": cycle.measure,
     "idle": idle.measure,
     "memory": memory.measure,
+    "start": start.measure,
 }
 
 PROFILE_LINES: Final = 25

@@ -23,7 +23,6 @@ from projections.views.project import Views
 from scheduling.step import Step
 
 SECOND: Final = 1_000_000_000
-EMPTY: Final = ("PriorityClass", "Queue", "PodGroup", "Namespace")
 
 _T = TypeVar("_T")
 
@@ -32,11 +31,15 @@ def begin(*, with_views: bool, head: Head = GENESIS) -> tuple[Step, Batch]:
     """A step that has just taken over an empty log, and its first batch."""
     state = State()
     step = Step(state, head, views=Views(state) if with_views else None)
-    started = DaemonStarted(
+    policy = PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
+    return step, step.start(process_started(), policy, max(head.epoch, 1), SECOND)
+
+
+def process_started() -> DaemonStarted:
+    """What a daemon says when it begins."""
+    return DaemonStarted(
         holder="benchmark", version="0", period_ns=SECOND, scheduler_names=("muster",)
     )
-    policy = PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
-    return step, step.start(started, policy, max(head.epoch, 1), SECOND)
 
 
 def take_in(step: Step, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -> Iterator[Batch]:

@@ -61,7 +61,7 @@ async def measure(scale: Scale) -> list[Figure]:
 
 
 def running(nodes: int, pods: int) -> Iterator[Sighting]:
-    """A cluster whose pods all run: half a card's worth of them a node, the rest without cards."""
+    """A cluster whose pods all run: half of the cards of each node are taken."""
     yield from manifests.listed("Node", (manifests.node(index) for index in range(nodes)))
     yield from nothing_of("PriorityClass", "Namespace", "PodGroup")
     yield from manifests.queues(nodes, share=1)
@@ -70,12 +70,13 @@ def running(nodes: int, pods: int) -> Iterator[Sighting]:
 
 def _pod(index: int, nodes: int) -> Sighting:
     turn, node = divmod(index, nodes)
-    has_card = turn < manifests.CARDS_PER_NODE
+    has_card = turn < manifests.CARDS_PER_NODE // 2
     shape = PodShape(
         name=f"run-{index:06}",
         queue=index % QUEUES,
         cards=1 if has_card else 0,
         models=(MODELS[node % len(MODELS)],) if has_card else (),
+        cpu="2",
         memory="8Gi",
     )
     return manifests.pod(shape, PodLife(f"node-{node:05}", "Running", 3))

@@ -22,6 +22,9 @@ class Scale(Struct, frozen=True, kw_only=True):
     """Pods that wait for a full cluster."""
     running: int
     """Pods that run when memory is measured."""
+    started_nodes: int
+    started_pods: int
+    """The cluster of which a daemon starts from a snapshot."""
     openb_percent: int
     repeats: int
 
@@ -35,6 +38,8 @@ SCALES: Final = {
         watched_pods=5_000,
         waiting=10_000,
         running=150_000,
+        started_nodes=5_000,
+        started_pods=140_000,
         openb_percent=100,
         repeats=3,
     ),
@@ -46,6 +51,8 @@ SCALES: Final = {
         watched_pods=1_000,
         waiting=1_000,
         running=5_000,
+        started_nodes=500,
+        started_pods=5_000,
         openb_percent=20,
         repeats=1,
     ),

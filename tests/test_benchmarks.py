@@ -22,6 +22,8 @@ TINY: Final = Scale(
     watched_pods=20,
     waiting=40,
     running=80,
+    started_nodes=40,
+    started_pods=80,
     openb_percent=1,
     repeats=1,
 )
