@@ -135,6 +135,8 @@ class Loop:
         self._effects = Effects(cluster, clock, self._woken, running.in_flight_max)
         self._next_cycle_ns = 0
         self._stop = False
+        self._batches_before = -1
+        """Batches written when the log was last away."""
         self._kept = 0
         self.health = Health()
         self.step: Step | None = None
@@ -203,6 +205,8 @@ class Loop:
             await self._turn()
         except LogUnavailableError as error:
             self.health.log_is_writable = False
+            if self._clock.is_stepped:
+                raise  # Nobody but us lets time pass that could mend the log.
             self.health.reasons["log"] = str(error)
             logger.warning("the log cannot be written", error=str(error))
             await self._resume()
@@ -290,6 +294,10 @@ class Loop:
 
     async def _resume(self) -> None:
         """Wait for the log to come back, and begin again from what it holds."""
+        if self.health.batches == self._batches_before:
+            # It came back and took nothing in: a full disk does that.
+            await asyncio.sleep(RETRY_NS / 1_000_000_000)
+        self._batches_before = self.health.batches
         head: Head | None = None
         while head is None:
             if self._stop:
