@@ -145,7 +145,7 @@ def _check_stretch(log: ReadableLog, first: int | None, last: int | None) -> Non
         if position is not None and not 1 <= position <= end:
             raise UsageError(f"{name} {position}: {log.place} holds positions 1 to {end}")
     if first is not None and last is not None and first > last:
-        raise UsageError(f"--from {first} is behind --to {last}")
+        raise UsageError(f"--from {first} comes after --to {last}")
 
 
 def _compare(replay: Replay, batch: list[Entry]) -> Divergence | None:
@@ -191,7 +191,7 @@ def _told(replayed: Replayed) -> list[str]:
         lines += ["records that fed it:", table(("position", "kind", "subject"), rows)]
     if found.cycle:
         lines.append(f"in the cycle opened at position {found.cycle}")
-    lines.append(f"equal before that: {done}")
+    lines.append(f"read up to there: {done}")
     return lines
 
 
