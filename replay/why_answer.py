@@ -72,7 +72,7 @@ class Judged(Struct, frozen=True):
     reasons: dict[str, int]
     """Why the others cannot, and how many nodes each reason keeps out."""
     nearest: tuple[Lacking, ...]
-    """Where no node could take it: those that come nearest."""
+    """Where the group finds no room: the nodes that come nearest to taking the pod and cannot."""
 
 
 class Waiting(Struct, frozen=True):

@@ -136,6 +136,7 @@ class Trail:
         if self.kind != "Pod" and isinstance(told.event, _ABOUT_A_POD) and look in alike:
             alike[look].count += 1
             alike[look].last_position = record.position
+            self._positions[record.position] = None
             return
         step = alike[look] = told.step(self._own_part(told.event))
         if self.kind == "Queue":

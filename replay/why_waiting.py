@@ -70,7 +70,7 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
         hurdles=(*hurdles, *_room_hurdles(session, group, tried)),
         admission=_admission(session, group),
         quota=_quota(session, group, pod),
-        nodes=_judged(session, group, pod),
+        nodes=_judged(session, group, pod, is_short=tried is not None and not tried.is_ready),
         held=_held(session, pod, reason),
         line=_place_in_line(session.cluster, group),
     )
@@ -87,7 +87,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
     if group.key in state.resting:
         left = max(0, state.resting[group.key] - state.now_ns)
         tries = state.failures.get(group.key, 0)
-        text = f"{tries} bindings in a row failed: it rests for {span(left)} after the last cycle"
+        text = f"{tries} failed to be bound, one after the other: it rests for {span(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
     if gated := group.counts.get(GATED, 0):
         yield Hurdle("pod group", False, f"{gated} pods are held back by scheduling gates")
@@ -169,7 +169,7 @@ def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, .
     return charged_limits(cluster, cluster.queue(group.queue), tuple(total.items()), {})
 
 
-def _judged(session: Session, group: PodGroup, pod: Pod | None) -> Judged | None:
+def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: bool) -> Judged | None:
     """All nodes as they are, for this pod on its own: the rest of its gang is not placed beside it."""
     if pod is None:
         return None
@@ -182,7 +182,7 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None) -> Judged | None
         fitting=fitting,
         large_enough=large_enough(rankings, pod.pod_class, cards),
         reasons=node_reasons(rankings, pod.pod_class, cards)[0],
-        nearest=() if fitting else nearest(rankings, pod.pod_class, cards),
+        nearest=nearest(rankings, pod.pod_class, cards) if is_short else (),
     )
 
 

@@ -234,7 +234,7 @@ def reserved_limits(cluster: Cluster, queue: Queue, least: Amounts) -> tuple[Lim
 
 
 def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lacking, ...]:
-    """The nodes that come nearest to taking the pod: open ones first, then those that lack least.
+    """The nodes that come nearest to taking the pod and cannot: open ones first, then those that lack least.
 
     What is lacking is weighed by the part of the request that it is, resource by resource.
     """
@@ -251,7 +251,8 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
         column = table.column(name)
         short = amount if column is None else np.maximum(amount - column, 0)
         missing = missing + np.minimum(short, amount) * 1000 // amount
-    slots = np.lexsort((np.arange(len(missing)), missing))[:NODES_MAX]
+    slots = np.lexsort((np.arange(len(missing)), missing))
+    slots = slots[missing[slots] > 0][:NODES_MAX]
     return tuple(_lacking(rankings, pod_class, cards, int(slot)) for slot in slots)
 
 

@@ -2,10 +2,12 @@
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from daemon.log.entry import Entry
-from events.codec import event_of
+from events.codec import encode, event_of
 from events.errors import UsageError
+from events.outcome import BindFailed
 from projections import snapshot
 from projections.state import State
 from replay.moment import HEAD, Moment, parse_moment
@@ -45,6 +47,13 @@ steps:
 until: 10s
 """
 )
+
+FOREIGN_POD = """\
+  - kind: Pod
+    metadata: {name: there}
+    spec: {nodeName: n1, containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Running}
+"""
 
 FIRST_LIST = 21
 """Position at which all of these scenarios' clusters have been shown."""
@@ -286,3 +295,32 @@ async def test_asking_disturbs_nothing() -> None:
         if one.record.position > FIRST_LIST:
             inquiry.answer()
     assert snapshot.take(inquiry.state) == snapshot.take(plain)
+
+
+async def test_a_gang_that_finds_room_for_some_is_told_where_the_rest_comes_nearest() -> None:
+    answer = ask(await recorded(NODES + GANG + gang_pods(3, cards=2) + FOREIGN_POD), "g")
+    nodes = waiting(answer).nodes
+    assert nodes is not None
+    assert (nodes.fitting, nodes.large_enough) == (2, 3)
+    assert [(one.node, one.lacks) for one in nodes.nearest] == [("n1", {"nvidia.com/gpu": 1})]
+
+
+async def test_a_binding_that_failed_lets_its_group_rest() -> None:
+    entries = await recorded(NODES + PODS)
+    inquiry = Inquiry("a-1")
+    for one in entries:
+        inquiry.take(one.record, one.content)
+        if one.record.kind.startswith("gang_bind_decided"):
+            break
+    answer = inquiry.answer()
+    assert answer.state == f"given node n1 by decision {answer.decision}, not seen there yet"
+    failed = BindFailed(
+        pod="default/a-1", uid="uid-000005", node="n1", code="Conflict", message="no"
+    )
+    last = one.record
+    record = structs.replace(
+        last, position=last.position + 1, kind=failed.kind, subject="Pod/default/a-1",
+        body=encode(failed), cause=last.position, cycle=None,
+    )  # fmt: skip
+    inquiry.take(record, None)
+    assert failing(inquiry.answer()) == [("pod group", "1 failed to be bound, one after the othe")]

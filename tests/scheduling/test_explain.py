@@ -1,0 +1,117 @@
+"""What is explained is what was decided: each choice comes out again, and scores are the sum of their parts."""
+
+from collections.abc import Iterator
+
+from events.codec import event_of
+from events.decision import GangBindDecided
+from projections.state import State
+from scheduling.explain import Choice, choice
+from scheduling.ranking import Rankings
+from tests.given import recorded
+
+MIXED = """\
+cluster:
+  - kind: Node
+    metadata: {name: "h{i}", labels: {nvidia.com/gpu.product: H200, zone: a}}
+    status: {allocatable: {cpu: 64, memory: 1Ti, pods: 110, nvidia.com/gpu: 8}}
+    count: 3
+  - kind: Node
+    metadata: {name: "l{i}", labels: {nvidia.com/gpu.product: L40S, zone: b}}
+    spec: {taints: [{key: old, value: "yes", effect: PreferNoSchedule}]}
+    status: {allocatable: {cpu: 32, memory: 256Gi, pods: 110, nvidia.com/gpu: 4}}
+    count: 3
+  - kind: Queue
+    metadata: {name: q1, annotations: {volcano.sh/card.quota: '{"H200": 20, "L40S": 6}'}}
+  - kind: PodGroup
+    metadata: {name: g}
+    spec: {minMember: 4, queue: q1}
+  - kind: Pod
+    metadata:
+      name: "g-{i}"
+      annotations: {scheduling.k8s.io/group-name: g, volcano.sh/card.name: H200}
+    spec: {containers: [{resources: {limits: {cpu: 4, memory: 64Gi, nvidia.com/gpu: 3}}}]}
+    count: 4
+  - kind: Pod
+    metadata:
+      name: "either-{i}"
+      annotations: {scheduling.volcano.sh/queue-name: q1, volcano.sh/card.name: L40S|H200}
+      labels: {app: either}
+    spec:
+      containers: [{resources: {limits: {cpu: 2, memory: 8Gi, nvidia.com/gpu: 1}}}]
+      affinity:
+        nodeAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+            - {weight: 5, preference: {matchExpressions: [{key: zone, operator: In, values: [a]}]}}
+    count: 9
+  - kind: Pod
+    metadata: {name: "nothing-{i}", annotations: {scheduling.volcano.sh/queue-name: q1}}
+    spec: {containers: [{}]}
+    count: 3
+steps:
+  - {at: 3s, delete: [{kind: Pod, namespace: default, name: either-2}]}
+  - at: 4s
+    apply:
+      - kind: Pod
+        metadata:
+          name: "late-{i}"
+          annotations: {scheduling.volcano.sh/queue-name: q1, volcano.sh/card.name: H200}
+        spec: {containers: [{resources: {limits: {cpu: 1, nvidia.com/gpu: 2}}}]}
+        count: 6
+until: 10s
+"""
+
+
+async def explained(text: str) -> list[Choice]:
+    """Every choice of a log, each asked just before its decision."""
+    state = State()
+    rankings = Rankings(state.cluster)
+    choices: list[Choice] = []
+    for one in await recorded(text):
+        event = event_of(one.record)
+        if isinstance(event, GangBindDecided):
+            choices += _choices(rankings, event)
+        state.apply(one.record, event, one.content)
+    return choices
+
+
+def _choices(rankings: Rankings, event: GangBindDecided) -> Iterator[Choice]:
+    group = rankings.cluster.groups[event.pod_group]
+    for placement in event.placements:
+        made = choice(rankings, group, event, placement.uid)
+        assert made is not None
+        assert (made.pod, made.node, made.cards) == (
+            placement.pod,
+            placement.node,
+            placement.cards,
+        )
+        yield made
+
+
+async def test_every_node_that_was_chosen_comes_out_best_again() -> None:
+    choices = await explained(MIXED)
+    assert len(choices) > 15
+    assert [one.pod for one in choices if not one.agrees] == []
+
+
+async def test_a_score_is_the_sum_of_its_parts() -> None:
+    scored = [one for made in await explained(MIXED) for one in made.ranked]
+    assert all(sum(one.parts.values()) == one.score for one in scored)
+    assert {name for one in scored for name in one.parts} == {
+        "least requested",
+        "balanced",
+        "binpack",
+        "preference",
+    }
+
+
+async def test_the_chosen_node_leads_the_others_by_score_and_then_by_name() -> None:
+    for made in await explained(MIXED):
+        order = [(-one.score, one.node) for one in made.ranked]
+        assert order == sorted(order)
+        assert made.ranked[0].node == made.node
+        assert made.candidates >= min(len(made.ranked), 5)
+
+
+async def test_a_pod_of_a_gang_is_charged_beside_those_before_it() -> None:
+    used = [one.limits[0].used for one in await explained(MIXED) if one.pod.startswith("default/g")]
+    assert used == [used[0], used[0] + 3, used[0] + 6, used[0] + 9]
