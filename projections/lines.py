@@ -31,6 +31,10 @@ class Line:
         """Who is served first."""
         return self.jobs[0][1]
 
+    def is_led_by(self, group: PodGroup) -> bool:
+        """Whether the group is first: a decision may have put it into another line."""
+        return bool(self.jobs) and self.jobs[0][1] is group
+
 
 class Lines:
     """All lines, by queue."""

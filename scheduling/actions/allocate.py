@@ -31,6 +31,9 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
     if group.phase == WAITING:
         # Without an enqueue action nobody else admits it.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
+        if not line.is_led_by(group):
+            # Its new phase has put it into another line, which is served next.
+            return
     attempt = Attempt(session, group)
     if attempt.is_ready:
         yield GangBindDecided(
@@ -45,7 +48,8 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
             yield PipelineWithdrawn(
                 pod_group=group.key, queue=group.queue, code=attempt.refusal.code
             )
-        yield from refuse_line(line, attempt.refusal, _retell)
+        if line.is_led_by(group):
+            yield from refuse_line(line, attempt.refusal, _retell)
 
 
 def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:
