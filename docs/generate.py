@@ -156,7 +156,8 @@ def _body(module: ModuleType, name: str) -> list[ast.stmt]:
 
 
 def _prose(thing: object) -> str:
-    return inspect.cleandoc(getattr(thing, "__doc__", None) or "")
+    # Commands mark with \b what click is not to rewrap.
+    return inspect.cleandoc(getattr(thing, "__doc__", None) or "").replace("\b\n", "")
 
 
 def _cell(text: str) -> str:

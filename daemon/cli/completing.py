@@ -12,11 +12,12 @@ VARIABLE = "_MUSTER_COMPLETE"
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes a shell complete commands and options.
 
-    \b
     Examples:
-      eval "$(muster completion bash)"
-      eval "$(muster completion zsh)"
-      muster completion fish > ~/.config/fish/completions/muster.fish
+
+    \b
+        eval "$(muster completion bash)"
+        eval "$(muster completion zsh)"
+        muster completion fish > ~/.config/fish/completions/muster.fish
     """
     kind = get_completion_class(shell)
     assert kind is not None

@@ -77,9 +77,10 @@ def demo(url: str | None, as_json: bool) -> int:
     The daemon's own loop, a real log; the cluster and its clock are simulated. The counts are those
     of a published trace (openb, Alibaba, 2023). The log is left for the other commands.
 
-    \b
     Example:
-      muster demo && muster tell demo.db --to 100
+
+    \b
+        muster demo && muster tell demo.db --to 100
     """
     if url is None:
         url = LOG

@@ -30,10 +30,11 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
     SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. What was
     deleted since is answered too.
 
-    \b
     Examples:
-      muster why default/openb-pod-0123 --log demo.db
-      muster why Node/openb-node-0001 --log demo.db --at 20000
+
+    \b
+        muster why default/openb-pod-0123 --log demo.db
+        muster why Node/openb-node-0001 --log demo.db --at 20000
     """
     moment = HEAD if at is None else parse_moment(at)
     answer = asyncio.run(_why(log, subject, moment))

@@ -37,9 +37,10 @@ def verify(log: str, as_json: bool) -> None:
     What is wrong first is named with its position; a damaged log is exit code 4, one of a newer
     release 5. Nothing is ever mended in place.
 
-    \b
     Example:
-      muster log verify demo.db
+
+    \b
+        muster log verify demo.db
     """
     place, verified = asyncio.run(_verify(log))
     if as_json:
@@ -89,10 +90,11 @@ def export(
 ) -> None:
     """Write a log, or a stretch of it, into a bundle.
 
-    \b
     Examples:
-      muster log export demo.db --file demo.muster
-      muster log export demo.db --file incident.muster --from 500 --to 900 --redact Pod
+
+    \b
+        muster log export demo.db --file demo.muster
+        muster log export demo.db --file incident.muster --from 500 --to 900 --redact Pod
     """
     if path.suffix != ".muster":
         raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
@@ -130,9 +132,10 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
 
     Its views are not written; `muster rebuild` does that.
 
-    \b
     Example:
-      muster log import incident.muster --log incident.db && muster rebuild --log incident.db
+
+    \b
+        muster log import incident.muster --log incident.db && muster rebuild --log incident.db
     """
     place, verified = asyncio.run(_import(bundle, log))
     if as_json:
@@ -163,9 +166,10 @@ async def _import(bundle: str, url: str) -> tuple[str, Verified]:
 def tail(log: str, follow: bool, lines: int, as_json: bool) -> None:
     """The last records of a log.
 
-    \b
     Example:
-      muster log tail -f postgresql://localhost/muster
+
+    \b
+        muster log tail -f postgresql://localhost/muster
     """
     asyncio.run(_tail(log, lines, follow=follow, as_json=as_json))
 

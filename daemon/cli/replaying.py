@@ -63,11 +63,12 @@ def replay(
     Stops at the first divergence, shows both sides and the records that fed them, and exits with 1.
     Up to the position of --from the log is folded and not compared.
 
-    \b
     Examples:
-      muster replay demo.db
-      muster replay demo.db --policy spread.yaml
-      muster replay incident.muster --from 5000 --to 6000 --output json
+
+    \b
+        muster replay demo.db
+        muster replay demo.db --policy spread.yaml
+        muster replay incident.muster --from 5000 --to 6000 --output json
     """
     content = read_policy(policy) if policy is not None else None
     replayed = asyncio.run(_replay(log, first, last, content))

@@ -76,9 +76,10 @@ def run(crash_at: str, **given: Path | str | None) -> None:
     In this release it runs against a simulated cluster only. What a scenario expects, and its `until`,
     do not count here. Whatever is recorded is told on stderr, a line a record.
 
-    \b
     Example:
-      muster run --simulate docs/examples/quota.yaml --world quota.world --log quota.db
+
+    \b
+        muster run --simulate docs/examples/quota.yaml --world quota.world --log quota.db
     """
     options = msgspec.convert(given, Options)
     _tell_on_stderr()

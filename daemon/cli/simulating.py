@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from daemon.cli import assemble
 from daemon.cli.assemble import Simulated
-from daemon.cli.inputs import Loaded, load_scenario, scenario_files
+from daemon.cli.inputs import load_scenario, scenario_files
 from daemon.cli.output import (
     counted,
     output_option,
@@ -29,6 +29,7 @@ from projections.state import State
 from projections.views.now import card_rows
 from replay.report import Decisions, Outcome, outcome
 from replay.world.openb import Notes
+from replay.world.sources import Completed
 
 SHOWN_MAX = 10
 """Pod groups that wait, and differences, told in a text report."""
@@ -39,7 +40,7 @@ SECOND = 1_000_000_000
 class Run(Struct, frozen=True):
     """A scenario that was run, and how long that took on the wall."""
 
-    loaded: Loaded
+    loaded: Completed
     simulated: Simulated
     outcome: Outcome
     elapsed_ns: int
@@ -57,11 +58,12 @@ def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int
     SCENARIO is a file, or a folder in which all scenarios are run. What a scenario expects is
     compared with what came of it; the exit code is 1 where it differs.
 
-    \b
     Examples:
-      muster simulate docs/examples/quota.yaml
-      muster simulate tests/scenarios --output json | jq .expected
-      muster simulate openb.yaml --log openb.db && muster replay openb.db
+
+    \b
+        muster simulate docs/examples/quota.yaml
+        muster simulate tests/scenarios --output json | jq .expected
+        muster simulate docs/examples/openb.yaml --log openb.db
     """
     files = scenario_files(scenarios)
     if not files:
@@ -81,7 +83,7 @@ def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int
     return 1 if found else 0
 
 
-async def run_scenario(loaded: Loaded, url: str | None) -> Run:
+async def run_scenario(loaded: Completed, url: str | None) -> Run:
     """Run a scenario into a new log, and read from it what was decided."""
     clock = WallClock()
     log = await open_log(url or "memory:", "write")

@@ -28,10 +28,11 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
 
     Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards.
 
-    \b
     Examples:
-      muster state demo.db
-      muster state demo.db --at 500 --output json
+
+    \b
+        muster state demo.db
+        muster state demo.db --at 500 --output json
     """
     place, found = asyncio.run(_state_at(log, at))
     document = as_document(found)

@@ -23,9 +23,10 @@ from replay.story import tell as tell_record
 def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
     """Tell a log, or a stretch of it, as a story.
 
-    \b
     Example:
-      muster tell demo.db --from 2700 --to 2800
+
+    \b
+        muster tell demo.db --from 2700 --to 2800
     """
     asyncio.run(_tell(log, first, last, as_json=as_json))
 

@@ -48,9 +48,10 @@ def rebuild(log: str, as_json: bool) -> int:
 
     The exit code is 1 where anything was. No daemon may be writing the log.
 
-    \b
     Example:
-      muster rebuild --log demo.db
+
+    \b
+        muster rebuild --log demo.db
     """
     found = asyncio.run(_rebuild(log))
     is_equal = all(one.is_equal for one in found)
@@ -71,9 +72,10 @@ def migrate(log: str, as_json: bool) -> None:
 
     Opening a log for writing does the same.
 
-    \b
     Example:
-      muster migrate --log postgresql://localhost/muster
+
+    \b
+        muster migrate --log postgresql://localhost/muster
     """
     place, position = asyncio.run(_migrate(log))
     if as_json:

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from daemon.cli.inputs import is_scenario, load_scenario
+from daemon.cli.inputs import complete, is_scenario, read_text
 from daemon.cli.output import counted, output_option, print_json, verdict
 from daemon.cli.replaying import Replayed, replay_log
 from daemon.cli.simulating import SHOWN_MAX, run_scenario
 from daemon.log.opening import open_log
 from events.errors import MusterError, UsageError
+from replay.world.scenario import parse_scenario
 
 LOG_SUFFIXES = (".db", ".muster")
 
@@ -34,9 +35,10 @@ def verify(folder: Path, as_json: bool) -> int:
     A scenario passes where everything it expects comes out, a log (.db, .muster) where it is decided
     again as recorded. The exit code is 1 where anything fails.
 
-    \b
     Example:
-      muster verify tests
+
+    \b
+        muster verify tests
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: not a folder")
@@ -77,9 +79,10 @@ def _check_all(folder: Path) -> Iterator[Checked]:
 def _check_scenario(path: Path) -> Checked | None:
     """None where the scenario expects nothing."""
     try:
-        loaded = load_scenario(path)
-        if loaded.scenario.expect is None:
+        scenario = parse_scenario(read_text(path), str(path))
+        if scenario.expect is None:
             return None
+        loaded = complete(scenario, path.parent)
         differences = asyncio.run(run_scenario(loaded, None)).outcome.differences
     except MusterError as error:
         return Checked(path, "scenario", (str(error),))
