@@ -1,0 +1,153 @@
+"""The judge: what the log says beside what really happened, as the world's journal tells it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from daemon.log.contract import ReadableLog
+from daemon.log.entry import Entry
+from daemon.log.opening import open_log
+from daemon.log.verify import verify
+from events.cluster import PodDeleted
+from events.codec import event_of
+from events.decision import GangBindDecided
+from events.normalize import JsonObject
+from events.outcome import BindFailed, PodBound
+from events.process import DaemonStarted
+from events.sighting import Seen
+from projections.state import State
+from replay.run import Replay
+from replay.world.content import node_of, phase_of, section, uid_of
+from replay.world.journal import Call, rebuild
+from replay.world.model import World
+from replay.world.scenario import Scenario
+
+Promise = tuple[int, str]
+"""The position of a decision, and the UID of a pod of it."""
+
+
+class Verdict(Struct, frozen=True):
+    """What was found, where all is well."""
+
+    records: int
+    starts: int
+    epoch: int
+    decided: int
+    """Pods that were decided on."""
+    bound: int
+    """Pods that the cluster bound."""
+    again: int
+    """Bindings that were asked for once more, and had been done."""
+    refused: int
+
+
+async def judge(url: str, world_path: Path, scenario: Scenario) -> Verdict:
+    """Whether the log is whole, and it and the world agree. What is not so is an AssertionError."""
+    log = await open_log(url)
+    try:
+        await verify(log)  # Positions dense, chain whole, batches whole, objects there.
+        entries = await entries_of(log)
+    finally:
+        await log.close()
+    calls, origin_ns = journal(world_path)
+    state = replayed(entries)
+    decided = _decided(entries)
+    _check_calls(calls, decided)
+    _check_outcomes(entries, decided)
+    _check_world(state, scenario, calls, origin_ns, entries[-1].record.recorded_at_ns)
+    results = [call.result for call in calls if call.verb == "bind"]
+    return Verdict(
+        records=len(entries),
+        starts=sum(isinstance(event_of(one.record), DaemonStarted) for one in entries),
+        epoch=entries[-1].record.epoch,
+        decided=len(decided),
+        bound=results.count("done"),
+        again=results.count("again"),
+        refused=len(results) - results.count("done") - results.count("again"),
+    )
+
+
+async def entries_of(log: ReadableLog) -> list[Entry]:
+    """All that a log holds."""
+    return [entry async for entries in log.read() for entry in entries]
+
+
+def journal(path: Path) -> tuple[list[Call], int]:
+    """Every call that was made of a world, and when its time began. May be asked while it is written."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
+        names = ", ".join(structs.fields(Call)[n].name for n in range(len(structs.fields(Call))))
+        query = f"select {names} from journal order by id"  # noqa: S608 - the fields of a class
+        calls = [Call(*row) for row in connection.execute(query)]
+        (origin_ns,) = connection.execute("select origin_ns from world").fetchone()
+    return calls, int(origin_ns)
+
+
+def replayed(entries: list[Entry]) -> State:
+    """State after a replay that found nothing other than the log says, and that adds up."""
+    replay = Replay()
+    for entry in entries:
+        divergence = replay.take(entry.record, entry.content)
+        assert divergence is None, divergence
+    divergence = replay.finish()
+    assert divergence is None, divergence
+    replay.state.validate()
+    return replay.state
+
+
+def _decided(entries: list[Entry]) -> dict[Promise, str]:
+    """Decision and pod to the node decided on."""
+    decided: dict[Promise, str] = {}
+    for entry in entries:
+        event = event_of(entry.record)
+        if isinstance(event, GangBindDecided):
+            for one in event.placements:
+                decided[entry.record.position, one.uid] = one.node
+    return decided
+
+
+def _check_calls(calls: list[Call], decided: dict[Promise, str]) -> None:
+    """Nothing was done that the log does not hold, and nothing twice."""
+    bound: dict[str, Call] = {}
+    for call in calls:
+        if call.verb != "bind":
+            continue
+        node = decided.get((call.decision, call.uid))
+        assert node == call.value, f"{call} was carried out, but the log decided on {node}"
+        if call.result == "done":
+            assert call.uid not in bound, f"bound twice: {bound[call.uid]} and {call}"
+            bound[call.uid] = call
+
+
+def _check_outcomes(entries: list[Entry], decided: dict[Promise, str]) -> None:
+    """No decision is lost: each has an outcome, or its pod is gone."""
+    left = dict.fromkeys(decided)
+    gone: set[str] = set()
+    for entry in entries:
+        event = event_of(entry.record)
+        if isinstance(event, PodBound | BindFailed) and entry.record.cause is not None:
+            left.pop((entry.record.cause, event.uid), None)
+        elif isinstance(event, PodDeleted):
+            gone.add(event.uid)
+    lost = [promise for promise in left if promise[1] not in gone]
+    assert not lost, f"decided, and nothing came of it: {lost}"
+
+
+def _check_world(
+    state: State, scenario: Scenario, calls: list[Call], origin_ns: int, until_ns: int
+) -> None:
+    """State knows the pods that are there, each where it really is."""
+    world = rebuild(scenario, calls, origin_ns)
+    world.advance(max(world.now_ns, until_ns - origin_ns))
+    there = {uid_of(pod): (node_of(pod), phase_of(pod)) for pod in pods_of(world)}
+    known = {uid: (pod.node, pod.facts.phase) for uid, pod in state.cluster.pods.items()}
+    assert known == there
+
+
+def pods_of(world: World) -> list[JsonObject]:
+    """The pods of a world. Whoever watches it begins anew."""
+    world.relist()
+    shown = [msgspec.json.decode(one.raw) for one in world.take() if isinstance(one, Seen)]
+    return [one for one in shown if one["kind"] == "Pod" and section(one, "metadata")]

@@ -1,0 +1,86 @@
+"""Whatever moment the daemon dies at: the log is whole, and the cluster did what the log says, once."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon.clock import WallClock
+from replay.world.journal import rebuild
+from replay.world.scenario import Scenario
+from tests.storm.arrivals import LAST, write_storm
+from tests.storm.judge import Verdict, journal, judge
+from tests.storm.victim import Victim, chance
+
+SEED = 20
+LEAST_SECONDS, MOST_SECONDS = 0.05, 0.8
+"""From the moment it has begun to that at which it is killed."""
+POINTS = ("inside_commit", "after_commit", "after_effect")
+TIMES_MOST = 12
+"""A named point is fatal the first to the so-manieth time that it is reached."""
+KILLED = 137
+SETTLED_SECONDS = 0.5
+"""How long a cluster in which nothing more happens is left alone before the daemon is stopped."""
+
+
+async def storm(victim: Victim, kills: int, rounds: int, seed: int) -> None:
+    """Kill it at so many moments; in between it dies at each named point, so many times."""
+    deaths = [(point, turn) for turn in range(rounds) for point in POINTS]
+    for index in range(kills):
+        await victim.start()
+        await victim.until_told()
+        span = MOST_SECONDS - LEAST_SECONDS
+        await asyncio.sleep(LEAST_SECONDS + span * chance(seed, "kill", index))
+        await victim.kill()
+        while deaths and len(deaths) * kills > (kills - index - 1) * rounds * len(POINTS):
+            point, turn = deaths.pop(0)
+            await crash(victim, point, 1 + int(TIMES_MOST * chance(seed, point, turn)))
+
+
+async def crash(victim: Victim, point: str, times: int) -> None:
+    """Let it die when it comes to a point for the so-manieth time."""
+    await victim.start("--crash-at", f"{point}:{times}")
+    assert await victim.died() == KILLED, victim.told[-2000:]
+
+
+async def weathered(victim: Victim, scenario: Scenario) -> Verdict:
+    """Let it live until nothing more happens, stop it in good order, and judge."""
+    await victim.start()
+    await victim.until_told()
+    await until_settled(victim.world, scenario)
+    assert await victim.stop() == 0, victim.told[-2000:]
+    return await judge(victim.log, victim.world, scenario)
+
+
+async def until_settled(world_path: Path, scenario: Scenario) -> None:
+    """Until nothing more will happen in the world by itself."""
+    now_ns = WallClock().now_ns
+    async with asyncio.timeout(600):
+        while True:
+            calls, origin_ns = journal(world_path)
+            world = rebuild(scenario, calls, origin_ns)
+            world.advance(max(world.now_ns, now_ns() - origin_ns))
+            await asyncio.sleep(SETTLED_SECONDS)
+            is_quiet = world.settled and len(journal(world_path)[0]) == len(calls)
+            if is_quiet and any(call.name == LAST for call in calls):
+                return
+
+
+async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "storm.json"
+    scenario = write_storm(path, seconds=15, waves_per_second=4)
+    victim = Victim(tmp_path, str(tmp_path / "log.db"), path)
+    await storm(victim, kills=8, rounds=1, seed=SEED)
+    verdict = await weathered(victim, scenario)
+    # One that dies inside of its first commits has not begun, as far as the log knows.
+    assert 9 <= verdict.starts <= verdict.epoch <= 12, verdict
+
+
+@pytest.mark.soak
+async def test_a_daemon_killed_two_hundred_times_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "storm.json"
+    scenario = write_storm(path, seconds=300, waves_per_second=4)
+    victim = Victim(tmp_path, str(tmp_path / "log.db"), path)
+    await storm(victim, kills=200, rounds=10, seed=SEED)
+    verdict = await weathered(victim, scenario)
+    assert 201 <= verdict.starts <= verdict.epoch <= 231, verdict

@@ -1,0 +1,98 @@
+"""A daemon as a process of its own: started, killed, stopped, listened to."""
+
+import asyncio
+import os
+import signal
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from tests.checkout import ROOT
+
+STARTED = "daemon started"
+POLL_SECONDS = 0.01
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+class Victim:
+    """`muster run` against a simulated cluster, in a folder that holds all its files."""
+
+    def __init__(self, folder: Path, log: str, scenario: Path) -> None:
+        self.log = log
+        self.world = folder / "world.db"
+        self._folder = folder
+        self._scenario = scenario
+        self._config = folder / "settings.yaml"
+        # Often, so that starts from a snapshot are under fire too.
+        self._config.write_text("snapshot_every: 400\n")
+        self._starts = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the present process."""
+        return self._running.pid
+
+    @property
+    def told(self) -> str:
+        """What the present process has said so far."""
+        return self._stderr.read_text()
+
+    async def start(self, *options: str) -> None:
+        """Start it; it may well die soon."""
+        self._starts += 1
+        command = ["-m", "daemon", "run", "--simulate", str(self._scenario)]
+        command += ["--world", str(self.world), "--log", self.log, "--config", str(self._config)]
+        with self._stderr.open("wb") as stderr:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                *options,
+                cwd=ROOT,
+                stderr=stderr,
+                stdout=asyncio.subprocess.DEVNULL,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    async def until_told(self, text: str = STARTED, times: int = 1) -> None:
+        """Until it has said something."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while self.told.count(text) < times:
+                    assert self._running.returncode is None, f"it is gone: {self.told[-2000:]}"
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise AssertionError(f"never said {text!r}: {self.told[-2000:]}") from None
+
+    async def kill(self) -> None:
+        """As `kill -9` does."""
+        if self._running.returncode is None:
+            self._running.kill()
+        await self._running.wait()
+
+    async def died(self) -> int:
+        """Its exit code, when it dies by itself."""
+        async with asyncio.timeout(START_SECONDS):
+            return await self._running.wait()
+
+    async def stop(self) -> int:
+        """Ask it to leave; its exit code."""
+        self._running.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(STOP_SECONDS):
+            return await self._running.wait()
+
+    @property
+    def _running(self) -> asyncio.subprocess.Process:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def _stderr(self) -> Path:
+        return self._folder / f"stderr-{self._starts}.txt"
+
+
+def chance(seed: int, *which: object) -> float:
+    """A number from 0 to 1 that hangs on nothing but these."""
+    told = "/".join(map(str, (seed, *which)))
+    return int.from_bytes(sha256(told.encode()).digest()[:6]) / (1 << 48)
