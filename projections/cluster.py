@@ -365,6 +365,9 @@ class Cluster:
 
     def change_policy(self, policy: Policy) -> None:
         """Other rules hold from here on."""
+        # The order itself is another: nobody may be compared with who stands in line by the old one.
+        for group in self.groups.values():
+            self.lines.leave(group)
         self.policy = policy
         self.due.everything = True
         self.recharge()
