@@ -1,0 +1,1 @@
+"""Histories that a cluster could write, made at random, and what must hold in all of them."""

@@ -1,0 +1,100 @@
+"""A small API server for histories made at random: objects, what a watch shows of them, and bindings."""
+
+from typing import Final
+
+import msgspec
+
+from events.normalize import Json, JsonObject
+from events.sighting import (
+    BindRequest,
+    Done,
+    Gone,
+    Listed,
+    PhaseRequest,
+    Refused,
+    Reply,
+    Seen,
+    Sighting,
+)
+
+KINDS: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
+
+_VERSIONS: Final = {
+    "Node": "v1",
+    "Pod": "v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "Queue": "scheduling.volcano.sh/v1beta1",
+    "PodGroup": "scheduling.volcano.sh/v1beta1",
+}
+Key = tuple[str, str]
+"""Kind and name; all namespaced objects are in one namespace."""
+
+
+class Api:
+    """The objects, and what has not been shown yet."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, JsonObject] = {}
+        self.unseen: list[Sighting] = []
+        self._version = 0
+
+    def names(self, kind: str) -> list[str]:
+        """The names of all objects of a kind."""
+        return [name for one, name in self.objects if one == kind]
+
+    def put(self, kind: str, name: str, body: JsonObject, meta: "JsonObject | None" = None) -> None:
+        """Make an object or change it. A new one gets a uid."""
+        self._version += 1
+        old = self.objects.get((kind, name), {})
+        before = old.get("metadata")
+        assert before is None or isinstance(before, dict)
+        metadata: JsonObject = {"uid": f"{name}.{self._version}", **(before or {}), **(meta or {})}
+        metadata["name"], metadata["resourceVersion"] = name, str(self._version)
+        if kind in ("Pod", "PodGroup"):
+            metadata["namespace"] = "default"
+        obj = {**old, **body, "kind": kind, "apiVersion": _VERSIONS[kind], "metadata": metadata}
+        self.objects[kind, name] = obj
+        self.unseen.append(Seen(msgspec.json.encode(obj)))
+
+    def remove(self, kind: str, name: str) -> None:
+        """Delete an object at once."""
+        obj = self.objects.pop((kind, name))
+        self.unseen.append(Gone(msgspec.json.encode(obj)))
+
+    def section(self, kind: str, name: str, section: str) -> JsonObject:
+        """A part of an object."""
+        found: Json = self.objects[kind, name].get(section)
+        return dict(found) if isinstance(found, dict) else {}
+
+    def bind(self, request: BindRequest) -> Reply:
+        """Give a pod its node; to say so twice is well."""
+        name = request.name
+        if ("Pod", name) not in self.objects:
+            return Refused("NotFound", "there is no such pod")
+        if self.section("Pod", name, "metadata").get("uid") != request.uid:
+            return Refused("Conflict", "there is another pod of that name")
+        spec = self.section("Pod", name, "spec")
+        if spec.get("nodeName"):
+            if spec["nodeName"] == request.node:
+                return Done()
+            return Refused("Conflict", "the pod has another node")
+        self.put("Pod", name, {"spec": {**spec, "nodeName": request.node}})
+        return Done()
+
+    def tell(self, request: PhaseRequest) -> Reply:
+        """Give a pod group its phase."""
+        if ("PodGroup", request.name) not in self.objects:
+            return Refused("NotFound", "there is no such group")
+        status = self.section("PodGroup", request.name, "status")
+        self.put("PodGroup", request.name, {"status": {**status, "phase": request.phase}})
+        return Done()
+
+    def listing(self) -> list[Sighting]:
+        """Everything there is, kind by kind; what has not been shown is shown by this."""
+        self.unseen = []
+        shown: list[Sighting] = []
+        for kind in KINDS:
+            objects = [obj for (one, _), obj in self.objects.items() if one == kind]
+            shown += [Seen(msgspec.json.encode(obj)) for obj in objects]
+            shown.append(Listed(kind, str(self._version), len(objects)))
+        return shown

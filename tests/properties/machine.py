@@ -1,0 +1,212 @@
+"""Any history that a cluster could write, played against the core without a loop around it."""
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from events.process import DaemonStarted, PolicyChanged
+from events.record import GENESIS
+from events.sighting import Answer, BindRequest, Refused, Reply, Request, Unknown
+from projections.snapshot import restore, take
+from projections.state import State
+from scheduling.step import Step
+from tests.properties import shapes
+from tests.properties.api import Api
+from tests.properties.witness import Witness, same
+
+SECOND = 1_000_000_000
+
+
+class History(RuleBasedStateMachine):
+    """A cluster that changes as it likes, a core that decides, and a witness of the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.api = Api()
+        self.witness = Witness()
+        self.step = Step(State(), GENESIS)
+        self.now_ns = 0
+        self.policy = b""
+
+    @initialize(
+        policy=st.sampled_from(shapes.POLICIES),
+        nodes=st.lists(shapes.nodes(), min_size=1, max_size=3),
+        queues=st.lists(shapes.queues(), max_size=3),
+    )
+    def begin(self, policy: bytes, nodes: list[shapes.Shape], queues: list[shapes.Shape]) -> None:
+        """A cluster with some nodes, and a daemon that has just listed it."""
+        self.api.put("PriorityClass", "high", {"value": 5})
+        for index, (meta, body) in enumerate(nodes):
+            self.api.put("Node", f"n{index + 1}", body, meta)
+        for name, (meta, body) in zip(("default", "qa", "qb"), queues, strict=False):
+            self.api.put("Queue", name, body, meta)
+        self._start(policy)
+
+    # What happens in the cluster
+
+    @rule(name=shapes.node_names, shape=shapes.nodes())
+    def node_comes_or_changes(self, name: str, shape: shapes.Shape) -> None:
+        meta, body = shape
+        self.api.put("Node", name, body, meta)
+
+    @rule(name=shapes.node_names)
+    def node_goes(self, name: str) -> None:
+        if name in self.api.names("Node"):
+            self.api.remove("Node", name)
+
+    @rule(name=shapes.queue_names, shape=shapes.queues())
+    def queue_comes_or_changes(self, name: str, shape: shapes.Shape) -> None:
+        meta, body = shape
+        self.api.put("Queue", name, body, meta)
+
+    @rule(name=shapes.queue_names)
+    def queue_goes(self, name: str) -> None:
+        if name in self.api.names("Queue"):
+            self.api.remove("Queue", name)
+
+    @rule(value=st.integers(-1, 9))
+    def priority_class_changes(self, value: int) -> None:
+        self.api.put("PriorityClass", "high", {"value": value})
+
+    @rule(name=shapes.group_names, body=shapes.groups())
+    def group_comes_or_changes(self, name: str, body: shapes.Body) -> None:
+        self.api.put("PodGroup", name, body)
+
+    @rule(name=shapes.group_names)
+    def group_goes(self, name: str) -> None:
+        if name in self.api.names("PodGroup"):
+            self.api.remove("PodGroup", name)
+
+    @rule(shape=shapes.pods(), names=st.sets(shapes.pod_names, min_size=1, max_size=4))
+    def pods_come(self, shape: shapes.Shape, names: set[str]) -> None:
+        meta, body = shape
+        for name in sorted(names - set(self.api.names("Pod"))):
+            self.api.put("Pod", name, body, meta)
+
+    @rule(name=shapes.pod_names, node=shapes.node_names, shape=shapes.pods())
+    def foreign_pod_comes(self, name: str, node: str, shape: shapes.Shape) -> None:
+        meta, body = shape
+        if name not in self.api.names("Pod"):
+            spec = {**_section(body, "spec"), "schedulerName": "other", "nodeName": node}
+            spec.pop("schedulingGates", None)
+            self.api.put("Pod", name, {"spec": spec, "status": {"phase": "Running"}}, meta)
+
+    @rule(name=shapes.pod_names)
+    def pod_is_let_through(self, name: str) -> None:
+        if name in self.api.names("Pod"):
+            spec = self.api.section("Pod", name, "spec")
+            if spec.pop("schedulingGates", None):
+                self.api.put("Pod", name, {"spec": spec})
+
+    @rule(name=shapes.pod_names, phase=st.sampled_from(["Running", "Succeeded", "Failed"]))
+    def pod_moves_on(self, name: str, phase: str) -> None:
+        if name in self.api.names("Pod"):
+            is_over = self.api.section("Pod", name, "status")["phase"] in ("Succeeded", "Failed")
+            if self.api.section("Pod", name, "spec").get("nodeName") and not is_over:
+                self.api.put("Pod", name, {"status": {"phase": phase}})
+
+    @rule(name=shapes.pod_names)
+    def pod_is_told_to_stop(self, name: str) -> None:
+        if name in self.api.names("Pod"):
+            self.api.put("Pod", name, {}, {"deletionTimestamp": "1970-01-01T01:00:00Z"})
+
+    @rule(name=shapes.pod_names)
+    def pod_goes(self, name: str) -> None:
+        if name in self.api.names("Pod"):
+            self.api.remove("Pod", name)
+
+    # What the daemon does
+
+    @rule(count=st.integers(1, 30))
+    def watch(self, count: int) -> None:
+        taken, self.api.unseen = self.api.unseen[:count], self.api.unseen[count:]
+        self.witness.take(self.step.observe(taken, self.now_ns))
+
+    @rule(seconds=st.integers(0, 3))
+    def cycle(self, seconds: int) -> None:
+        self.now_ns += seconds * SECOND
+        self.witness.take(self.step.cycle(self.now_ns))
+        again = self.step.cycle(self.now_ns)
+        assert again is None, [(one.kind, one.body) for one in again.records]
+
+    @rule()
+    def settle(self) -> None:
+        """See everything, decide, carry it out, until nothing is left to be done."""
+        for _ in range(20):
+            self.watch(1000)
+            self.cycle(1)
+            requests = list(self.step.requests())
+            for request in requests:
+                self.witness.take(
+                    self.step.report([Answer(request, self._do(request))], self.now_ns)
+                )
+            if not requests and not self.api.unseen and self.step.state.next_deadline_ns is None:
+                assert self.step.cycle(self.now_ns) is None
+                return
+            self.now_ns += 64 * SECOND if not requests and not self.api.unseen else 0
+        raise AssertionError("a cluster that is left alone does not come to rest")
+
+    @precondition(lambda self: self.step.state.commitments or self.step.state.phases)
+    @rule(data=st.data())
+    def act(self, data: st.DataObject) -> None:
+        requests = list(self.step.requests())
+        request = data.draw(st.sampled_from(requests))
+        reply: Reply
+        match data.draw(st.sampled_from(["done", "done", "refused", "lost", "unheard"])):
+            case "refused":
+                reply = Refused("Forbidden", "no")
+            case "lost":
+                reply = Unknown("no answer")
+            case "unheard":
+                self._do(request)
+                reply = Unknown("no answer")
+            case _:
+                reply = self._do(request)
+        self.witness.take(self.step.report([Answer(request, reply)], self.now_ns))
+
+    @rule(policy=st.sampled_from((None, None, *shapes.POLICIES)))
+    def restart(self, policy: bytes | None) -> None:
+        """A daemon that knows nothing but the log starts from a snapshot and lists everything."""
+        self.step = Step(restore(take(self.step.state)), self.step.head)
+        same(self.step.state, self.witness.state)
+        self._start(policy)
+
+    # What holds
+
+    @invariant()
+    def sums_add_up(self) -> None:
+        self.step.state.validate()
+
+    @invariant()
+    def state_is_a_fold_of_the_log(self) -> None:
+        assert self.step.head == self.witness.replay.head
+        same(self.step.state, self.witness.state)
+
+    def teardown(self) -> None:
+        """Nothing is left undecided."""
+        assert self.witness.replay.finish() is None
+        self.witness.state.validate()
+
+    def _start(self, policy: bytes | None) -> None:
+        changed = None
+        if policy is not None and policy != self.policy:
+            self.policy = policy
+            changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
+        started = DaemonStarted(
+            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+        )
+        epoch = self.step.head.epoch + 1
+        self.witness.take(self.step.start(started, changed, epoch, self.now_ns))
+        self.step.begin_listing()
+        self.witness.take(self.step.observe(self.api.listing(), self.now_ns))
+
+    def _do(self, request: Request) -> Reply:
+        return (
+            self.api.bind(request) if isinstance(request, BindRequest) else self.api.tell(request)
+        )
+
+
+def _section(body: shapes.Body, name: str) -> shapes.Body:
+    found = body[name]
+    assert isinstance(found, dict)
+    return found

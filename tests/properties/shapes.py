@@ -1,0 +1,109 @@
+"""What random histories are made of: nodes, queues, groups and pods, small enough to collide."""
+
+from typing import TypeAlias
+
+from hypothesis import strategies as st
+
+from events.normalize import JsonObject
+
+Body: TypeAlias = JsonObject
+Shape: TypeAlias = tuple[JsonObject, JsonObject]
+"""Metadata and body."""
+
+CARD = "volcano.sh/card.name"
+GROUP = "scheduling.k8s.io/group-name"
+QUEUE = "scheduling.volcano.sh/queue-name"
+QUOTA = "volcano.sh/card.quota"
+GPU = "nvidia.com/gpu"
+
+node_names = st.sampled_from(["n1", "n2", "n3", "n4"])
+queue_names = st.sampled_from(["default", "qa", "qb"])
+group_names = st.sampled_from(["g1", "g2", "g3"])
+pod_names = st.sampled_from([f"p-{index}" for index in range(12)])
+
+POLICIES = (
+    b'{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},{"name":"gang"}]},'
+    b'{"plugins":[{"name":"predicates"},{"name":"capacity-card"},{"name":"nodeorder"},{"name":"binpack"}]}]}',
+    b'{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},{"name":"gang"}]},'
+    b'{"plugins":[{"name":"predicates"},{"name":"capacity"},{"name":"binpack"}]}]}',
+    b'{"actions":"allocate, backfill","tiers":[{"plugins":[{"name":"gang"},{"name":"predicates"},'
+    b'{"name":"capacity-card","arguments":{"unnamedCardPolicy":"infer","cardUnlimitedCpuMemory":true}}]}]}',
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
+    """Metadata and body of a node: two card models, or none."""
+    card = draw(st.sampled_from(["A", "B", "A", "B", ""]))
+    allocatable: JsonObject = {
+        "cpu": str(draw(st.integers(1, 6))),
+        "memory": "8Gi",
+        "pods": draw(st.sampled_from(["3", "110"])),
+    }
+    if card:
+        allocatable[GPU] = str(draw(st.integers(0, 4)))
+    labels: JsonObject = {"nvidia.com/gpu.product": card} if card else {}
+    spec: JsonObject = {"unschedulable": draw(st.sampled_from([False, False, False, True]))}
+    return {"labels": labels}, {"spec": spec, "status": {"allocatable": allocatable}}
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
+    """Metadata and body of a queue."""
+    quota = f'{{"A": {draw(st.integers(0, 4))}, "B": {draw(st.integers(0, 4))}}}'
+    capability: JsonObject = draw(
+        st.sampled_from([{}, {}, {"cpu": "4"}, {"cpu": "6", GPU: "3"}, {"memory": "4Gi"}])
+    )
+    annotations: JsonObject = {QUOTA: draw(st.sampled_from([quota, quota, quota, "{"]))}
+    spec: JsonObject = {"priority": draw(st.integers(0, 1)), "capability": capability}
+    state = draw(st.sampled_from(["Open", "Open", "Open", "Closed"]))
+    return {"annotations": annotations}, {"spec": spec, "status": {"state": state}}
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> JsonObject:
+    """The body of a PodGroup."""
+    spec: JsonObject = {
+        "minMember": draw(st.integers(0, 3)),
+        "queue": draw(queue_names),
+        "priorityClassName": draw(st.sampled_from(["", "high"])),
+    }
+    least: JsonObject = draw(st.sampled_from([{}, {"cpu": "2"}, {"cpu": "1", GPU: "2"}]))
+    if least:
+        spec["minResources"] = least
+    if draw(st.booleans()):
+        spec["minTaskMember"] = {"w": draw(st.integers(0, 2))}
+    return {"spec": spec}
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
+    """Metadata and body of a pod of ours."""
+    annotations: JsonObject = {QUEUE: draw(queue_names), "volcano.sh/task-spec": draw(_roles)}
+    labels: JsonObject = {}
+    requests: JsonObject = {"cpu": draw(st.sampled_from(["0", "1", "1", "2"]))}
+    if cards := draw(st.integers(0, 3)):
+        requests[GPU] = str(cards)
+        annotations[CARD] = draw(st.sampled_from(["A", "B", "A|B", "B|A", "A|X", ""]))
+    match draw(st.integers(0, 3)):
+        case 0:
+            annotations[GROUP] = draw(group_names)
+        case 1:
+            labels["pod-group.scheduling.sigs.k8s.io/name"] = draw(group_names)
+            labels["pod-group.scheduling.sigs.k8s.io/min-available"] = draw(
+                st.sampled_from(["1", "2", "3"])
+            )
+        case _:
+            pass
+    spec: JsonObject = {
+        "schedulerName": "muster",
+        "priority": draw(st.integers(0, 2)),
+        "containers": [{"name": "main", "resources": {"requests": requests}}],
+    }
+    if draw(st.integers(0, 5)) == 0:
+        spec["schedulingGates"] = [{"name": "hold"}]
+    meta: JsonObject = {"annotations": annotations, "labels": labels}
+    return meta, {"spec": spec, "status": {"phase": "Pending"}}
+
+
+_roles = st.sampled_from(["", "w", "m"])

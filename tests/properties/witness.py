@@ -1,0 +1,85 @@
+"""Reads the log as it is written, folds and decides it again, and holds every decision to the rules."""
+
+from events.codec import decode, encode, event_of
+from events.decision import GangBindDecided, PipelineDecided
+from events.record import Record
+from projections.batch import Batch
+from projections.pod_groups import PodGroup
+from projections.queues import Queue
+from projections.snapshot import take
+from projections.state import State
+from replay.run import Replay
+
+
+class Witness:
+    """A second State, made from the log alone."""
+
+    def __init__(self) -> None:
+        self.replay = Replay()
+        self.log: list[tuple[Record, bytes | None]] = []
+        self._contents: dict[str, bytes] = {}
+
+    @property
+    def state(self) -> State:
+        """State as the log says."""
+        return self.replay.state
+
+    def take(self, batch: Batch | None) -> None:
+        """Take in a batch."""
+        if batch is None:
+            return
+        self._contents.update((one.digest, one.content) for one in batch.objects)
+        for record in batch.records:
+            content = None if record.object is None else self._contents[record.object]
+            self.log.append((record, content))
+            event = event_of(record)
+            assert decode(record.kind, encode(event), position=0) == event
+            assert encode(event) == record.body
+            divergence = self.replay.take(record, content)
+            assert divergence is None, divergence
+            if isinstance(event, GangBindDecided | PipelineDecided):
+                self._judge(event)
+
+    def _judge(self, event: GangBindDecided | PipelineDecided) -> None:
+        cluster = self.state.cluster
+        group, queue = cluster.groups[event.pod_group], cluster.queues[event.queue]
+        for placement in event.placements:
+            node = cluster.nodes.nodes[placement.node]
+            pod = cluster.pods[placement.uid]
+            assert node.facts is not None, f"{placement.node} is not there"
+            assert not node.facts.unschedulable, f"{placement.node} is cordoned"
+            for name, _ in pod.pod_class.request:
+                if isinstance(event, GangBindDecided):
+                    assert node.free[name] >= 0, f"{placement.node} has no {name} for {pod.key}"
+                assert node.future(name) >= 0, f"{placement.node} will have no {name}"
+            charge = pod.charge if isinstance(event, GangBindDecided) else None
+            held = group.promise.get(placement.uid)
+            for name, amount in charge or (held.charge if held else ()):
+                self._within(queue, name, amount)
+        if isinstance(event, GangBindDecided):
+            _whole(group)
+
+    def _within(self, queue: Queue, name: str, amount: int) -> None:
+        """No queue is above its quota by our doing."""
+        facts, rule = queue.facts, self.state.cluster.policy.quota
+        if facts is None or not amount:
+            assert facts is not None or queue.name == "default" or not amount
+            return
+        assert facts.is_open, f"queue {queue.name} is not open"
+        most = facts.capability.get(name)
+        if rule == "capacity-card" and name not in ("cpu", "memory"):
+            most = facts.quota.get(name, 0)
+        used = queue.allocated.get(name, 0) + queue.promised.get(name, 0)
+        assert most is None or used <= most, f"queue {queue.name}: {used} of {most} {name}"
+
+
+def _whole(group: PodGroup) -> None:
+    """Half a gang is never bound."""
+    assert group.is_ready, f"{group.key} is bound in part: {group.counts} of {group.min_available}"
+
+
+def same(left: State, right: State) -> None:
+    """Two States that are equal in all that can be told of them."""
+    assert take(left) == take(right)
+    assert left.cluster.due == right.cluster.due
+    assert left.is_synced == right.is_synced
