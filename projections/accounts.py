@@ -6,6 +6,7 @@ name. A waiting pod that would take any of several cards is counted under their 
 
 from typing import Protocol
 
+from projections.cards import Card
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup, compound
@@ -48,6 +49,8 @@ class Books(Protocol):
     policy: Policy
     cards: Cards
     nodes: NodeTable
+    charges: dict[tuple[int, str], Charge]
+    """Class index and card name to charge: what was found out already. Emptied when cards or rules change."""
 
 
 def uses_cards(books: Books, pod_class: PodClass) -> bool:
@@ -73,25 +76,34 @@ def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
 
 
 def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
+    """Nodes with the same card charge the same."""
+    found = books.nodes.nodes.get(node) if node else None
+    card = None if found is None or found.facts is None else found.facts.card
+    key = (pod_class.index, "" if card is None else card.name)
+    known = books.charges.get(key)
+    if known is None:
+        known = books.charges[key] = _charge_for(books, pod_class, card)
+    return known
+
+
+def _charge_for(books: Books, pod_class: PodClass, on: Card | None) -> Charge:
     if books.policy.quota == "capacity":
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = books.cards.by_resource
     cards: list[tuple[str, int]] = []
     for name, amount in pod_class.request:
         if name in by_resource:
-            cards.append((_card(books, pod_class, name, node), amount))
+            cards.append((_card(books, pod_class, name, on), amount))
     if books.policy.cards.cardUnlimitedCpuMemory and (cards or pod_class.cards):
         return tuple(cards)
     plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
     return (*cards, *plain)
 
 
-def _card(books: Books, pod_class: PodClass, resource: str, node: str) -> str:
+def _card(books: Books, pod_class: PodClass, resource: str, on: Card | None) -> str:
     """The card charged for a resource: that of the node, else the choice, else the resource itself."""
-    found = books.nodes.nodes.get(node)
-    card = None if found is None or found.facts is None else found.facts.card
-    if card is not None and card.resource == resource:
-        return card.name
+    if on is not None and on.resource == resource:
+        return on.name
     listed = tuple(name for name in pod_class.cards if books.cards.resource.get(name) == resource)
     if not listed and pod_class.cards:
         listed = pod_class.cards

@@ -40,6 +40,8 @@ class Cluster:
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
         self.cards = Cards()
+        self.charges: dict[tuple[int, str], Charge] = {}
+        """Class index and card name to what such a pod is charged there, as far as it was asked."""
         self.pods: dict[str, Pod] = {}
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
@@ -378,6 +380,7 @@ class Cluster:
 
     def recharge(self) -> None:
         """Charge everything anew: the rules, or the cards there are, have changed."""
+        self.charges.clear()
         for group in self.groups.values():
             for pod in group.pods.values():
                 self._charge_pod(group, pod, -1)

@@ -22,7 +22,6 @@ from projections.pods import (
     READY,
     RELEASING,
     RUNNING,
-    SCHEDULED,
     SUCCEEDED,
     Charge,
     Pod,
@@ -178,8 +177,9 @@ class PodGroup:
     @property
     def scheduled_count(self) -> int:
         """Pods that count towards the phase."""
-        counts = self.counts
-        return sum(counts.get(status, 0) for status in SCHEDULED) + counts.get(RELEASING, 0)
+        have = self.counts.get
+        ended = have(SUCCEEDED, 0) + have(FAILED, 0)
+        return have(BOUND, 0) + have(RUNNING, 0) + ended + have(RELEASING, 0)
 
     @property
     def allocated_count(self) -> int:
@@ -189,8 +189,7 @@ class PodGroup:
     @property
     def valid_count(self) -> int:
         """Pods that could still make up the gang."""
-        counts = self.counts
-        return sum(counts.get(status, 0) for status in READY) + counts.get(PENDING, 0)
+        return self.ready_count - self.best_effort_count + self.counts.get(PENDING, 0)
 
     @property
     def enforced_roles(self) -> dict[str, int]:

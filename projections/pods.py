@@ -22,9 +22,6 @@ ALLOCATED: Final = (BINDING, BOUND, RUNNING)
 """Statuses in which a pod is charged to its queue."""
 READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
 """Statuses that count towards the gang."""
-SCHEDULED: Final = (BOUND, RUNNING, SUCCEEDED, FAILED)
-"""Statuses that count towards the phase of the pod group, beside releasing pods on a node."""
-
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 COSCHEDULING_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"

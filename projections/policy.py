@@ -127,6 +127,8 @@ class Policy(Struct, frozen=True):
     predicates: Predicates | None = None
     job_order: tuple[str, ...] = ()
     """Plugins that order pod groups, first first."""
+    orders_queues: bool = False
+    """Whether queues have their turn by priority and share, rather than by age."""
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -234,14 +236,20 @@ class _Parser:
             raise PolicyError(
                 f"tiers: {' and '.join(quota)} contradict each other: name one of them"
             )
+        keeper = quota[0] if quota else ""
         policy = Policy(
             actions=actions,
             tiers=tuple(tiers),
-            quota=quota[0] if quota else "",
+            quota=keeper,
             cards=_as(found.get("capacity-card"), CardQuota) or CardQuota(),
             node_order=_as(found.get("nodeorder"), NodeOrder),
             binpack=_as(found.get("binpack"), BinPack),
             predicates=_as(found.get("predicates"), Predicates),
+            orders_queues=any(
+                one.name == keeper and one.takes_part("enableQueueOrder")
+                for tier in tiers
+                for one in tier
+            ),
             job_order=tuple(
                 one.name
                 for tier in tiers

@@ -96,7 +96,10 @@ class Attempt:
         rankings = self.session.rankings
         ranking = rankings.of(pod.pod_class, choice.cards)
         if (node := ranking.best()) is not None:
-            self.trial.place(pod, node, later=False)
+            # Without roles that are counted, one more pod may make the gang whole.
+            group, count = self.group, len(self.trial.now) + 1
+            is_last = not group.min_tasks and group.is_ready_with(count, {})
+            self.trial.place(pod, node, later=False, is_last=is_last)
             return True
         if (node := ranking.best_later()) is not None:
             self.trial.place(pod, node, later=True)

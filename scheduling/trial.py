@@ -7,7 +7,7 @@ back before anything is decided: only a decision in the log changes what is true
 from events.decision import Placement
 from projections import accounts
 from projections.cluster import Cluster
-from projections.nodes import Node
+from projections.nodes import Node, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
@@ -27,12 +27,16 @@ class Trial:
         """What these pods would be charged."""
         self.roles: dict[str, int] = {}
         """Role to pods placed now."""
+        self._held: list[tuple[Node, str, Request]] = []
         self._lift(-1)
 
-    def place(self, pod: Pod, node: Node, *, later: bool) -> None:
-        """Take room for a pod."""
+    def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
+        """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
         (self.later if later else self.now).append((pod, node))
+        if is_last:
+            return
         kind = "promised" if later else "occupied"
+        self._held.append((node, kind, pod.pod_class.request))
         self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
         for name, amount in accounts.charge_on(self.cluster, pod.pod_class, node.name):
             self.extra[name] = self.extra.get(name, 0) + amount
@@ -41,9 +45,8 @@ class Trial:
 
     def discard(self) -> None:
         """Give everything back."""
-        for kind, placed in (("occupied", self.now), ("promised", self.later)):
-            for pod, node in reversed(placed):
-                self.cluster.nodes.shift(node, kind, pod.pod_class.request, -1)
+        for node, kind, request in reversed(self._held):
+            self.cluster.nodes.shift(node, kind, request, -1)
         self._lift(1)
 
     def _lift(self, sign: int) -> None:

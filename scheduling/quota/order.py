@@ -51,10 +51,7 @@ class Turn:
 
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         facts = queue.facts
-        ordered = any(
-            plugin.name == cluster.policy.quota and plugin.takes_part("enableQueueOrder")
-            for plugin in cluster.policy.plugins
-        )
+        ordered = cluster.policy.orders_queues
         self.queue = queue
         self._priority = -facts.priority if facts and ordered else 0
         self._share = share_of(cluster, queue) if ordered else (0, 1)
