@@ -1,0 +1,130 @@
+"""`muster simulate`: reports, expectations, and one digest whatever it runs on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.daemon.cli.given import (
+    QUOTA,
+    documents,
+    error_of,
+    logged,
+    muster,
+    muster_apart,
+    scenario,
+)
+
+KEYS = (
+    *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
+    "expected",
+)
+SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\n"
+PODS = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,creation_time,deletion_time,scheduled_time
+a,1000,1024,1,1000,,LS,0,9,0
+b,1000,1024,1,500,P100,LS,1,9,1
+c,1000,1024,1,1000,,BE,2,9,2
+"""
+
+
+def test_the_report_tells_decisions_pods_cards_and_who_waits() -> None:
+    result = muster("simulate", QUOTA)
+    assert result.exit_code == 0
+    for line in (
+        "a card quota refuses a second card  as expected",
+        "  decisions  1 bind, 1 enqueue, 1 refuse",
+        "  pods       1 pending, 1 running",
+        "  examined   2 nodes for classes of pods, 3 pod groups",
+        "  NVIDIA-H200     16          1    15",
+    ):
+        assert line in result.stdout.splitlines()
+    assert "default/p2  InsufficientScalarQuota  Queue <q1> has insufficient" in result.stdout
+    assert "log        position 25, digest " in result.stdout
+
+
+def test_json_is_one_document_a_scenario_with_stable_keys() -> None:
+    result = muster("simulate", QUOTA, QUOTA, "-o", "json")
+    one, other = documents(result)
+    assert one == other
+    assert tuple(one) == KEYS
+    assert one["expected"] is True
+    assert one["pods"] == {
+        "default/p1": {"phase": "Running", "node": "n1", "devices": []},
+        "default/p2": {"phase": "Pending", "node": None, "devices": []},
+    }
+
+
+def test_an_expectation_that_is_not_met_is_shown_and_ends_with_1(tmp_path: Path) -> None:
+    text = QUOTA.read_text().partition("\n")[2].replace("node: n1", "node: n2")
+    result = muster("simulate", path := scenario(tmp_path, text))
+    assert result.exit_code == 1
+    assert "not as expected" in result.stdout
+    assert f'{path}: pods.default/p1.node: expected "n2", found "n1"' in result.stdout
+    result = muster("simulate", path, "-o", "json")
+    assert (result.exit_code, documents(result)[0]["expected"]) == (1, False)
+    assert 'expected "n2", found "n1"' in result.stderr
+
+
+def test_a_folder_stands_for_the_scenarios_in_it(tmp_path: Path) -> None:
+    scenario(tmp_path, "cluster: []", "b.yaml")
+    (tmp_path / "deeper").mkdir()
+    scenario(tmp_path / "deeper", "cluster: []", "c.yml")
+    (tmp_path / "policy.yaml").write_text("actions: allocate\n")
+    told = [one["scenario"] for one in documents(muster("simulate", tmp_path, "-o", "json"))]
+    assert told == ["b.yaml", "c.yml"]
+    (tmp_path / "empty").mkdir()
+    assert "no scenario there" in error_of(muster("simulate", tmp_path / "empty"))
+
+
+def test_a_simulation_begins_a_new_log(tmp_path: Path) -> None:
+    log = logged(tmp_path)
+    result = muster("simulate", QUOTA, "--log", log)
+    assert result.exit_code == 2
+    assert f"{log} is not empty" in error_of(result)
+    result = muster("simulate", QUOTA, QUOTA, "--log", tmp_path / "other.db")
+    assert (result.exit_code, (tmp_path / "other.db").exists()) == (2, False)
+
+
+def test_files_of_a_trace_are_found_through_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text(NODES)
+    (tmp_path / "p.csv").write_text(PODS)
+    trace = "{format: openb, nodes: '${MUSTER_TRACES}/n.csv', pods: '${MUSTER_TRACES}/p.csv'}"
+    path = scenario(tmp_path, f"trace: {trace}\nuntil: 5s\n")
+    result = muster("simulate", path, env={"MUSTER_TRACES": str(tmp_path)})
+    assert result.exit_code == 0, result.output
+    assert "1 pod asks for a fraction of a card: each counts as a whole card" in result.stdout
+    assert "  P100      2          2     0" in result.stdout
+    result = muster("simulate", path, env={"MUSTER_TRACES": None})  # type: ignore[dict-item]
+    assert (result.exit_code, "MUSTER_TRACES is not set" in error_of(result)) == (2, True)
+
+
+def test_saturation_says_how_full_and_what_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text(NODES)
+    (tmp_path / "p.csv").write_text(PODS)
+    trace = "{format: openb, nodes: n.csv, pods: p.csv, order: saturate}"
+    result = muster("simulate", scenario(tmp_path, f"trace: {trace}"), "--log", tmp_path / "s.db")
+    assert "filled     2 of 2 cards, " in result.stdout
+    assert "pods/s with the decisions durable" in result.stdout
+    assert "not to be set beside published figures: those share cards" in result.stdout
+
+
+def test_one_scenario_has_one_digest_in_memory_and_in_sqlite(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SMALL)
+    (memory,) = documents(muster("simulate", path, "-o", "json"))
+    (sqlite,) = documents(muster("simulate", path, "-o", "json", "--log", tmp_path / "a.db"))
+    assert memory == sqlite
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_order_of_hashes_changes_nothing(tmp_path: Path, seed: str) -> None:
+    path = scenario(tmp_path, SMALL)
+    (here,) = documents(muster("simulate", path, "-o", "json"))
+    apart = muster_apart("simulate", path, "-o", "json", env={"PYTHONHASHSEED": seed})
+    assert json.loads(apart.stdout) == here
+
+
+def test_the_examples_of_the_manual_run() -> None:
+    assert muster("verify", ROOT / "docs").exit_code == 0
