@@ -38,7 +38,6 @@ class Audited(Protocol):
     """What of State is counted again."""
 
     cluster: Cluster
-    resting: dict[str, int]
     phases: dict[str, tuple[int, str]]
 
     @property
@@ -291,7 +290,7 @@ def _audit_commitments(state: Audited) -> None:
             f"{one.pod} is committed to {one.node} and assumed on {pod.assumed}"
         )
     for key in state.cluster.resting:
-        assert key in state.resting, f"{key} rests without end"
+        assert key in state.cluster.groups, f"{key} rests and is gone"
     for key in state.phases:
         group = state.cluster.groups.get(key)
         facts = None if group is None else group.facts

@@ -12,7 +12,7 @@ from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClasses
-from projections.pod_groups import GroupFacts, PodGroup, Promise
+from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise
 from projections.pods import (
     ALLOCATED,
     PENDING,
@@ -61,15 +61,16 @@ class Cluster:
         """Queues with faults that the log does not name yet."""
         self.moved: dict[str, None] = {}
         """Queues whose ledger the record being applied has changed."""
-        self.resting: dict[str, None] = {}
-        """Pod groups that are not to be tried for a while."""
+        self.resting: dict[str, int] = {}
+        """Pod group key to the time before which it is not tried again."""
+        self.failures: dict[str, int] = {}
+        """Pod group key to bindings that failed in a row."""
 
     # Nodes
 
     def free_up(self, node: str) -> None:
         """Remember that a node may now take what it could not before."""
-        self.due.freed[node] = None
-        self.due.freed_at = self.position
+        self.due.freed[node] = self.due.freed_at = self.position
 
     # Pods
 
@@ -279,15 +280,12 @@ class Cluster:
             return
         if group.facts is not None:
             group.priority = self.priority_of(group.facts.priority_class)
-        phase = group.next_phase()
-        if books or phase != group.phase:
-            group.phase = phase
-            self._reserve(group, accounts.reservation(self, group))
-        keys = () if group.key in self.resting else line_keys(self, group)
-        if group.refusals:
-            actions = [key[0] for key in keys]
-            for action in [one for one in group.refusals if one not in actions]:
+        keys = self._waits_in(group, books=books)
+        stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
+        if stale:
+            for action in stale:
                 del group.refusals[action]
+            keys = self._waits_in(group, books=False)
         order = job_order(self, group)
         self.lines.place(group, order, keys)
         mark = (keys, order, group.phase, group.min_available, len(group.pending), group.digest)
@@ -296,6 +294,14 @@ class Cluster:
             group.cause = self.position
         group.mark = mark
 
+    def _waits_in(self, group: PodGroup, *, books: bool) -> tuple[LineKey, ...]:
+        """The lines that follow from the phase that follows from its pods and refusals."""
+        phase = group.next_phase()
+        if books or phase != group.phase:
+            group.phase = phase
+            self._reserve(group, accounts.reservation(self, group))
+        return () if group.key in self.resting else line_keys(self, group)
+
     def _forget_group(self, group: PodGroup) -> None:
         self.lines.leave(group)
         self.break_promise(group)
@@ -303,6 +309,7 @@ class Cluster:
         del self.groups[group.key]
         self.due.groups.pop(group.key, None)
         self.resting.pop(group.key, None)
+        self.failures.pop(group.key, None)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
         self._forget_queue(queue)

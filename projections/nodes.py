@@ -21,6 +21,9 @@ from projections.quantity import QuantityError
 PODS_UNLIMITED = 1 << 31
 """Pods a node takes when it does not say."""
 
+JOURNAL_MAX = 1 << 18
+"""Entries of what moved that are kept for readers; then all of them look anew."""
+
 Request = tuple[tuple[str, int], ...]
 """Resource name and amount."""
 
@@ -200,6 +203,9 @@ class NodeTable:
     def lay_out(self) -> None:
         """Bring the columns in line with the nodes there are. Cheap when none came or went."""
         if not self._is_stale:
+            if len(self.moved) + len(self.remade) > JOURNAL_MAX:
+                self.moved, self.remade = [], []
+                self.layout += 1
             return
         self.order = [self.nodes[name] for name in sorted(self.nodes) if self.nodes[name].facts]
         for slot, node in enumerate(self.order):

@@ -19,8 +19,11 @@ _CARD_NAME_SYNONYM = "volcano.sh/card.card"
 Amounts: TypeAlias = dict[str, int]
 """Resource name to amount: `cpu` in milli, `memory` and other storage in bytes, the rest whole."""
 
-AMOUNT_MAX = 1 << 55
-"""More than this of anything (32 PiB) is treated as this: a bound that keeps scores within 64 bits."""
+BYTES_MAX = 1 << 55
+"""More bytes than this (32 PiB) are treated as this: a bound that keeps scores within 64 bits."""
+
+AMOUNT_MAX = 1 << 45
+"""The same for everything that is not bytes."""
 
 ClassKey: TypeAlias = tuple[object, ...]
 
@@ -151,12 +154,17 @@ def amounts_of(quantities: Quantities) -> Amounts:
 
 
 def amount_of(name: str, quantity: Quantity) -> int:
-    """One quantity in the unit of its resource, at most AMOUNT_MAX. Raises QuantityError."""
+    """One quantity in the unit of its resource, within its bound. Raises QuantityError."""
     if name == "cpu":
         return min(cpu_milli(quantity), AMOUNT_MAX)
-    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return min(memory_bytes(quantity), AMOUNT_MAX)
+    if is_bytes(name):
+        return min(memory_bytes(quantity), BYTES_MAX)
     return min(whole(quantity), AMOUNT_MAX)
+
+
+def is_bytes(name: str) -> bool:
+    """Whether a resource is counted in bytes."""
+    return name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
 
 
 class _Resources(Struct):

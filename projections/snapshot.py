@@ -117,8 +117,8 @@ def take(state: State) -> bytes:
         commitments=state.commitments,
         phases=state.phases,
         told=state.told,
-        failures=state.failures,
-        resting=state.resting,
+        failures=cluster.failures,
+        resting=cluster.resting,
         due=cluster.due,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
@@ -147,8 +147,7 @@ def restore(payload: bytes) -> State:
     cluster.scheduler_names = image.scheduler_names
     state.listed, state.commitments = image.listed, image.commitments
     state.phases, state.told = image.phases, image.told
-    state.failures, state.resting = image.failures, image.resting
-    cluster.resting = dict.fromkeys(image.resting)
+    cluster.failures, cluster.resting = image.failures, image.resting
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     cluster.owners = image.owners
     for key, one in image.classes:

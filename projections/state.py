@@ -92,10 +92,6 @@ class State:
         """Pod group key to the decision and phase that its object is still to be told."""
         self.told: dict[str, tuple[int, str]] = {}
         """Pod group key to the decision and phase of which the API server's answer is not seen yet."""
-        self.failures: dict[str, int] = {}
-        """Pod group key to bindings that failed in a row."""
-        self.resting: dict[str, int] = {}
-        """Pod group key to the time before which it is not tried again."""
         self.considered = Due()
         """What the cycle now open has to look at."""
 
@@ -116,7 +112,7 @@ class State:
     @property
     def next_deadline_ns(self) -> int | None:
         """When a cycle is due even if nothing happens."""
-        return min(self.resting.values(), default=None)
+        return min(self.cluster.resting.values(), default=None)
 
     def apply(self, record: Record, event: Event, content: bytes | None) -> None:
         """Take one record in. `content` is the object that came with it, where it has one."""
@@ -230,8 +226,8 @@ class State:
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
-        for key in [key for key, until in self.resting.items() if until <= event.at_ns]:
-            del self.resting[key]
+        resting = self.cluster.resting
+        for key in [key for key, until in resting.items() if until <= event.at_ns]:
             self.cluster.rouse(key)
         self.considered, self.cluster.due = self.cluster.due, Due()
         self.cluster.nodes.lay_out()
@@ -299,7 +295,7 @@ class State:
         match event:
             case PodBound():
                 self.commitments.pop(event.uid, None)
-                self.failures.pop(self._group_of(event.uid), None)
+                self.cluster.failures.pop(self._group_of(event.uid), None)
             case BindFailed():
                 self._bind_failed(event)
             case BindOutcomeUnknown():
@@ -317,10 +313,9 @@ class State:
         pod = old.twin()
         pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
         key = old.group_key
-        self.failures[key] = self.failures.get(key, 0) + 1
-        wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(self.failures[key] - 1, 10))
-        self.resting[key] = self.now_ns + wait
-        cluster.resting[key] = None
+        failed = cluster.failures[key] = cluster.failures.get(key, 0) + 1
+        wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
+        cluster.resting[key] = self.now_ns + wait
         cluster.replace_pod(old, pod)
 
     def _group_of(self, uid: str) -> str:

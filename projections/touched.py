@@ -16,8 +16,8 @@ class Due(Struct):
 
     groups: Names = field(default_factory=dict)
     """Keys of pod groups that changed."""
-    freed: Names = field(default_factory=dict)
-    """Nodes that came, changed, or got something back."""
+    freed: dict[str, int] = field(default_factory=dict)
+    """Nodes that came, changed, or got something back, and the position of the record of that."""
     freed_at: int = 0
     """Position of the record that did so last."""
     eased: dict[str, Names] = field(default_factory=dict)

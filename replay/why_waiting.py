@@ -84,9 +84,9 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
     if not state.is_synced:
         missing = ", ".join(kind for kind in REQUIRED if kind not in state.listed)
         yield Hurdle("cluster", False, f"nothing is decided before every {missing} is seen")
-    if group.key in state.resting:
-        left = max(0, state.resting[group.key] - state.now_ns)
-        tries = state.failures.get(group.key, 0)
+    if group.key in state.cluster.resting:
+        left = max(0, state.cluster.resting[group.key] - state.now_ns)
+        tries = state.cluster.failures.get(group.key, 0)
         text = f"{tries} failed to be bound, one after the other: it rests for {span(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
     if gated := group.counts.get(GATED, 0):

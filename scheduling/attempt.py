@@ -4,6 +4,7 @@ The rules are those of Volcano's allocate action: stop as soon as the gang is re
 condemns its role; go on only while the gang can still become ready.
 """
 
+from collections import Counter
 from typing import TypeAlias
 
 from projections.pod_groups import PodGroup
@@ -43,10 +44,9 @@ class Attempt:
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang is whole once leaving pods have left."""
-        placed = len(self.trial.now) + len(self.trial.later)
-        return (
-            bool(self.trial.later) and self.group.ready_count + placed >= self.group.min_available
-        )
+        placed = (*self.trial.now, *self.trial.later)
+        roles = Counter(pod.facts.role for pod, _ in placed)
+        return bool(self.trial.later) and self.group.is_ready_with(len(placed), roles)
 
     @property
     def refusal(self) -> Reason:

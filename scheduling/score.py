@@ -2,7 +2,7 @@
 
 Each scorer gives 0 to 100 points before its weight. The functions take numbers or columns of numbers
 alike: what is computed for one node is computed for all of them in the same way. Byte resources are
-counted in KiB, so that nothing exceeds 64 bits (AMOUNT_MAX x FULL < 2**63).
+counted in KiB, so that nothing exceeds 64 bits (AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
 
 Sources of the formulas: the Kubernetes scorers that Volcano's `nodeorder` sums (least and most requested,
 balanced allocation), and Volcano's `binpack`. What differs: fractions are rounded down to a thousandth of a
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.nodes import NodeTable
-from projections.pod_class import Amounts, PodClass
+from projections.pod_class import Amounts, PodClass, is_bytes
 from projections.policy import Policy
 
 FULL: Final = 100_000
@@ -117,6 +117,4 @@ class Scorer:
 
 
 def _scaled(name: str, amount: Numbers) -> Numbers:
-    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return amount >> 10
-    return amount
+    return amount >> 10 if is_bytes(name) else amount

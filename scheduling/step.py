@@ -31,6 +31,7 @@ from events.cluster import (
 )
 from events.codec import encode
 from events.cycle import CycleOpened
+from events.decision import GangBindDecided
 from events.errors import ManifestError
 from events.normalize import Normalized, normalize
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
@@ -260,7 +261,10 @@ class Step:
         if key in considered.groups or key in self.state.cluster.due.groups:
             return group.cause or None
         eased = considered.eased_at.get(group.queue, 0)
-        return max(eased, considered.freed_at, group.cause) or None
+        freed = considered.freed_at
+        if isinstance(event, GangBindDecided):
+            freed = max((considered.freed.get(one.node, 0) for one in event.placements), default=0)
+        return max(eased, freed) or group.cause or None
 
     # Records
 
