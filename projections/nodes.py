@@ -200,6 +200,11 @@ class NodeTable:
         if is_laid_out:
             self.moved.append(node.slot)
 
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether the columns show the nodes there are."""
+        return not self._is_stale
+
     def lay_out(self) -> None:
         """Bring the columns in line with the nodes there are. Cheap when none came or went."""
         if not self._is_stale:
