@@ -136,7 +136,9 @@ class Loop:
         self._next_cycle_ns = 0
         self._stop = False
         self._batches_before = -1
-        """Batches written when the log was last away."""
+        """Batches written when the log was last back."""
+        self._showing = 0
+        """How often all there is has been asked for anew."""
         self._kept = 0
         self.health = Health()
         self.step: Step | None = None
@@ -155,27 +157,30 @@ class Loop:
             try:
                 while not self._is_done():
                     await self._turn_safely()
-            finally:
                 watch.cancel()
-                try:
-                    await self._finish()
-                finally:
-                    effects.cancel()
+                await self._finish()
+            finally:
+                # Whoever is fenced out, or finds a bug, lets nothing more be done.
+                watch.cancel()
+                effects.cancel()
 
     async def _begin(self) -> None:
-        head = await self._log.take_over(self._running.holder)
-        self.step = await self._refold(head)
+        await self._start(await self._log.take_over(self._running.holder))
+        self._next_cycle_ns = self._clock.now_ns()
+
+    async def _start(self, head: Head) -> None:
+        """Begin from what the log holds: all there is will be listed before anything is decided."""
         started = DaemonStarted(
             holder=self._running.holder,
             version=self._running.version,
             period_ns=self._running.period_ns,
             scheduler_names=self._running.scheduler_names,
         )
-        now = self._clock.now_ns()
+        step = self.step = await self._refold(head)
         self._kept = head.position
-        batch = self.step.start(started, self._new_policy(self.step), head.epoch, now)
+        policy = self._new_policy(step)
+        batch = step.start(started, policy, head.epoch, self._clock.now_ns())
         await self._append(batch)
-        self._next_cycle_ns = now
         logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
 
     def _new_policy(self, step: Step) -> PolicyChanged | None:
@@ -194,7 +199,10 @@ class Loop:
 
     async def _watch(self) -> None:
         async for taken in self._cluster.sightings():
+            showing = self._showing
             await self._room.wait()
+            if showing != self._showing:
+                continue  # Older than the list that has been asked for meanwhile.
             self._inbox += taken
             if len(self._inbox) >= INTAKE_MAX:
                 self._room.clear()
@@ -297,25 +305,23 @@ class Loop:
         if self.health.batches == self._batches_before:
             # It came back and took nothing in: a full disk does that.
             await asyncio.sleep(RETRY_NS / 1_000_000_000)
-        self._batches_before = self.health.batches
-        head: Head | None = None
-        while head is None:
+        while not self.health.log_is_writable:
             if self._stop:
                 return
             try:
-                head = await self._log.reopen()
+                await self._start(await self._log.reopen())
+                self.health.log_is_writable = True
             except LogUnavailableError as error:
                 self.health.reasons["log"] = str(error)
                 await asyncio.sleep(RETRY_NS / 1_000_000_000)
-        self.step = await self._refold(head)
+        self._batches_before = self.health.batches
         self._inbox = []
+        self._showing += 1
         self._room.set()
         self.health.is_synced = False
-        self.health.log_is_writable = True
         self.health.reasons.pop("log", None)
-        self.step.begin_listing()
         self._cluster.relist()
-        logger.info("the log is back", position=head.position)
+        logger.info("the log is back", position=self._present().head.position)
 
     async def _finish(self) -> None:
         """Wait for what is under way, within bounds, and record what came of it."""

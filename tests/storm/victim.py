@@ -25,7 +25,7 @@ class Victim:
         self._scenario = scenario
         self._config = folder / "settings.yaml"
         # Often, so that starts from a snapshot are under fire too.
-        self._config.write_text("snapshot_every: 400\n")
+        self._config.write_text("snapshot_every: 100\n")
         self._starts = 0
         self._process: asyncio.subprocess.Process | None = None
 

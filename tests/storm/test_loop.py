@@ -1,0 +1,142 @@
+"""The loop among shores that refuse, do not answer, and go away."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from daemon import effects, loop
+from daemon.log.memory import MemoryLog
+from events.cluster import PodDeleted, PodObserved
+from events.cycle import CycleOpened
+from events.decision import GangBindDecided
+from events.errors import FencedError
+from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
+from events.process import DaemonStarted
+from tests.storm.rig import PATIENCE_SECONDS, Rig
+
+NODE = """\
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8, pods: 20}}}
+"""
+POD = """\
+  - {kind: Pod, metadata: {name: a}, spec: {containers: [{resources: {requests: {cpu: 1}}}]}}
+"""
+FOUR = NODE + POD.replace("{name: a}", '{name: "a{i}"}').rstrip()[:-1] + ", count: 4}\n"
+
+
+async def test_what_is_refused_is_tried_again_later(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NODE + POD)
+    rig.cluster.moods.append("refuse")
+    async with rig.runs():
+        await rig.until(lambda: rig.count(PodBound) == 1)
+    assert rig.count(BindFailed) == 1
+    assert rig.bound() == ["a"]
+    assert await rig.known() == {"a": "n1"}
+
+
+async def test_what_was_not_answered_is_asked_again_and_done_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NODE + POD)
+    rig.cluster.moods.append("lose")
+    async with rig.runs():
+        await rig.until(lambda: rig.count(PodBound) == 1)
+    assert rig.count(BindOutcomeUnknown) == 1
+    assert [call.result for call in rig.calls()] == ["done", "again"]
+    assert await rig.known() == {"a": "n1"}
+
+
+async def test_an_answer_that_takes_too_long_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "DEADLINE_SECONDS", 0.05)
+    rig = Rig(tmp_path, NODE + POD)
+    rig.cluster.moods.append("hang")
+    async with rig.runs():
+        await rig.until(lambda: rig.count(PodBound) == 1)
+    unknown = [event for event in rig.events() if isinstance(event, BindOutcomeUnknown)]
+    assert [event.message for event in unknown] == ["no answer within 0.05 s"]
+    assert rig.bound() == ["a"]
+
+
+@pytest.mark.parametrize("is_in_the_log", [False, True])
+async def test_nothing_is_done_while_the_log_is_away(tmp_path: Path, is_in_the_log: bool) -> None:
+    """Whether or not the batch with the decision is in the log, whose answer did not come."""
+    rig = Rig(tmp_path, FOUR)
+    rig.log.leaves_at, rig.log.takes_it_in = GangBindDecided.kind, is_in_the_log
+    async with rig.runs():
+        await rig.until(lambda: rig.log.failures >= 2)
+        assert rig.calls() == []
+        assert not rig.loop.health.log_is_writable
+        assert "log" in rig.loop.health.reasons
+        rig.log.is_away = False
+        await rig.until(lambda: rig.count(PodBound) == 4)
+    assert sorted(rig.bound()) == ["a1", "a2", "a3", "a4"]
+    assert rig.loop.health.log_is_writable
+    assert len(await rig.known()) == 4
+
+
+async def test_after_the_log_was_away_all_is_listed_before_anything_is_decided(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, FOUR)
+    async with rig.runs():
+        await rig.until(lambda: rig.count(PodBound) == 4)
+        rig.log.is_away = True
+        rig.cluster.relist()
+        await rig.until(lambda: rig.log.failures >= 2)
+        rig.log.is_away = False
+        await rig.until(lambda: rig.count(PodObserved) >= 16)
+    kinds = [type(event) for event in rig.events()]
+    assert kinds.count(DaemonStarted) == 2
+    after = kinds[kinds.index(DaemonStarted, 1) :]
+    assert CycleOpened not in after[: after.index(PodObserved)]
+
+
+@pytest.mark.parametrize("intake", [1, 10_000])
+async def test_what_vanished_while_the_log_was_away_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, intake: int
+) -> None:
+    """Also where the watch had shown it, and there was no room to take it in."""
+    monkeypatch.setattr(loop, "INTAKE_MAX", intake)
+    steps = """\
+steps:
+  - {at: 300ms, apply: [{kind: Pod, metadata: {name: b}, spec: {schedulerName: other}}]}
+  - {at: 400ms, apply: [{kind: Pod, metadata: {name: c}, spec: {schedulerName: other}}]}
+  - {at: 600ms, delete: [{kind: Pod, name: a}, {kind: Pod, name: b}, {kind: Pod, name: c}]}
+"""
+    rig = Rig(tmp_path, NODE + POD + steps)
+    async with rig.runs():
+        await rig.until(lambda: rig.count(PodBound) == 1)
+        rig.log.is_away = True
+        await asyncio.sleep(0.8)
+        rig.log.is_away = False
+        await rig.until(lambda: rig.count(PodDeleted) >= 1)
+        await asyncio.sleep(0.1)
+    gone = [event for event in rig.events() if isinstance(event, PodDeleted)]
+    assert [event.synthesized for event in gone] == [True]
+    assert await rig.known() == {}
+
+
+async def test_whoever_is_fenced_out_does_nothing_more(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FOUR, in_flight_max=1)
+    rig.cluster.moods.append("hang")
+    with pytest.RaisesGroup(FencedError, flatten_subgroups=True):
+        async with rig.runs():
+            await rig.until(lambda: len(rig.cluster.asked) == 1)
+            await MemoryLog(rig.log.memory).take_over("another")
+            rig.cluster.relist()
+            await asyncio.sleep(PATIENCE_SECONDS)
+    assert rig.cluster.asked == ["a1"]
+
+
+async def test_stopping_waits_for_what_is_under_way_and_records_it(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, FOUR, in_flight_max=2)
+    rig.cluster.moods += ["hang", "hang"]
+    async with rig.runs():
+        await rig.until(lambda: len(rig.cluster.asked) == 2)
+        rig.loop.stop()
+        await asyncio.sleep(0.1)
+        assert rig.count(PodBound) == 0
+        rig.cluster.released.set()
+    assert rig.count(PodBound) == 4
+    assert len(await rig.known()) == 4
