@@ -252,9 +252,12 @@ def _audit_totals(state: Audited) -> None:
 def _audit_table(state: Audited) -> None:
     """The columns mirror the nodes, unless nodes came or went since they were laid out."""
     table = state.cluster.nodes
-    present = [table.nodes[name] for name in sorted(table.nodes) if table.nodes[name].is_present]
-    if table.order != present or any(node.slot != slot for slot, node in enumerate(present)):
+    if not table.is_laid_out:
         return
+    present = [table.nodes[name] for name in sorted(table.nodes) if table.nodes[name].is_present]
+    assert table.order == present, f"table: {[node.name for node in table.order]}"
+    for slot, node in enumerate(present):
+        assert node.slot == slot, f"node {node.name} slot: kept {node.slot}, counted {slot}"
     for name in {name for node in present for name in node.free}:
         _audit_column(state, name, present)
 
