@@ -187,10 +187,14 @@ class BundleReader:
         self._file.close()
 
     def _read_header(self) -> Header:
+        first = b""
         try:
             first = self._stream.readline()
             version = _VERSION.decode(first)
         except (OSError, zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            is_torn = self._stream is not self._file and isinstance(error, msgspec.DecodeError)
+            if is_torn and not first.endswith(b"\n"):
+                raise DamagedLogError(f"{self._path}: damaged before its first record") from error
             raise UsageError(f"{self._path} is not a muster log") from error
         check_format(version.format, str(self._path))
         if version.muster_bundle > BUNDLE:
