@@ -1,6 +1,7 @@
 """`muster rebuild` and `muster migrate`: views made anew, and the schema of a log."""
 
 import asyncio
+from collections import Counter
 
 import click
 from msgspec import Struct
@@ -15,11 +16,12 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.log.contract import Log, ReadableLog
 from daemon.log.opening import open_log
+from daemon.log.store import SqlLog
+from events.errors import UsageError
 from projections.views.catalogue import VIEWS
 from projections.views.project import row_hash
-from projections.views.rows import Row
+from projections.views.rows import Row, View
 
 _MODULUS = 1 << 128
 
@@ -96,44 +98,49 @@ async def _rebuild(url: str) -> list[Found]:
     await (await open_log(url)).close()  # A log that is not there is not created.
     log = await open_log(url, "write")
     try:
+        if not isinstance(log, SqlLog):
+            raise UsageError(f"{log.place} keeps no views")
         with progress("rebuild", total=log.head.position) as shown:
             return await rebuild_views(log, shown)
     finally:
         await log.close()
 
 
-async def rebuild_views(log: Log, progress: Progress | None = None) -> list[Found]:
-    """Make the views anew, and compare them with what stood."""
-    kept = await _kept(log)
-    before = {view.name: await log.view_rows(view.name) for view in VIEWS}
+async def rebuild_views(log: SqlLog, progress: Progress | None = None) -> list[Found]:
+    """Make the views anew, and compare them with what stood, histories included."""
+    before = [await _rows(log, view) for view in VIEWS]
+    kept = await _kept(log, before)
     await write_views_anew(log, progress)
     found = []
-    for view in VIEWS:
-        rows = await log.view_rows(view.name)
-        was, now = _counted(before[view.name]), _counted(rows)
-        differing = sum(abs(was.get(row, 0) - now.get(row, 0)) for row in {**was, **now})
-        found.append(Found(view.name, len(rows), differing, kept[view.name]))
+    for view, was in zip(VIEWS, before, strict=True):
+        now = await _rows(log, view)
+        rows = [*was, *(row for row in now if row not in was)]
+        differing = sum(abs(was[row] - now[row]) for row in rows)
+        found.append(Found(view.name, now.total(), differing, kept[view.name]))
     return found
 
 
-async def _kept(log: ReadableLog) -> dict[str, bool]:
-    """Whether each view stands at the end of the log, with the checksum of its rows."""
-    kept = dict.fromkeys((view.name for view in VIEWS), False)
-    shapes = {view.name: view for view in VIEWS}
-    for one in await log.projections():
-        view = shapes.get(one.name)
-        if view is not None and (one.version, one.position) == (view.version, log.head.position):
-            width = len(view.columns)
-            rows = [row[:width] for row in await log.view_rows(view.name)]
-            kept[view.name] = sum(map(row_hash, rows)) % _MODULUS == one.checksum
+async def _rows(log: SqlLog, view: View) -> Counter[tuple[str, Row]]:
+    """Every row of a view and of its history, with the table it stands in."""
+    tables = [view.name, *([f"{view.name}_history"] if view.history else [])]
+    return Counter(
+        [(table, row) for table in tables for row in (await log.ask(f"select * from {table}")).rows]  # noqa: S608  # names of ours
+    )
+
+
+async def _kept(log: SqlLog, before: list[Counter[tuple[str, Row]]]) -> dict[str, bool]:
+    """Whether each view stood at the end of the log, with the checksum of its rows."""
+    stood = {one.name: one for one in await log.projections()}
+    kept = {}
+    for view, rows in zip(VIEWS, before, strict=True):
+        one = stood.get(view.name)
+        kept[view.name] = (
+            one is not None
+            and (one.version, one.position) == (view.version, log.head.position)
+            and one.checksum
+            == sum(row_hash(row) for table, row in rows if table == view.name) % _MODULUS
+        )
     return kept
-
-
-def _counted(rows: list[Row]) -> dict[Row, int]:
-    counts: dict[Row, int] = {}
-    for row in rows:
-        counts[row] = counts.get(row, 0) + 1
-    return counts
 
 
 def _standing(found: Found) -> str:

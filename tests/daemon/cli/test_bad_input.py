@@ -137,11 +137,13 @@ def test_a_torn_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_torn_bundle_is_named(tmp_path: Path) -> None:
-    log, bundle = logged(tmp_path), tmp_path / "a.muster"
+    path = scenario(tmp_path, "workload: {name: openb, scale: 0.02}\nuntil: 10s\n")
+    log, bundle = tmp_path / "a.db", tmp_path / "a.muster"
+    assert muster("simulate", path, "--log", log).exit_code == 0
     assert muster("log", "export", log, "--file", bundle).exit_code == 0
-    bundle.write_bytes(bundle.read_bytes()[:-200])
+    bundle.write_bytes(bundle.read_bytes()[:-20])
     result = muster("replay", bundle)
-    assert (result.exit_code, "position " in error_of(result)) == (4, True)
+    assert (result.exit_code, ": damaged " in error_of(result)) == (4, True)
 
 
 def test_a_second_writer_of_a_log_is_kept_out(tmp_path: Path) -> None:

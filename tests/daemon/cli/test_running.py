@@ -1,0 +1,164 @@
+"""`muster run`: stops in good order, and outlives its own death."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from time import monotonic, sleep  # noqa: TID251  # a daemon in a process of its own keeps real time
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.daemon.cli.given import documents, muster, scenario
+
+CLUSTER = """\
+period: 50ms
+cluster:
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: "n{i}"}
+    status: {allocatable: {cpu: "8", memory: 64Gi, pods: "20"}}
+    count: 4
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: "p{i}"}
+    spec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
+    count: 40
+"""
+ROOM = 32
+"""Pods that fit."""
+DEADLINE_SECONDS = 30.0
+
+
+class Daemon:
+    """A daemon in a process of its own, and the world it runs against."""
+
+    def __init__(self, folder: Path) -> None:
+        self.scenario = scenario(folder, CLUSTER)
+        self.world, self.log, self._told = folder / "world", folder / "run.db", folder / "told"
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start it."""
+        with self._told.open("wb") as told:
+            return subprocess.Popen(  # noqa: S603  # our own command
+                [
+                    *(sys.executable, "-m", "daemon", "run", "--simulate", str(self.scenario)),
+                    *("--world", str(self.world), "--log", str(self.log), *words),
+                ],
+                cwd=ROOT,
+                env={name: value for name, value in os.environ.items() if name != "MUSTER_LOG"},
+                stderr=told,
+            )
+
+    def has_settled(self) -> bool:
+        """Whether it runs, and every pod that fits is bound."""
+        return '"daemon started"' in self.told() and self.outcomes() == ROOM
+
+    def told(self) -> str:
+        """What it told since it was last started."""
+        return self._told.read_text()
+
+    def stop(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
+        """Stop it in good order."""
+        process.send_signal(number)
+        assert process.wait(DEADLINE_SECONDS) == 0, self.told()
+
+    def bindings(self) -> list[tuple[str, int]]:
+        """By the world's own journal: pods that were bound, and how often."""
+        return self._rows(
+            self.world,
+            "select name, count(*) from journal where verb = 'bind' and result = 'done' group by 1",
+        )
+
+    def outcomes(self) -> int:
+        """Pods that the log knows to be bound."""
+        rows = self._rows(self.log, "select 'bound', count(*) from outcome where result = 'bound'")
+        return rows[0][1] if rows else 0
+
+    def _rows(self, path: Path, query: str) -> list[tuple[str, int]]:
+        if not path.exists():
+            return []
+        try:
+            with closing(
+                sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)
+            ) as connection:
+                return connection.execute(query).fetchall()
+        except sqlite3.OperationalError:
+            return []  # Its tables are not made yet.
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that happens in another process."""
+    deadline = monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert monotonic() < deadline
+        sleep(0.05)
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Daemon:
+    """A daemon that is not started yet."""
+    return Daemon(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_daemon_in_good_order(daemon: Daemon, number: int) -> None:
+    process = daemon.start()
+    until(daemon.has_settled)
+    daemon.stop(process, number)
+    assert '"event": "daemon stopped"' in daemon.told().splitlines()[-1]
+    (state,) = documents(muster("state", daemon.log, "-o", "json"))
+    assert state["commitments"] == 0
+    assert muster("replay", daemon.log).exit_code == 0
+
+
+def test_a_daemon_that_is_started_again_goes_on(daemon: Daemon) -> None:
+    for _ in range(3):
+        process = daemon.start()
+        until(daemon.has_settled)
+        daemon.stop(process)
+    assert sorted(daemon.bindings()) == sorted((name, 1) for name, _ in daemon.bindings())
+    assert muster("replay", daemon.log).exit_code == 0
+    assert muster("rebuild", "--log", daemon.log).exit_code == 0
+    told = muster("tell", daemon.log).stdout
+    assert told.count("takes the log over") == 3
+    assert told.count("comes into force") == 1
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["inside_commit:4", "after_commit:4", "after_commit:5", "after_effect", "after_effect:9"],
+)
+def test_a_daemon_that_dies_is_continued_without_loss(daemon: Daemon, point: str) -> None:
+    process = daemon.start("--crash-at", point)
+    assert process.wait(DEADLINE_SECONDS) == 137
+    assert muster("log", "verify", daemon.log).exit_code == 0
+    process = daemon.start()
+    until(daemon.has_settled)
+    daemon.stop(process)
+    assert [count for _, count in daemon.bindings()] == [1] * ROOM
+    assert muster("replay", daemon.log).exit_code == 0
+    assert muster("rebuild", "--log", daemon.log).exit_code == 0
+
+
+def test_two_daemons_do_not_share_a_log(daemon: Daemon) -> None:
+    first = daemon.start()
+    until(daemon.has_settled)
+    second = daemon.start()
+    assert second.wait(DEADLINE_SECONDS) == 3
+    assert daemon.told().splitlines()[-1].startswith("muster: error: ")
+    daemon.stop(first)
+
+
+def test_a_world_belongs_to_its_scenario(daemon: Daemon, tmp_path: Path) -> None:
+    process = daemon.start()
+    until(daemon.has_settled)
+    daemon.stop(process)
+    other = scenario(tmp_path, "cluster: []", "other.yaml")
+    result = muster("run", "--simulate", other, "--world", daemon.world, "--log", daemon.log)
+    assert result.exit_code == 2
+    assert "this world was made by another scenario" in result.stderr
