@@ -1,0 +1,82 @@
+"""What is there decides, not in which order a list happened to show it."""
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.process import DaemonStarted, PolicyChanged
+from events.record import GENESIS
+from events.sighting import Listed, Seen
+from projections.state import State
+from replay.world.content import section
+from scheduling.step import Step
+from tests.properties import shapes
+from tests.properties.api import KINDS, Api
+
+COUNT = 8
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Api:
+    """A cluster that nobody has decided anything about yet."""
+    api = Api()
+    api.put("PriorityClass", "high", {"value": 5})
+    for index in range(draw(st.integers(1, 4))):
+        meta, body = draw(shapes.nodes())
+        api.put("Node", f"n{index}", body, meta)
+    for name in draw(st.sets(shapes.queue_names)):
+        meta, body = draw(shapes.queues())
+        api.put("Queue", name, body, meta)
+    for name in draw(st.sets(shapes.group_names)):
+        api.put("PodGroup", name, draw(shapes.groups()))
+    for index in range(draw(st.integers(1, COUNT))):
+        meta, body = agreed(*draw(shapes.pods()))
+        for copy in range(draw(st.integers(1, 3))):
+            api.put("Pod", f"p{index}-{copy}", body, meta)
+    return api
+
+
+def agreed(meta: shapes.Body, body: shapes.Body) -> shapes.Shape:
+    """Pods of one group say the same about it: where they do not, the first one seen is believed."""
+    annotations, labels = dict(section(meta, "annotations")), dict(section(meta, "labels"))
+    label = labels.get("pod-group.scheduling.sigs.k8s.io/name")
+    name = str(label or annotations.get(shapes.GROUP, ""))
+    if not name:
+        return meta, body
+    if name == "g3":
+        annotations.pop(shapes.GROUP, None)
+        labels["pod-group.scheduling.sigs.k8s.io/name"] = name
+        labels["pod-group.scheduling.sigs.k8s.io/min-available"] = "2"
+    else:
+        labels, annotations[shapes.GROUP] = {}, name
+    annotations[shapes.QUEUE] = "qa"
+    spec = {**section(body, "spec"), "priority": 1}
+    return {"annotations": annotations, "labels": labels}, {**body, "spec": spec}
+
+
+def decisions(api: Api, policy: bytes, shuffled: dict[str, list[int]]) -> list[tuple[str, bytes]]:
+    """What the first cycle decides, each kind being listed in some order."""
+    step = Step(State(), GENESIS)
+    started = DaemonStarted(holder="test", version="0", period_ns=1, scheduler_names=("muster",))
+    step.start(started, PolicyChanged(source="test", policy=msgspec.Raw(policy)), 1, 0)
+    for kind in KINDS:
+        objects = [obj for (one, _), obj in api.objects.items() if one == kind]
+        order = sorted(range(len(objects)), key=lambda index: shuffled[kind][index % COUNT])
+        step.observe([Seen(msgspec.json.encode(objects[index])) for index in order], 0)
+        step.observe([Listed(kind, "1", len(objects))], 0)
+    batch = step.cycle(0)
+    step.state.validate()
+    return [] if batch is None else [(one.kind, one.body) for one in batch.records]
+
+
+@given(
+    api=clusters(),
+    policy=st.sampled_from(shapes.POLICIES),
+    shuffled=st.fixed_dictionaries({kind: st.permutations(range(COUNT)) for kind in KINDS}),
+)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_the_order_of_a_list_decides_nothing(
+    api: Api, policy: bytes, shuffled: dict[str, list[int]]
+) -> None:
+    as_made = {kind: list(range(COUNT)) for kind in KINDS}
+    assert decisions(api, policy, as_made) == decisions(api, policy, shuffled)
