@@ -1,1 +1,1 @@
-"""Logs that releases wrote. Today's code must agree with every one of them."""
+"""Logs that earlier releases wrote; they replay without divergence for ever."""

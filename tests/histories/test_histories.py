@@ -1,0 +1,48 @@
+"""Logs that earlier releases wrote verify to the byte and replay without divergence."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from daemon.log.bundle_log import BundleLog
+from daemon.log.verify import verify
+from events.codec import event_of
+from events.cycle import CycleOpened
+from replay.run import Divergence, Replay
+
+HERE = Path(__file__).parent
+LOGS = sorted(HERE.rglob("*.muster"))
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+async def test_an_old_log_verifies_and_replays(path: Path) -> None:
+    log = BundleLog(path)
+    verified = await verify(log)
+    assert verified.head == log.head
+    replay = Replay(log.base)
+    divergence: Divergence | None = None
+    async for entries in log.read():
+        for entry in entries:
+            divergence = divergence or replay.take(entry.record, entry.content)
+    assert (divergence or replay.finish()) is None
+    assert replay.head == log.head
+    assert replay.counts.decisions > 0
+    replay.state.validate()
+    await log.close()
+
+
+async def test_cycles_of_before_the_decider_was_recorded_are_read_as_of_an_unknown_one() -> None:
+    [path] = [path for path in LOGS if path.stem == "cycles_without_decider"]
+    log = BundleLog(path)
+    kinds: Counter[str] = Counter()
+    async for entries in log.read():
+        for entry in entries:
+            kinds[entry.record.kind] += 1
+            event = event_of(entry.record)
+            assert not isinstance(event, CycleOpened) or event.decider == 0
+    assert kinds["cycle_opened.v1"] > 3
+    assert "cycle_opened.v2" not in kinds
+    for kind in ("gang_bind_decided.v1", "refusal_decided.v1", "queue_faulted.v1"):
+        assert kinds[kind], f"the log has no {kind}"
+    await log.close()
