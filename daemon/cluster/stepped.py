@@ -74,7 +74,10 @@ class VirtualClock:
         return self._cluster.world.now_ns
 
     async def settle(self) -> None:
-        """Let everything that happened be shown."""
+        """Let everything that happens up to now happen, and be shown: what is due now comes first."""
+        due = self._cluster.world.next_event_ns
+        if due is not None and due <= self._cluster.world.now_ns:
+            self._cluster.advance(self._cluster.world.now_ns)
         await self._cluster.settle()
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
