@@ -3,6 +3,7 @@
 import asyncio
 
 import click
+import msgspec
 
 from daemon.cli.assemble import fold
 from daemon.cli.output import Cell, heading, log_argument, output_option, print_json, table
@@ -46,7 +47,9 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
         click.echo("\n".join(["", heading(f"{name.replace('_', ' ')}: {len(rows):,}")]))
         if rows:
             shown = rows if everything else rows[:SHOWN_MAX]
-            click.echo(table(tuple(rows[0]), [tuple(row.values()) for row in shown]))
+            click.echo(
+                table(tuple(rows[0]), [[_cell(one) for one in row.values()] for row in shown])
+            )
             if len(shown) < len(rows):
                 click.echo(f"  ... and {len(rows) - len(shown):,} more (--all shows them)")
 
@@ -95,7 +98,7 @@ def as_document(state: State) -> dict[str, object]:
                 "pod_group": pod.group_key,
                 "status": pod.status,
                 "node": pod.node,
-                "cards": now.cards_of(cluster, pod),
+                "cards": msgspec.json.decode(now.cards_of(cluster, pod)),
             }
             for uid, pod in sorted(cluster.pods.items(), key=lambda item: (item[1].key, item[0]))
         ],
@@ -113,6 +116,12 @@ def _node(state: State, name: str) -> dict[str, Cell]:
         "memory_free": node.allocatable("memory") - node.occupied.get("memory", 0),
         **{column: card[column] for column in NODE_CARD.column_names if column != "node"},
     }
+
+
+def _cell(value: Cell | dict[str, int]) -> Cell:
+    if isinstance(value, dict):
+        return ", ".join(f"{amount} {card}" for card, amount in value.items())
+    return value
 
 
 def _rows(view: View, rows: list[Row]) -> list[dict[str, Cell]]:

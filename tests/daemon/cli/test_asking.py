@@ -1,0 +1,119 @@
+"""The commands that ask a log: `state`, `tell`, `why`, and `log`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.daemon.cli.given import documents, error_of, logged, muster
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of 25 records: p1 is bound, p2 is refused."""
+    return logged(tmp_path_factory.mktemp("asked"))
+
+
+def test_state_tells_queues_nodes_groups_and_pods(log: Path) -> None:
+    result = muster("state", log)
+    for line in ("queues: 3", "nodes: 2", "pod groups: 2", "pods: 2"):
+        assert line in result.stdout.splitlines()
+    assert (
+        "  q1     NVIDIA-H200                1          1         1              1 "
+        in result.stdout
+    )
+
+
+def test_state_can_be_asked_for_any_position(log: Path) -> None:
+    (now,) = documents(muster("state", log, "-o", "json"))
+    (then,) = documents(muster("state", log, "--at", "18", "-o", "json"))
+    assert (now["position"], then["position"]) == (25, 18)
+    assert isinstance(now["pods"], list)
+    assert isinstance(then["pods"], list)
+    assert [pod["status"] for pod in then["pods"]] == ["pending", "pending"]
+    assert now["pods"][0] == {
+        "pod": "default/p1",
+        "uid": "uid-000004",
+        "pod_group": "default/podgroup-uid-000004",
+        "status": "running",
+        "node": "n1",
+        "cards": {"NVIDIA-H200": 1},
+    }
+
+
+def test_a_position_that_is_not_there_is_refused(log: Path) -> None:
+    result = muster("state", log, "--at", "26")
+    assert (result.exit_code, "ends at position 25" in error_of(result)) == (2, True)
+
+
+def test_a_log_is_told_as_a_story(log: Path) -> None:
+    lines = muster("tell", log, "--from", "19", "--to", "22").stdout.splitlines()
+    assert lines[0].split() == ["19", "1.000s", "cycle"]
+    assert "bind default/podgroup-uid-000004 in q1: default/p1 -> n1" in lines[-1]
+    told = documents(muster("tell", log, "--from", "19", "--to", "22", "-o", "json"))
+    assert [one["position"] for one in told] == [19, 20, 21, 22]
+    assert told[0]["told"] == ["cycle"]
+
+
+def test_why_answers_for_now_and_for_then(log: Path) -> None:
+    assert "InsufficientScalarQuota" in muster("why", "default/p2", "--log", log).stdout
+    then = muster("why", "default/p2", "--log", log, "--at", "18")
+    assert then.exit_code == 0
+    assert "at position 18 (1.000s)" in then.stdout
+    (answer,) = documents(muster("why", "default/p1", "--log", log, "-o", "json"))
+    assert answer["subject"] == "Pod/default/p1"
+    result = muster("why", "nobody", "--log", log)
+    assert (result.exit_code, "'nobody' is not in the log" in error_of(result)) == (2, True)
+
+
+def test_a_sound_log_is_said_to_be_sound(log: Path) -> None:
+    (document,) = documents(muster("log", "verify", log, "-o", "json"))
+    assert (document["position"], document["records"], document["redacted"]) == (25, 25, 0)
+    assert "sound: 25 records" in muster("log", "verify", log).stdout
+
+
+def test_a_bundle_holds_what_its_log_holds(log: Path, tmp_path: Path) -> None:
+    bundle, copy = tmp_path / "a.muster", tmp_path / "copy.db"
+    (told,) = documents(muster("log", "export", log, "--file", bundle, "-o", "json"))
+    (back,) = documents(muster("log", "import", bundle, "--log", copy, "-o", "json"))
+    assert told["digest"] == back["digest"]
+    assert muster("tell", copy).stdout == muster("tell", log).stdout
+    result = muster("log", "import", bundle, "--log", copy)
+    assert (result.exit_code, "is not empty" in error_of(result)) == (2, True)
+
+
+def test_kinds_can_be_left_out_of_a_bundle(log: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "a.muster"
+    assert muster("log", "export", log, "--file", bundle, "--redact", "Node").exit_code == 0
+    (document,) = documents(muster("log", "verify", bundle, "-o", "json"))
+    assert document["redacted"] == 2
+
+
+def test_the_name_of_a_bundle_ends_as_one(log: Path, tmp_path: Path) -> None:
+    result = muster("log", "export", log, "--file", tmp_path / "a.zip")
+    assert (result.exit_code, ".muster" in error_of(result)) == (2, True)
+
+
+def test_the_tail_of_a_log_is_its_last_records(log: Path) -> None:
+    assert len(muster("log", "tail", log).stdout.splitlines()) == 10
+    last = documents(muster("log", "tail", log, "-n", "2", "-o", "json"))
+    assert [one["position"] for one in last] == [24, 25]
+    assert last[0]["kind"] == "pod_observed.v1"
+
+
+def test_a_tail_follows_until_it_is_interrupted(log: Path) -> None:
+    with subprocess.Popen(  # noqa: S603  # our own command
+        [sys.executable, "-m", "daemon", "log", "tail", str(log), "-n", "1", "-f", "-o", "json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["position"] == 25
+        process.send_signal(2)
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said.strip()) == (130, "muster: interrupted")

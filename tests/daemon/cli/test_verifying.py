@@ -1,0 +1,96 @@
+"""`muster verify` and `muster demo`."""
+
+from pathlib import Path
+
+import pytest
+
+from daemon.cli import demonstrating
+from tests.daemon.cli.given import QUOTA, documents, error_of, logged, muster, scenario
+
+SMALL = "scenario: small\nworkload: {name: openb, scale: 0.02}\nuntil: 120s\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two scenarios that expect something, one that does not, a policy, a log and a bundle."""
+    (tmp_path / "good.yaml").write_text(QUOTA.read_text())
+    scenario(tmp_path, "cluster: []", "silent.yaml")
+    (tmp_path / "policy.yaml").write_text("actions: allocate\n")
+    log = logged(tmp_path)
+    assert muster("log", "export", log, "--file", tmp_path / "quota.muster").exit_code == 0
+    return tmp_path
+
+
+def test_scenarios_and_logs_of_a_folder_pass(folder: Path) -> None:
+    result = muster("verify", folder)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        f"passed  {folder / 'good.yaml'}",
+        f"passed  {folder / 'quota.db'}",
+        f"passed  {folder / 'quota.muster'}",
+        "3 files, 0 failed",
+    ]
+
+
+def test_what_fails_is_named_with_its_reason_and_the_rest_goes_on(folder: Path) -> None:
+    text = QUOTA.read_text().replace("node: n1", "node: n2")
+    (folder / "bad.yaml").write_text(text)
+    (folder / "broken.yaml").write_text("scenario: broken\nperoid: 1s\nexpect: {}\n")
+    (folder / "quota.db").write_bytes(b"SQLite format 3\0 and no more")
+    result = muster("verify", folder, "-o", "json")
+    assert result.exit_code == 1
+    told = {Path(str(one["file"])).name: one for one in documents(result)}
+    assert [name for name, one in told.items() if not one["passed"]] == [
+        *("bad.yaml", "broken.yaml", "quota.db"),
+    ]
+    assert told["bad.yaml"]["problems"] == ['pods.default/p1.node: expected "n2", found "n1"']
+    assert told["quota.muster"]["passed"] is True
+
+
+def test_a_folder_without_anything_to_verify_is_refused(tmp_path: Path) -> None:
+    assert "neither a scenario" in error_of(muster("verify", tmp_path))
+    assert "not a folder" in error_of(muster("verify", tmp_path / "none"))
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for a demo of a twentieth of the cluster."""
+    monkeypatch.setattr(demonstrating, "SCENARIO", SMALL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_demo_shows_it_all_and_leaves_its_log(small: Path) -> None:
+    result = muster("demo")
+    assert result.exit_code == 0, result.output
+    for said in (
+        " placed, ",
+        " waiting\n",
+        "  chain      sound: ",
+        "  replay     equal: ",
+        "why default/openb-pod-",
+        "select resource as card",
+        "what to try next",
+    ):
+        assert said in result.stdout
+    assert muster("replay", small / "demo.db").exit_code == 0
+
+
+def test_what_the_demo_says_to_try_next_works(small: Path) -> None:
+    lines = muster("demo").stdout.partition("what to try next\n")[2].splitlines()
+    commands = [line.split()[1:] for line in lines if not line.strip().startswith("sqlite3")]
+    assert len(commands) >= 3
+    for words in commands:
+        words = words[words.index("daemon") + 1 :] if "daemon" in words else words
+        assert muster(*words).exit_code == 0, words
+
+
+def test_the_demo_makes_its_own_log_anew_and_no_other(small: Path) -> None:
+    (first,) = documents(muster("demo", "-o", "json"))
+    (again,) = documents(muster("demo", "-o", "json"))
+    assert first == again
+    assert first["replay"] == "equal"
+    (small / "demo.db").write_text("notes")
+    result = muster("demo")
+    assert (result.exit_code, "is not a muster log" in error_of(result)) == (2, True)
+    assert (small / "demo.db").read_text() == "notes"
