@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct, field
 
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
-from events.errors import LogUnavailableError
+from events.errors import FencedError, LogUnavailableError
 from events.process import DaemonStarted, PolicyChanged
 from events.record import Head
 from events.sighting import Sighting
@@ -30,6 +30,9 @@ INTAKE_MAX: Final = 10_000
 
 RETRY_NS: Final = 1_000_000_000
 """How long an unanswered binding, or a log that is away, is left alone before it is tried again."""
+
+TAKE_OVER_TRIES: Final = 20
+"""How often to reach for a log that someone else writes, before giving up."""
 
 IDLE_NS: Final = 3_600_000_000_000
 """The longest wait of a loop in which nothing happens."""
@@ -165,8 +168,17 @@ class Loop:
                 effects.cancel()
 
     async def _begin(self) -> None:
-        await self._start(await self._log.take_over(self._running.holder))
+        await self._start(await self._taken_over())
         self._next_cycle_ns = self._clock.now_ns()
+
+    async def _taken_over(self) -> Head:
+        """Where our epoch begins. Whoever writes the log until then moves its head under our hands."""
+        for _ in range(TAKE_OVER_TRIES):
+            try:
+                return await self._log.take_over(self._running.holder)
+            except FencedError:
+                await self._log.reopen()
+        return await self._log.take_over(self._running.holder)
 
     async def _start(self, head: Head) -> None:
         """Begin from what the log holds: all there is will be listed before anything is decided."""

@@ -43,10 +43,11 @@ async def crash(victim: Victim, point: str, times: int) -> None:
     assert await victim.died() == KILLED, victim.told[-2000:]
 
 
-async def weathered(victim: Victim, scenario: Scenario) -> Verdict:
+async def weathered(victim: Victim, scenario: Scenario, *, is_running: bool = False) -> Verdict:
     """Let it live until nothing more happens, stop it in good order, and judge."""
-    await victim.start()
-    await victim.until_told()
+    if not is_running:
+        await victim.start()
+        await victim.until_told()
     await until_settled(victim.world, scenario)
     assert await victim.stop() == 0, victim.told[-2000:]
     return await judge(victim.log, victim.world, scenario)

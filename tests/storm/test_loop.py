@@ -13,6 +13,7 @@ from events.decision import GangBindDecided
 from events.errors import FencedError
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.process import DaemonStarted
+from events.record import Head
 from tests.storm.rig import PATIENCE_SECONDS, Rig
 
 NODE = """\
@@ -127,6 +128,24 @@ async def test_whoever_is_fenced_out_does_nothing_more(tmp_path: Path) -> None:
             rig.cluster.relist()
             await asyncio.sleep(PATIENCE_SECONDS)
     assert rig.cluster.asked == ["a1"]
+
+
+async def test_a_log_that_someone_writes_is_taken_over_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, NODE + POD)
+    failures = iter([FencedError("its head moved"), FencedError("and again")])
+    take_over = rig.log.take_over
+
+    async def raced(holder: str) -> Head:
+        for failure in failures:
+            raise failure
+        return await take_over(holder)
+
+    monkeypatch.setattr(rig.log, "take_over", raced)
+    async with rig.runs():
+        await rig.until(lambda: rig.count(PodBound) == 1)
+    assert rig.log.head.epoch == 1
 
 
 async def test_stopping_waits_for_what_is_under_way_and_records_it(tmp_path: Path) -> None:
