@@ -94,7 +94,8 @@ async def _run(options: Options, crash: "_Crash") -> None:
         raise UsageError("the log has no name: give --log, MUSTER_LOG or `log` in the settings")
     running = _running(options, settings, scenario)
     assert options.world is not None
-    clock = WallClock()
+    stop, clock = _Stop(), WallClock()
+    _on_signals(stop)
     log = await open_log(url, "write", faults=crash if crash.point else no_faults)
     try:
         file = WorldFile(options.world, scenario, clock.now_ns())
@@ -102,7 +103,7 @@ async def _run(options: Options, crash: "_Crash") -> None:
         shore = _Shore(cluster, crash)
         try:
             loop = Loop(_ToldLog(log), shore, clock, refolder(log, with_views=True), running)
-            _stop_on_signals(loop.stop)
+            stop.reaches(loop.stop)
             await loop.run()
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
@@ -146,7 +147,26 @@ def _policy(options: Options, settings: Settings, scenario: Scenario) -> PolicyC
     return PolicyChanged(source=path.name, policy=msgspec.Raw(read_policy(path)))
 
 
-def _stop_on_signals(stop: Callable[[], None]) -> None:
+class _Stop:
+    """A wish to stop, which may come before there is anything to be stopped."""
+
+    def __init__(self) -> None:
+        self._is_wished = False
+        self._stop: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        self._is_wished = True
+        if self._stop is not None:
+            self._stop()
+
+    def reaches(self, stop: Callable[[], None]) -> None:
+        """From here on the wish is granted by `stop`."""
+        self._stop = stop
+        if self._is_wished:
+            stop()
+
+
+def _on_signals(stop: Callable[[], None]) -> None:
     """The first signal stops in good order; a second one is not waited for."""
     running = asyncio.get_running_loop()
 
