@@ -1,0 +1,115 @@
+"""Scores: the worked examples, and one node scored as all of them are."""
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from events.normalize import Json, JsonObject
+from projections.nodes import NodeFacts, NodeTable
+from projections.pod_class import PodClass
+from projections.policy import parse_policy
+from scheduling.score import FULL, Scorer, balanced, fraction, least_requested, most_requested
+
+GI = 1 << 30
+
+
+def scorer(plugin: str, arguments: JsonObject, **request: int) -> Scorer:
+    """The scores that one plugin gives to a pod."""
+    named: Json = [{"plugins": [{"name": plugin, "arguments": arguments}]}]
+    policy, warned = parse_policy(msgspec.json.encode({"actions": "allocate", "tiers": named}))
+    assert not warned
+    return Scorer(policy, PodClass(index=0, request=tuple(sorted(request.items()))))
+
+
+BINPACK: JsonObject = {"binpack.weight": 10, "binpack.cpu": 2, "binpack.memory": 3}
+
+
+def test_binpack_scores_the_examples() -> None:
+    packed = scorer("binpack", BINPACK, cpu=1000, memory=GI)
+    in_use = packed.of_node({"cpu": 2000, "memory": 4 * GI}, {"cpu": 1000, "memory": 3 * GI})
+    empty = packed.of_node({"cpu": 4000, "memory": 16 * GI}, {"cpu": 4000, "memory": 16 * GI})
+    assert in_use == 700 * FULL // 100
+    assert empty == 137_500
+
+
+def test_binpack_counts_only_what_is_asked_for() -> None:
+    packed = scorer("binpack", BINPACK, cpu=1000)
+    assert packed.of_node({"cpu": 2000, "memory": GI}, {"cpu": 2000, "memory": 0}) == 5 * FULL
+    nothing = scorer("binpack", BINPACK)
+    assert nothing.of_node({"cpu": 2000, "memory": GI}, {"cpu": 2000, "memory": GI}) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "better"),
+    [
+        ({}, "n2"),
+        (
+            {
+                "leastrequested.weight": 0,
+                "mostrequested.weight": 1,
+                "balancedresource.weight": 0,
+            },
+            "n1",
+        ),
+    ],
+)
+def test_least_requested_prefers_the_larger_node_and_most_the_smaller(
+    arguments: JsonObject, better: str
+) -> None:
+    ordered = scorer("nodeorder", arguments, cpu=1000, memory=10**9)
+    n1 = {"cpu": 2000, "memory": 4 * GI}
+    n2 = {"cpu": 4000, "memory": 8 * GI}
+    scores = {"n1": ordered.of_node(n1, n1), "n2": ordered.of_node(n2, n2)}
+    assert max(scores, key=lambda name: scores[name]) == better
+
+
+def test_the_parts_of_a_score_are_between_nothing_and_full() -> None:
+    assert fraction(1, 0) == 0
+    assert fraction(3, 2) == FULL
+    assert fraction(-1, 2) == 0
+    assert least_requested(FULL, FULL) == 0
+    assert most_requested(FULL, FULL) == FULL
+    assert balanced(FULL, 0) == FULL // 2
+    assert balanced(FULL, FULL) == FULL
+
+
+@given(
+    nodes=st.lists(
+        st.tuples(st.integers(0, 10**5), st.integers(0, 10**13), st.integers(0, 8)),
+        min_size=1,
+        max_size=6,
+    ),
+    cpu=st.integers(0, 10**5),
+    cards=st.integers(0, 8),
+    plugin=st.sampled_from(["nodeorder", "binpack"]),
+)
+def test_one_node_is_scored_as_all_of_them_are(
+    nodes: list[tuple[int, int, int]], cpu: int, cards: int, plugin: str
+) -> None:
+    resource = "nvidia.com/gpu"
+    arguments: JsonObject = {"binpack.resources": resource} if plugin == "binpack" else {}
+    scores = scorer(plugin, arguments, **{"cpu": cpu, "memory": GI, resource: cards})
+    table = NodeTable()
+    for index, (milli, memory, gpus) in enumerate(nodes):
+        table.put(facts(f"n{index}", {"cpu": milli, "memory": memory, resource: gpus}), "")
+    table.lay_out()
+    columns = np.broadcast_to(scores.of_all(table), len(table.order))
+    for node, score in zip(table.order, columns, strict=True):
+        assert scores.of_node(node.facts.allocatable if node.facts else {}, node.free) == score
+
+
+def facts(name: str, allocatable: dict[str, int]) -> NodeFacts:
+    """A node with so much to give."""
+    return NodeFacts(
+        name=name,
+        uid=name,
+        labels={},
+        taints=(),
+        unschedulable=False,
+        allocatable=allocatable,
+        card=None,
+        card_total=0,
+        created_ns=0,
+    )
