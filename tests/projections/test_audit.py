@@ -1,0 +1,92 @@
+"""The audit finds whatever does not add up, and names it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from projections.audit import audit, audit_touched
+from projections.pods import Pod
+from projections.state import State
+from projections.touched import Touched
+from tests.scenarios.play import HERE, play, scenario_of
+
+FILE: Path = HERE / "gangs" / "pods_beyond_the_minimum_are_bound_one_at_a_time.yaml"
+
+
+def pod(state: State, name: str) -> Pod:
+    """The pod of this name."""
+    return next(one for one in state.cluster.pods.values() if one.facts.name == name)
+
+
+def twice(state: State) -> None:
+    """The same pod on a second node."""
+    state.cluster.nodes.node("n2").pods[pod(state, "a-1").facts.uid] = None
+
+
+def unbooked(state: State) -> None:
+    """A node that does not count one of its pods."""
+    node = state.cluster.nodes.nodes["n1"]
+    state.cluster.nodes.shift(node, "occupied", pod(state, "a-1").pod_class.request, -1)
+
+
+def unlined(state: State) -> None:
+    """A group that waits in no line."""
+    state.cluster.lines.leave(state.cluster.groups["default/a"])
+
+
+def column(state: State) -> None:
+    """A column that does not mirror its nodes."""
+    state.cluster.nodes.free["cpu"][0] += 1
+
+
+def ledger(state: State) -> None:
+    """A queue that is charged too much."""
+    state.cluster.queues["default"].allocated["cpu"] += 1
+
+
+def counts(state: State) -> None:
+    """A group that counts a pod too many."""
+    state.cluster.groups["default/a"].counts["running"] += 1
+
+
+def order(state: State) -> None:
+    """A group whose waiting pods are gone from its list."""
+    state.cluster.groups["default/a"].pending.clear()
+
+
+def totals(state: State) -> None:
+    """A cluster that can allocate more than its nodes."""
+    state.cluster.totals["cpu"] += 1
+
+
+BREAKS: dict[str, Callable[[State], None]] = {
+    "node n2 holds pod default/a-1": twice,
+    "node n1 occupied, cpu: kept 2000, counted 3000": unbooked,
+    "pod group default/a lines": unlined,
+    "node n1 column cpu: kept": column,
+    "queue default allocated, cpu: kept 3001, counted 3000": ledger,
+    "pod group default/a counts, running: kept 4, counted 3": counts,
+    "pod group default/a pending": order,
+    "totals, cpu: kept 3001, counted 3000": totals,
+}
+
+
+@pytest.mark.parametrize("message", BREAKS)
+async def test_what_does_not_add_up_is_named(message: str) -> None:
+    state = (await play(scenario_of(FILE))).end.state
+    audit(state)
+    BREAKS[message](state)
+    with pytest.raises(AssertionError, match=message):
+        state.validate()
+
+
+async def test_only_what_was_touched_is_counted_again() -> None:
+    state = (await play(scenario_of(FILE))).end.state
+    counts(state)
+    ledger(state)
+    audit_touched(state, Touched(nodes={"n1": None, "gone": None}, pods={"gone": None}))
+    with pytest.raises(AssertionError, match="pod group default/a counts"):
+        audit_touched(state, Touched(groups={"default/a": None}))
+    with pytest.raises(AssertionError, match="queue default allocated"):
+        audit_touched(state, Touched(queues={"default": None}))
