@@ -34,9 +34,9 @@ until: 120s
 """
 
 QUERY: Final = """\
-select resource as card, sum(capability) as quota, sum(allocated) as allocated, sum(request) as asked
-  from queue_quota where queue = 'ls' and resource not in ('cpu', 'memory', 'pods')
- group by resource order by allocated desc limit 5"""
+select resource as card, capability as quota, allocated, request as asked
+  from queue_quota where queue = 'ls' and resource not in ('cpu', 'memory')
+ order by allocated desc, resource limit 5"""
 """What one queue may use, uses and asks for, as anyone can ask the database."""
 
 TRIED: Final = "select * from queue_quota"

@@ -1,43 +1,34 @@
 """The command on PostgreSQL: the same digest, the same answers."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.checkout import ROOT
+import pytest
 
-SMALL = "scenario: small\nworkload: {name: openb, scale: 0.02}\nuntil: 130s\n"
+from daemon.cli import demonstrating
+from tests.daemon.cli.given import documents, muster, scenario
 
-
-def muster(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own."""
-    return subprocess.run(  # noqa: S603  # our own command
-        [sys.executable, "-m", "daemon", *words],
-        cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if name != "MUSTER_LOG"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 120s\n"
 
 
 def test_a_scenario_has_the_same_digest_as_in_memory_and_replays(url: str, tmp_path: Path) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text(SMALL)
-    here = muster("simulate", str(path), "--log", url, "-o", "json")
-    assert here.returncode == 0, here.stderr
-    assert json.loads(here.stdout) == json.loads(muster("simulate", str(path), "-o", "json").stdout)
+    path = scenario(tmp_path, SMALL)
+    here = muster("simulate", path, "--log", url, "-o", "json")
+    assert documents(here) == documents(muster("simulate", path, "-o", "json"))
     for words in (["replay", url], ["log", "verify", url], ["rebuild", "--log", url]):
-        assert muster(*words).returncode == 0
+        assert muster(*words).exit_code == 0
 
 
 def test_a_bundle_travels_from_one_database_to_the_other(url: str, tmp_path: Path) -> None:
-    path, bundle, copy = tmp_path / "small.yaml", tmp_path / "a.muster", tmp_path / "copy.db"
-    path.write_text(SMALL)
-    assert muster("simulate", str(path), "--log", url).returncode == 0
-    assert muster("log", "export", url, "--file", str(bundle)).returncode == 0
-    assert muster("log", "import", str(bundle), "--log", str(copy)).returncode == 0
-    assert muster("replay", str(copy)).stdout == muster("replay", url).stdout
+    bundle, copy = tmp_path / "a.muster", tmp_path / "copy.db"
+    assert muster("simulate", scenario(tmp_path, SMALL), "--log", url).exit_code == 0
+    assert muster("log", "export", url, "--file", bundle).exit_code == 0
+    assert muster("log", "import", bundle, "--log", copy).exit_code == 0
+    assert muster("replay", copy).stdout == muster("replay", url).stdout
+
+
+def test_the_demo_runs_on_a_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demonstrating, "SCENARIO", f"scenario: small\n{SMALL}")
+    (document,) = documents(muster("demo", "--log", url, "-o", "json"))
+    assert document["replay"] == "equal"
+    assert isinstance(document["sql"], dict)
+    assert document["sql"]["rows"][0]["card"] == "G2"
