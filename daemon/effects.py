@@ -56,17 +56,18 @@ class Effects:
         self._idle.set()
         self._count = 0
         self._open: dict[Key, None] = {}
+        """What was asked for and whose answer was not taken."""
         self._answers: list[tuple[int, Answer]] = []
 
     @property
     def in_flight(self) -> int:
         """Requests not yet answered."""
-        return len(self._open)
+        return len(self._open) - len(self._answers)
 
     def ask(self, requests: Iterable[Request]) -> None:
-        """Ask what is not being asked already."""
+        """Ask what is not being asked already, and has no answer that is still to be recorded."""
         for request in requests:
-            key = (type(request).__name__, request.uid)
+            key = _key(request)
             if key not in self._open:
                 self._open[key] = None
                 self._count += 1
@@ -78,6 +79,8 @@ class Effects:
     def take(self) -> list[Answer]:
         """The answers that have come, in the order of the requests."""
         taken, self._answers = sorted(self._answers, key=_sequence), []
+        for _, answer in taken:
+            del self._open[_key(answer.request)]
         return [answer for _, answer in taken]
 
     async def all_answered(self) -> None:
@@ -101,9 +104,8 @@ class Effects:
             latency_ns = self._stopwatch.elapsed_ns() - began
             answer = Answer(request=request, reply=reply, latency_ns=latency_ns)
             self._answers.append((sequence, answer))
-            del self._open[(type(request).__name__, request.uid)]
             self._woken.set()
-            if not self._open:
+            if not self.in_flight:
                 self._idle.set()
 
     async def _carry_out(self, request: Request) -> Reply:
@@ -116,6 +118,10 @@ class Effects:
             return Unknown(message=f"no answer within {DEADLINE_SECONDS:g} s")
         except ClusterError as error:
             return Unknown(message=str(error))
+
+
+def _key(request: Request) -> Key:
+    return type(request).__name__, request.uid
 
 
 def _sequence(numbered: tuple[int, Answer]) -> int:

@@ -37,10 +37,13 @@ class FlakyLog(MemoryLog):
         """The kind of record at which it goes away."""
         self.takes_it_in = False
         """Whether that record is in the log nevertheless."""
+        self.seconds = 0.0
+        """How long an append takes."""
         self.failures = 0
 
     async def append(self, batch: Batch) -> None:
         """Take the batch in, unless the log is away."""
+        await asyncio.sleep(self.seconds)
         if self.leaves_at in {record.kind for record in batch.records}:
             self.is_away, self.leaves_at = True, ""
             if self.takes_it_in:

@@ -10,7 +10,7 @@ from replay.world.journal import rebuild
 from replay.world.scenario import Scenario
 from tests.storm.arrivals import LAST, write_storm
 from tests.storm.judge import Verdict, journal, judge
-from tests.storm.victim import Victim, chance
+from tests.storm.victim import MakeVictim, Victim, chance
 
 SEED = 20
 LEAST_SECONDS, MOST_SECONDS = 0.05, 0.8
@@ -24,17 +24,19 @@ SETTLED_SECONDS = 0.5
 
 
 async def storm(victim: Victim, kills: int, rounds: int, seed: int) -> None:
-    """Kill it at so many moments; in between it dies at each named point, so many times."""
+    """Kill it at so many moments; in the first half it also dies at each named point, so many times."""
     deaths = [(point, turn) for turn in range(rounds) for point in POINTS]
+    each = kills // (2 * len(deaths))
     for index in range(kills):
         await victim.start()
         await victim.until_told()
         span = MOST_SECONDS - LEAST_SECONDS
         await asyncio.sleep(LEAST_SECONDS + span * chance(seed, "kill", index))
         await victim.kill()
-        while deaths and len(deaths) * kills > (kills - index - 1) * rounds * len(POINTS):
+        if deaths and index % each == 0:
             point, turn = deaths.pop(0)
             await crash(victim, point, 1 + int(TIMES_MOST * chance(seed, point, turn)))
+    assert not deaths
 
 
 async def crash(victim: Victim, point: str, times: int) -> None:
@@ -67,10 +69,12 @@ async def until_settled(world_path: Path, scenario: Scenario) -> None:
                 return
 
 
-async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(
+    tmp_path: Path, make_victim: MakeVictim
+) -> None:
     path = tmp_path / "storm.json"
     scenario = write_storm(path, seconds=15, waves_per_second=4)
-    victim = Victim(tmp_path, str(tmp_path / "log.db"), path)
+    victim = make_victim(str(tmp_path / "log.db"), path)
     await storm(victim, kills=8, rounds=1, seed=SEED)
     verdict = await weathered(victim, scenario)
     # One that dies inside of its first commits has not begun, as far as the log knows.
@@ -78,10 +82,12 @@ async def test_a_daemon_killed_at_any_moment_goes_on_where_it_was(tmp_path: Path
 
 
 @pytest.mark.soak
-async def test_a_daemon_killed_two_hundred_times_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_daemon_killed_two_hundred_times_goes_on_where_it_was(
+    tmp_path: Path, make_victim: MakeVictim
+) -> None:
     path = tmp_path / "storm.json"
-    scenario = write_storm(path, seconds=300, waves_per_second=4)
-    victim = Victim(tmp_path, str(tmp_path / "log.db"), path)
+    scenario = write_storm(path, seconds=450, waves_per_second=3)
+    victim = make_victim(str(tmp_path / "log.db"), path)
     await storm(victim, kills=200, rounds=10, seed=SEED)
     verdict = await weathered(victim, scenario)
     assert 201 <= verdict.starts <= verdict.epoch <= 231, verdict

@@ -13,7 +13,7 @@ from tests.integration.postgres.server import Server
 from tests.storm.arrivals import write_storm
 from tests.storm.judge import journal
 from tests.storm.test_killed import storm, weathered
-from tests.storm.victim import Victim
+from tests.storm.victim import MakeVictim
 
 pytestmark = pytest.mark.postgres
 
@@ -33,24 +33,24 @@ def server() -> Iterator[Server]:
 
 
 async def test_a_daemon_killed_at_any_moment_goes_on_in_postgresql(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: Server, make_victim: MakeVictim
 ) -> None:
     await execute(server, "CREATE DATABASE killed")
     path = tmp_path / "storm.json"
     scenario = write_storm(path, seconds=15, waves_per_second=4)
-    victim = Victim(tmp_path, server.url("killed"), path)
+    victim = make_victim(server.url("killed"), path)
     await storm(victim, kills=8, rounds=1, seed=SEED)
     verdict = await weathered(victim, scenario)
     assert 9 <= verdict.starts <= verdict.epoch <= 12, verdict
 
 
 async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: Server, make_victim: MakeVictim
 ) -> None:
     await execute(server, "CREATE DATABASE away")
     path = tmp_path / "storm.json"
     scenario = write_storm(path, seconds=8, waves_per_second=4)
-    victim = Victim(tmp_path, server.url("away"), path)
+    victim = make_victim(server.url("away"), path)
     await victim.start()
     await victim.until_told("pod_bound", times=10)
     await asyncio.to_thread(server.crash)
@@ -65,11 +65,13 @@ async def test_nothing_is_lost_when_postgresql_goes_away_and_returns(
     assert (verdict.starts, verdict.epoch) == (2, 1), verdict
 
 
-async def test_a_daemon_whose_log_is_away_stops_when_told(tmp_path: Path, server: Server) -> None:
+async def test_a_daemon_whose_log_is_away_stops_when_told(
+    tmp_path: Path, server: Server, make_victim: MakeVictim
+) -> None:
     await execute(server, "CREATE DATABASE stopped")
     path = tmp_path / "storm.json"
     scenario = write_storm(path, seconds=4, waves_per_second=4)
-    victim = Victim(tmp_path, server.url("stopped"), path)
+    victim = make_victim(server.url("stopped"), path)
     await victim.start()
     await victim.until_told("pod_bound", times=4)
     await asyncio.to_thread(server.crash)
@@ -82,12 +84,12 @@ async def test_a_daemon_whose_log_is_away_stops_when_told(tmp_path: Path, server
 
 
 async def test_a_server_that_is_away_at_the_start_is_said_in_one_line(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: Server, make_victim: MakeVictim
 ) -> None:
     await execute(server, "CREATE DATABASE absent")
     path = tmp_path / "storm.json"
     write_storm(path, seconds=1, waves_per_second=1)
-    victim = Victim(tmp_path, server.url("absent"), path)
+    victim = make_victim(server.url("absent"), path)
     await asyncio.to_thread(server.crash)
     try:
         await victim.start()
@@ -100,12 +102,12 @@ async def test_a_server_that_is_away_at_the_start_is_said_in_one_line(
 
 
 async def test_a_second_daemon_takes_the_log_and_the_first_stops(
-    tmp_path: Path, server: Server
+    tmp_path: Path, server: Server, make_victim: MakeVictim
 ) -> None:
     await execute(server, "CREATE DATABASE shared")
     path = tmp_path / "storm.json"
     write_storm(path, seconds=4, waves_per_second=8)
-    first = Victim(tmp_path, server.url("shared"), path)
+    first = make_victim(server.url("shared"), path)
     await first.start()
     await first.until_told("pod_bound")
     await take_over(server.url("shared"))

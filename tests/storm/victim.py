@@ -4,8 +4,10 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.checkout import ROOT
 
@@ -67,9 +69,10 @@ class Victim:
 
     async def kill(self) -> None:
         """As `kill -9` does."""
-        if self._running.returncode is None:
-            self._running.kill()
-        await self._running.wait()
+        if self._process is not None:
+            if self._process.returncode is None:
+                self._process.kill()
+            await self._process.wait()
 
     async def died(self) -> int:
         """Its exit code, when it dies by itself."""
@@ -90,6 +93,10 @@ class Victim:
     @property
     def _stderr(self) -> Path:
         return self._folder / f"stderr-{self._starts}.txt"
+
+
+MakeVictim: TypeAlias = Callable[[str, Path], Victim]
+"""Makes a daemon out of a log and a scenario."""
 
 
 def chance(seed: int, *which: object) -> float:
