@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep  # noqa: TID251  # a daemon in a process of its own keeps real time
@@ -29,6 +29,7 @@ cluster:
     spec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
     count: 40
 """
+SPREAD = ROOT / "docs" / "examples" / "spread.yaml"
 ROOM = 32
 """Pods that fit."""
 DEADLINE_SECONDS = 30.0
@@ -39,12 +40,13 @@ class Daemon:
 
     def __init__(self, folder: Path) -> None:
         self.scenario = scenario(folder, CLUSTER)
+        self.processes: list[subprocess.Popen[bytes]] = []
         self.world, self.log, self._told = folder / "world", folder / "run.db", folder / "told"
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start it."""
         with self._told.open("wb") as told:
-            return subprocess.Popen(  # noqa: S603  # our own command
+            process = subprocess.Popen(  # noqa: S603  # our own command
                 [
                     *(sys.executable, "-m", "daemon", "run", "--simulate", str(self.scenario)),
                     *("--world", str(self.world), "--log", str(self.log), *words),
@@ -53,6 +55,8 @@ class Daemon:
                 env={name: value for name, value in os.environ.items() if name != "MUSTER_LOG"},
                 stderr=told,
             )
+        self.processes.append(process)
+        return process
 
     def has_settled(self) -> bool:
         """Whether it runs, and every pod that fits is bound."""
@@ -100,9 +104,13 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Daemon:
-    """A daemon that is not started yet."""
-    return Daemon(tmp_path)
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that is not started yet. None of its processes outlives the test."""
+    daemon = Daemon(tmp_path)
+    yield daemon
+    for process in daemon.processes:
+        process.kill()
+        process.wait(DEADLINE_SECONDS)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -143,6 +151,15 @@ def test_a_daemon_that_dies_is_continued_without_loss(daemon: Daemon, point: str
     assert [count for _, count in daemon.bindings()] == [1] * ROOM
     assert muster("replay", daemon.log).exit_code == 0
     assert muster("rebuild", "--log", daemon.log).exit_code == 0
+
+
+def test_another_policy_comes_into_force_with_a_start(daemon: Daemon) -> None:
+    for words in ([], ["--policy", str(SPREAD)], ["--policy", str(SPREAD)]):
+        process = daemon.start(*words)
+        until(daemon.has_settled)
+        daemon.stop(process)
+    assert muster("tell", daemon.log).stdout.count("comes into force") == 2
+    assert muster("replay", daemon.log).exit_code == 0
 
 
 def test_two_daemons_do_not_share_a_log(daemon: Daemon) -> None:
