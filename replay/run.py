@@ -157,7 +157,10 @@ class Replay:
         self._decided, self._cycle = None, 0
         if after is None:
             return None
-        if self._batch and self._due_since_ns is None and wakes(self.state, self._at_ns):
+        if not self._batch or not wakes(self.state, self._at_ns):
+            # What made one due may be gone before it was held.
+            self._due_since_ns = None
+        elif self._due_since_ns is None:
             self._due_since_ns = self._at_ns
         self._batch, self._at_ns = after.batch, after.recorded_at_ns
         if self._due_since_ns is None or after.kind.startswith("cycle_opened."):
