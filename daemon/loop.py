@@ -237,11 +237,13 @@ class Loop:
         if self._clock.is_stepped:
             await self._effects.all_answered()
             await self._clock.settle()
-        await self._record_answers()
-        await self._record_sightings()
         now = self._clock.now_ns()
-        if now >= self._next_cycle_ns and not self._is_behind:
-            await self._cycle(now)
+        batches = [*self._answered(now), *self._seen(now)]
+        is_time = now >= self._next_cycle_ns and not self._is_behind
+        if is_time:
+            batches += self._decided(now)
+        await self._append(*batches)
+        self._act(is_time=is_time)
         if self._is_done() or self._is_behind:
             return
         if not self._woken.is_set() and not self._inbox:
@@ -264,40 +266,48 @@ class Loop:
             moments.append(self._clock.now_ns() + RETRY_NS)
         return min(moments, default=None)
 
-    async def _record_answers(self) -> None:
+    def _answered(self, now: int) -> list[Batch]:
+        """What came of requests, as a batch."""
         answers = self._effects.take()
-        if answers:
-            await self._append(self._present().report(answers, self._clock.now_ns()))
+        return _some(self._present().report(answers, now)) if answers else []
 
-    async def _record_sightings(self) -> None:
+    def _seen(self, now: int) -> list[Batch]:
+        """What the cluster has shown, as a batch."""
         if not self._inbox:
-            return
+            return []
         taken, self._inbox = self._inbox, []
         self._room.set()
-        step = self._present()
-        await self._append(step.observe(taken, self._clock.now_ns()))
-        if step.state.is_synced and not self.health.is_synced:
-            self.health.is_synced = True
-            self._effects.ask(step.requests())
+        return _some(self._present().observe(taken, now))
 
-    async def _cycle(self, now: int) -> None:
+    def _decided(self, now: int) -> list[Batch]:
+        """The decisions of a cycle, as a batch, if one is due."""
         period = self._running.period_ns
         self._next_cycle_ns += max(1, -(-(now + 1 - self._next_cycle_ns) // period)) * period
         self.health.cycles += 1
+        return _some(self._present().cycle(now))
+
+    def _act(self, *, is_time: bool) -> None:
+        """Ask for what is decided and, by now, durable; and again for what was never answered."""
         step = self._present()
-        await self._append(step.cycle(now))
-        if self._running.cycles_max is not None and self.health.cycles >= self._running.cycles_max:
+        is_last = self.health.cycles == self._running.cycles_max
+        if not step.state.is_synced or is_last:
             return
-        if step.state.is_synced:
+        if is_time or not self.health.is_synced:
+            self.health.is_synced = True
             self._effects.ask(step.requests())
 
-    async def _append(self, batch: Batch | None) -> None:
-        if batch is not None:
-            await self._log.append(batch)
-            self.health.batches += 1
-            every = self._running.snapshot_every
-            if every and batch.after.position - self._kept >= every:
-                await self._keep()
+    async def _append(self, *batches: Batch) -> None:
+        """Return when all are durable. They are handed over together, to share a transaction."""
+        if not batches:
+            return
+        written = map(self._log.append, batches)
+        for failure in await asyncio.gather(*written, return_exceptions=True):
+            if failure is not None:
+                raise failure
+        self.health.batches += len(batches)
+        every = self._running.snapshot_every
+        if every and batches[-1].after.position - self._kept >= every:
+            await self._keep()
 
     async def _keep(self) -> None:
         """Keep State as it is at the end of the log, so that a start need not fold all of it."""
@@ -346,6 +356,10 @@ class Loop:
             logger.warning("left with requests under way", count=self._effects.in_flight)
         answers = self._effects.take()
         if answers and self.step is not None and self.health.log_is_writable:
-            await self._append(self.step.report(answers, self._clock.now_ns()))
+            await self._append(*_some(self.step.report(answers, self._clock.now_ns())))
         if self._running.snapshot_every and self.step is not None and self.health.log_is_writable:
             await self._keep()
+
+
+def _some(batch: Batch | None) -> list[Batch]:
+    return [] if batch is None else [batch]
