@@ -28,18 +28,18 @@ class Cards:
         left = nodes.get(name, 0) + sign
         if left:
             nodes[name] = left
-            came = left == 1 and sign == 1
-            if came:
-                self.resource[name] = resource
-            return came
-        del nodes[name]
-        if not nodes:
-            del self.by_resource[resource]
-        if self.resource.get(name) == resource:
+        else:
+            del nodes[name]
+            if not nodes:
+                del self.by_resource[resource]
+        if left > 1 or (left and sign < 0):
+            return False
+        # Where several resources count one card, the first by name does, in whatever order they came.
+        counted = [one for one in sorted(self.by_resource) if name in self.by_resource[one]]
+        if counted:
+            self.resource[name] = counted[0]
+        else:
             del self.resource[name]
-            for other in sorted(self.by_resource):
-                if name in self.by_resource[other]:
-                    self.resource[name] = other
         return True
 
 

@@ -1,7 +1,10 @@
 """Which cards a node has, and what a quota annotation says."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from projections.accounts import Cards
 from projections.cards import Card, discover, parse_quota
 
 GPU = "nvidia.com/gpu"
@@ -59,3 +62,25 @@ def test_any_other_quota_is_refused_as_a_whole(text: str, reason: str) -> None:
     found = parse_quota(text)
     assert isinstance(found, str)
     assert found.startswith(reason)
+
+
+@given(st.lists(st.tuples(st.sampled_from("AB"), st.sampled_from("xyz")), max_size=8), st.data())
+def test_what_counts_a_card_does_not_hang_on_the_order_of_nodes(
+    nodes: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    cards, again = Cards(), Cards()
+    gone = data.draw(st.lists(st.sampled_from(nodes), unique=True) if nodes else st.just([]))
+    for name, resource in nodes:
+        cards.shift(name, resource, 1)
+    for name, resource in gone:
+        before = {**cards.resource}, {one: set(of) for one, of in cards.by_resource.items()}
+        changed = cards.shift(name, resource, -1)
+        after = {**cards.resource}, {one: set(of) for one, of in cards.by_resource.items()}
+        assert changed == (before != after)
+    left = list(nodes)
+    for one in gone:
+        left.remove(one)
+    for name, resource in data.draw(st.permutations(left)):
+        again.shift(name, resource, 1)
+    assert again.resource == cards.resource
+    assert again.by_resource == cards.by_resource
