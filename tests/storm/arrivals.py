@@ -21,13 +21,14 @@ def write_storm(path: Path, *, seconds: float, waves_per_second: float) -> Scena
     timeline: list[tuple[float, str, list[Json]]] = []
     for wave in range(int(seconds * waves_per_second)):
         at = wave / waves_per_second
-        pods = [f"s{wave}-{index}" for index in range(2)]
-        come: list[Json] = [_pod(name, wave) for name in pods]
+        pods = [f"s{wave}-{index}" for index in (1, 2)]
+        come: list[Json] = [{**_pod(f"s{wave}-{{i}}", wave), "count": 2}]
         gone: list[Json] = [{"kind": "Pod", "name": name} for name in pods]
         if wave % 3 == 0:
             group = f"g{wave}"
-            members = [f"{group}-{index}" for index in range(GANG)]
-            come = [_pod_group(group), *come, *(_pod(name, wave, group) for name in members)]
+            members = [f"{group}-{index}" for index in range(1, GANG + 1)]
+            gang = {**_pod(f"{group}-{{i}}", wave, group), "count": GANG}
+            come = [_pod_group(group), *come, gang]
             gone += [{"kind": "Pod", "name": name} for name in members]
             gone.append({"kind": "PodGroup", "name": group})
         timeline += [(at, "apply", come), (at + LIFE_SECONDS, "delete", gone)]

@@ -24,9 +24,9 @@ SETTLED_SECONDS = 0.5
 
 
 async def storm(victim: Victim, kills: int, rounds: int, seed: int) -> None:
-    """Kill it at so many moments; in the first half it also dies at each named point, so many times."""
+    """Kill it at so many moments; in the first part it also dies at each named point, so many times."""
     deaths = [(point, turn) for turn in range(rounds) for point in POINTS]
-    each = kills // (2 * len(deaths))
+    each = max(1, kills // (3 * len(deaths)))
     for index in range(kills):
         await victim.start()
         await victim.until_told()
@@ -86,7 +86,7 @@ async def test_a_daemon_killed_two_hundred_times_goes_on_where_it_was(
     tmp_path: Path, make_victim: MakeVictim
 ) -> None:
     path = tmp_path / "storm.json"
-    scenario = write_storm(path, seconds=450, waves_per_second=3)
+    scenario = write_storm(path, seconds=400, waves_per_second=2)
     victim = make_victim(str(tmp_path / "log.db"), path)
     await storm(victim, kills=200, rounds=10, seed=SEED)
     verdict = await weathered(victim, scenario)

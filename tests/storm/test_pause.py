@@ -1,0 +1,36 @@
+"""A pause between two lives of a daemon is not a cycle missed."""
+
+import pytest
+
+from events.process import DaemonStarted
+from events.record import Head, Record
+from events.sighting import Listed, Seen, Sighting
+from projections.batch import Batch
+from projections.state import REQUIRED, State
+from replay.run import Replay
+from replay.world.duration import SECOND
+from scheduling.step import Step
+
+STARTED = DaemonStarted(
+    holder="test", version="test", period_ns=SECOND, scheduler_names=("muster",)
+)
+POD = b"""{"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "muster", "containers": []},
+ "metadata": {"name": "a", "uid": "uid-1", "namespace": "default", "resourceVersion": "1"}}"""
+
+
+@pytest.mark.xfail(strict=False, reason="a replay looks at the batch before it at the start itself")
+def test_a_daemon_that_died_with_a_cycle_due_and_returned_late_missed_none() -> None:
+    shown: list[Sighting] = [Seen(POD)]
+    shown += [Listed(resource=kind, resource_version="1", count=0) for kind in REQUIRED]
+    step = Step(State(), Head(position=0, digest="0" * 64, epoch=1))
+    batches: list[Batch | None] = [
+        step.start(STARTED, None, 1, SECOND),
+        step.observe(shown, 2 * SECOND),
+        step.start(STARTED, None, 2, 60 * SECOND),
+    ]
+    records: list[Record] = [record for one in batches if one is not None for record in one.records]
+    replay = Replay()
+    content = {stored.digest: stored.content for one in batches if one for stored in one.objects}
+    for record in records:
+        assert replay.take(record, content.get(record.object or "")) is None
+    assert replay.finish() is None
