@@ -16,7 +16,8 @@ class SteppedCluster:
     def __init__(self, world: World) -> None:
         self.world = world
         self._moved = asyncio.Event()
-        self._is_watched = False
+        self._shown = asyncio.Event()
+        """Set while everything that happened has been handed to whoever watches."""
 
     async def sightings(self) -> AsyncIterator[list[Sighting]]:
         """What happens, when it happens."""
@@ -25,34 +26,36 @@ class SteppedCluster:
             if taken := self.world.take():
                 yield taken
             else:
-                self._is_watched = True
+                self._shown.set()
                 await self._moved.wait()
-                self._is_watched = False
 
     def relist(self) -> None:
         """Show all there is once more."""
         self.world.relist()
-        self._moved.set()
+        self._stir()
 
     async def bind(self, request: BindRequest) -> Reply:
         """Bind a pod."""
-        self._moved.set()
+        self._stir()
         return self.world.bind(request)
 
     async def set_phase(self, request: PhaseRequest) -> Reply:
         """Tell a PodGroup its phase."""
-        self._moved.set()
+        self._stir()
         return self.world.set_phase(request)
 
     def advance(self, to_ns: int) -> None:
         """Let time leap."""
         self.world.advance(to_ns)
-        self._moved.set()
+        self._stir()
 
     async def settle(self) -> None:
         """Return when everything that happened has been handed to whoever watches."""
-        while self._moved.is_set() or not self._is_watched:
-            await asyncio.sleep(0)
+        await self._shown.wait()
+
+    def _stir(self) -> None:
+        self._shown.clear()
+        self._moved.set()
 
 
 class VirtualClock:

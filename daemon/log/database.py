@@ -1,7 +1,9 @@
 """What SQLite and PostgreSQL do differently, and the errors of both in our words."""
 
+import sqlite3
+from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 from sqlalchemy import Connection, inspect
@@ -21,9 +23,13 @@ from events.errors import (
 
 OURS = frozenset({"log", "log_head", "alembic_version"})
 
-DRIVER_ERRORS = (SQLAlchemyError, OSError, TimeoutError, UnicodeError)
+DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError, UnicodeError)
 """What a database may raise at us; `explain` makes a `LogError` of it. (A damaged file can hold a
 name that is no text, which the driver then cannot even quote in its complaint.)"""
+
+
+Script: TypeAlias = list[tuple[str, Sequence[tuple[object, ...]]]]
+"""Statements with the rows of parameters for which each is executed, in order."""
 
 
 class Contents(Enum):
@@ -62,6 +68,9 @@ class Database(Protocol):
 
     async def connect(self) -> AsyncConnection:
         """A new writing connection, in autocommit mode. There is at most one at a time."""
+
+    async def run_script(self, connection: AsyncConnection, script: Script) -> None:
+        """Execute statements one after the other, within the transaction that is open."""
 
     def explain(self, error: Exception) -> LogError:
         """The error in our words: the log is damaged, or cannot be reached or written."""

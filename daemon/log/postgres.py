@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
-from daemon.log.database import Found, cause_of, look_through, unavailable
+from daemon.log.database import Found, Script, cause_of, look_through, unavailable
 from daemon.log.statements import statements
 from events.errors import DamagedLogError, LogError, UsageError
 
@@ -113,6 +113,11 @@ class PostgresDatabase:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise unavailable(self.place, error) from error
         self._appended.clear()
+
+    async def run_script(self, connection: AsyncConnection, script: Script) -> None:
+        """One statement after the other; the driver sends the rows of each together."""
+        for statement, rows in script:
+            await connection.exec_driver_sql(statement, list(rows))
 
     async def announce(self, connection: AsyncConnection, position: int) -> None:
         """Delivered by the server if the transaction is committed."""

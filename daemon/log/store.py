@@ -18,7 +18,7 @@ from daemon.log.entry import Entry, Projection, Snapshot
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
-from daemon.log.views import BY_NAME, mark, stand, write_changes
+from daemon.log.views import BY_NAME, changes_script, mark, stand
 from daemon.log.writing import Writer
 from events.errors import UsageError
 from events.record import GENESIS, Head, Record
@@ -150,10 +150,9 @@ class SqlLog:
 
     async def write_views(self, changes: Sequence[ViewChanges], before: int, after: int) -> None:
         """Write how views change between two positions that the log holds already."""
-        sql = self._database.statements
-        await self._writing.run(
-            lambda connection: write_changes(connection, sql, changes, before=before, after=after)
-        )
+        database = self._database
+        script = changes_script(database.statements, changes, before=before, after=after)
+        await self._writing.run(lambda connection: database.run_script(connection, script))
 
     async def close(self) -> None:
         """Write what is queued, then let go of everything."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from daemon.log.database import Script
 from daemon.log.entry import Projection
 from daemon.log.statements import Statements
 from projections.views.catalogue import VIEWS
@@ -13,24 +14,33 @@ from projections.views.rows import Row, RowChanges, View, ViewChanges
 BY_NAME = {view.name: view for view in VIEWS}
 
 
-async def write_changes(
-    connection: AsyncConnection,
-    sql: Statements,
-    changes: Sequence[ViewChanges],
-    *,
-    before: int,
-    after: int,
-) -> None:
-    """The changes of batches in a row, that lead from position `before` to `after`.
+def changes_script(
+    sql: Statements, changes: Sequence[ViewChanges], *, before: int, after: int
+) -> Script:
+    """The statements for the changes of batches in a row.
 
     A view that did not stand at `before` was not kept up; it stays marked as being behind.
     """
     merged = merge(changes)
-    await connection.exec_driver_sql(sql.advance_views, (after, before))
+    script: Script = [(sql.advance_views, [(after, before)])]
     for view in VIEWS:
-        if (change := merged.get(view.name)) is not None:
-            await _write(connection, sql, view, change)
-            await mark(connection, sql, view, after, change.checksum)
+        if (change := merged.get(view.name)) is None:
+            continue
+        words = sql.views[view.name]
+        script += [
+            (statement, rows)
+            for statement, rows in (
+                (words.remove, change.removed),
+                (words.upsert, change.upserted),
+                (words.open, change.opened),
+                (words.close, change.closed),
+            )
+            if rows
+        ]
+        script.append(
+            (sql.mark_view, [(view.name, view.version, after, f"{change.checksum:032x}")])
+        )
+    return script
 
 
 async def mark(
@@ -39,20 +49,6 @@ async def mark(
     """Write down where a view stands."""
     row = (view.name, view.version, position, f"{checksum:032x}")
     await connection.exec_driver_sql(sql.mark_view, row)
-
-
-async def _write(
-    connection: AsyncConnection, sql: Statements, view: View, change: RowChanges
-) -> None:
-    words = sql.views[view.name]
-    for statement, rows in (
-        (words.remove, change.removed),
-        (words.upsert, change.upserted),
-        (words.open, change.opened),
-        (words.close, change.closed),
-    ):
-        if rows:
-            await connection.exec_driver_sql(statement, rows)
 
 
 def merge(changes: Sequence[ViewChanges]) -> ViewChanges:

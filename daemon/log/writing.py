@@ -13,9 +13,9 @@ from msgspec import Struct
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log.contents import ObjectRow, Packer
-from daemon.log.database import Database
+from daemon.log.database import Database, Script
 from daemon.log.session import Faults, Session, Work
-from daemon.log.views import write_changes
+from daemon.log.views import changes_script
 from events.errors import FencedError, LogError, LogUnavailableError
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
@@ -180,14 +180,13 @@ class Writer:
         """Parameters in lists of tuples, as the driver takes them."""
         sql = self._database.statements
         objects = [row for pending in group for row in pending.objects]
-        if objects:
-            await connection.exec_driver_sql(sql.insert_object, objects)
-        rows = [row for pending in group for row in pending.rows]
-        await connection.exec_driver_sql(sql.insert_log, rows)
+        script: Script = [(sql.insert_object, objects)] if objects else []
+        script.append((sql.insert_log, [row for pending in group for row in pending.rows]))
         before, after = group[0].before.position, group[-1].after.position
         views = [pending.views for pending in group if pending.views is not None]
         if len(views) == len(group):
-            await write_changes(connection, sql, views, before=before, after=after)
+            script += changes_script(sql, views, before=before, after=after)
+        await self._database.run_script(connection, script)
         await self._database.announce(connection, after)
 
     def _group(self) -> list[Pending]:
