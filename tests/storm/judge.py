@@ -13,7 +13,7 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from events.cluster import PodDeleted
 from events.codec import event_of
-from events.decision import GangBindDecided
+from events.decision import EnqueueDecided, GangBindDecided
 from events.normalize import JsonObject
 from events.outcome import BindFailed, PodBound
 from events.process import DaemonStarted
@@ -26,7 +26,7 @@ from replay.world.model import World
 from replay.world.scenario import Scenario
 
 Promise = tuple[int, str]
-"""The position of a decision, and the UID of a pod of it."""
+"""The position of a decision, and the UID of a pod of it or its pod group."""
 
 
 class Verdict(Struct, frozen=True):
@@ -55,7 +55,7 @@ async def judge(url: str, world_path: Path, scenario: Scenario) -> Verdict:
     calls, origin_ns = journal(world_path)
     state = replayed(entries)
     decided = _decided(entries)
-    _check_calls(calls, decided)
+    _check_calls(calls, decided, _enqueued(entries))
     _check_outcomes(entries, decided)
     _check_world(state, scenario, calls, origin_ns, entries[-1].record.recorded_at_ns)
     results = [call.result for call in calls if call.verb == "bind"]
@@ -108,11 +108,19 @@ def _decided(entries: list[Entry]) -> dict[Promise, str]:
     return decided
 
 
-def _check_calls(calls: list[Call], decided: dict[Promise, str]) -> None:
+def _enqueued(entries: list[Entry]) -> set[Promise]:
+    """Decisions that let a pod group in, with the group."""
+    events = ((entry.record.position, event_of(entry.record)) for entry in entries)
+    return {(at, event.pod_group) for at, event in events if isinstance(event, EnqueueDecided)}
+
+
+def _check_calls(calls: list[Call], decided: dict[Promise, str], enqueued: set[Promise]) -> None:
     """Nothing was done that the log does not hold, and nothing twice."""
     bound: dict[str, Call] = {}
     for call in calls:
-        if call.verb != "bind":
+        if call.verb == "phase":
+            group = f"{call.namespace}/{call.name}"
+            assert (call.decision, group) in enqueued, f"{call} was carried out, and not decided"
             continue
         node = decided.get((call.decision, call.uid))
         assert node == call.value, f"{call} was carried out, but the log decided on {node}"

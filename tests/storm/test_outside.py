@@ -23,7 +23,7 @@ async def test_a_daemon_on_a_full_disk_waits_for_room(
 ) -> None:
     """A limit on the size of its files stands for the disk: SQLite is told much the same by both."""
     path, log = tmp_path / "storm.json", tmp_path / "log.db"
-    scenario = write_storm(path, seconds=12, waves_per_second=4)
+    scenario = write_storm(path, seconds=9, waves_per_second=4)
     victim = make_victim(str(log), path)
     await victim.start()
     await victim.until_told()
@@ -58,7 +58,7 @@ async def test_a_daemon_that_is_asked_to_leave_leaves_nothing_open(
     tmp_path: Path, make_victim: MakeVictim
 ) -> None:
     path, url = tmp_path / "storm.json", str(tmp_path / "log.db")
-    scenario = write_storm(path, seconds=8, waves_per_second=5)
+    scenario = write_storm(path, seconds=6, waves_per_second=5)
     victim = make_victim(url, path)
     for index in range(4):
         await victim.start()
