@@ -181,7 +181,9 @@ class Cluster:
         """After a record: find the queues that are charged less than before."""
         for name in self.moved:
             queue = self.queues.get(name)
-            for resource in queue.settle_moves() if queue is not None else ():
+            if queue is None:
+                continue
+            for resource in queue.settle_moves(lambda one: accounts.members(self, one)):
                 self.ease(name, resource)
         self.moved.clear()
 

@@ -1,5 +1,7 @@
 """Queues: what they may use, and what is charged to them."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from projections.cards import QUOTA_ANNOTATION, parse_quota
@@ -137,12 +139,25 @@ class Queue:
             if ledger in ("allocated", "promised"):
                 used[name] = used.get(name, 0) + change
 
-    def settle_moves(self) -> list[str]:
-        """Of what does it carry less than when this was last asked: used, or used and reserved."""
+    def settle_moves(self, members: Callable[[str], tuple[str, ...]]) -> list[str]:
+        """Of what does it carry less than when this was last asked: used, or used and reserved.
+
+        A choice of cards that became one of its cards is no less: `members` says which these are.
+        """
         used, reserved = self._moved
         self._moved = ({}, {})
         lesser = [name for name, change in used.items() if change < 0]
-        return lesser + [name for name, change in reserved.items() if change < 0]
+        gains = {name: change for name, change in reserved.items() if change > 0}
+        for name, change in reserved.items():
+            left = change
+            for card in members(name) if change < 0 and gains else ():
+                cancelled = min(gains.get(card, 0), -left)
+                if cancelled:
+                    gains[card] -= cancelled
+                    left += cancelled
+            if left < 0:
+                lesser.append(name)
+        return lesser
 
 
 def add(ledger: Amounts, charge: tuple[tuple[str, int], ...], sign: int) -> None:

@@ -38,6 +38,7 @@ from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Head, Record, StoredObject
 from events.sighting import Answer, BindRequest, Gone, Listed, PhaseRequest, Request, Seen, Sighting
 from events.union import Event, Observation
+from projections.audit import audit_touched
 from projections.batch import Batch
 from projections.cluster import Cluster
 from projections.policy import parse_policy
@@ -108,13 +109,21 @@ class Step:
     """The core around one State. `head` is the head of the log that State was folded from."""
 
     def __init__(
-        self, state: State, head: Head, *, views: Views | None = None, secret: Iterable[str] = ()
+        self,
+        state: State,
+        head: Head,
+        *,
+        views: Views | None = None,
+        secret: Iterable[str] = (),
+        audits: bool = False,
     ) -> None:
         self.state = state
         self.head = head
         self.decider = Decider(state)
         self._views = views
         self._secret = frozenset(secret)
+        self._audits = audits
+        """Whether what a batch touched is counted again at its end."""
         self._known: dict[str, None] = {}
         self._records: list[Record] = []
         self._objects: list[StoredObject] = []
@@ -311,8 +320,13 @@ class Step:
 
     def _close(self) -> Batch:
         views = {}
+        cluster = self.state.cluster
+        if self._audits:
+            audit_touched(self.state, cluster.touched)
         if self._views is not None:
             views = self._views.rows(self.head.position, self._now_ns)
+        else:
+            cluster.forget_touched()
         return Batch(before=self._before, records=self._records, objects=self._objects, views=views)
 
 

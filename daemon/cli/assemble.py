@@ -55,14 +55,19 @@ async def fold(log: ReadableLog, until: int | None = None) -> State:
     return state
 
 
-def refolder(log: Log, *, with_views: bool) -> Callable[[Head], Awaitable[Step]]:
-    """A function that folds the log into a Step, as often as it is asked to."""
+def refolder(
+    log: Log, *, with_views: bool, audits: bool = False
+) -> Callable[[Head], Awaitable[Step]]:
+    """A function that folds the log into a Step, as often as it is asked to.
+
+    With `audits` the step counts again, at the end of each batch, what the batch has touched.
+    """
 
     async def refold(head: Head) -> Step:
         if not with_views:
-            return Step(await fold(log), head)
+            return Step(await fold(log), head, audits=audits)
         views = await _views(log)
-        return Step(views.state, head, views=views)
+        return Step(views.state, head, views=views, audits=audits)
 
     return refold
 

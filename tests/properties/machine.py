@@ -16,7 +16,7 @@ from tests.properties.api import Api
 from tests.properties.witness import Witness, same
 
 SECOND = 1_000_000_000
-AGAIN_MAX = 3
+AGAIN_MAX = 1
 """Cycles in a row although nothing happens: what one decides may be room for somebody else."""
 
 
