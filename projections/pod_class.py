@@ -49,8 +49,8 @@ class PodClass(Struct, frozen=True):
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether it asks for nothing but a place."""
-        return len(self.request) == 1
+        """Whether it asks for nothing but a place, so that it always fits."""
+        return len(self.request) == 1 and not self.unsupported
 
 
 class PodClasses:

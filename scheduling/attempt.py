@@ -60,7 +60,7 @@ class Attempt:
     def _place_all(self) -> None:
         # The list of waiting pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
-            if pod.pod_class.is_best_effort and not pod.pod_class.unsupported:
+            if pod.pod_class.is_best_effort:
                 continue
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed:

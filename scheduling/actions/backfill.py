@@ -42,9 +42,6 @@ def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason 
     for pod in line.head.pending:
         if not pod.pod_class.is_best_effort:
             continue
-        if pod.pod_class.unsupported:
-            reason = Reason("UnsupportedDemand", "", pod.pod_class.unsupported, pod.key)
-            continue
         node = session.rankings.of(pod.pod_class, None).best()
         if node is None:
             reason = no_node(session.rankings, pod, None)
