@@ -29,6 +29,9 @@ from scheduling.decide import DECIDER, Decider
 from scheduling.step import subject_of
 from scheduling.wake import wakes
 
+NEW_BEGINNINGS = ("cycle_opened.", "daemon_started.")
+"""Kinds of records that may come however late: the cycle itself, and a daemon that was away."""
+
 LATE_NS = 5_000_000_000
 """How much later than its period a cycle may be before a replay calls it missed."""
 
@@ -163,7 +166,7 @@ class Replay:
         elif self._due_since_ns is None:
             self._due_since_ns = self._at_ns
         self._batch, self._at_ns = after.batch, after.recorded_at_ns
-        if self._due_since_ns is None or after.kind.startswith("cycle_opened."):
+        if self._due_since_ns is None or after.kind.startswith(NEW_BEGINNINGS):
             return None
         if after.recorded_at_ns > self._due_since_ns + 2 * self.state.period_ns + LATE_NS:
             return self._missing("a cycle was due and was not held")

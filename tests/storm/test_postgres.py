@@ -18,7 +18,7 @@ from tests.storm.victim import MakeVictim
 pytestmark = pytest.mark.postgres
 
 SEED = 21
-AWAY_SECONDS = 2.0
+AWAY_SECONDS = 6.0
 AWAY = "the log cannot be written"
 BACK = "the log is back"
 
