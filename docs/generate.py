@@ -22,12 +22,20 @@ from events.upcast import UPCASTERS
 from projections.views import catalogue
 
 HERE = Path(__file__).parent
+ASKING = """\
+These queries stand in [questions.sql](examples/questions.sql), written for the log of `make demo`, and run on
+both databases. Open the log of a running daemon with `sqlite3 -readonly`. Window functions need SQLite 3.25.
+
+Where a pod accepts several cards, what it asks for stands under all of them (`P100|V100M16`) until it has a
+node; then it is charged the card it got. Of pods that name no card (`unnamedCardPolicy: infer`) it stands
+under the resource (`nvidia.com/gpu`) meanwhile. Such rows are no quotas: only what is allocated counts
+against a card's, and the capability of a row with several names is the sum of theirs."""
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
 
 
 def main() -> str | None:
     """Writes every page, or checks them all and returns what to say of those that are stale."""
-    pages = {"events.md": events_page(), "views.md": views_page()}
+    pages = {"events.md": events_page(), "views.md": views_page(), "settings.md": settings_page()}
     if importlib.util.find_spec("daemon.cli.app") is not None:
         pages["commands.md"] = commands_page()
     if "--check" in sys.argv[1:]:
@@ -68,7 +76,34 @@ def views_page() -> str:
         for index, (name, kind) in enumerate(view.columns):
             lines += [f"| `{name}` | {kind} | {'key' if index < view.keys else ''} |"]
         lines += [""]
+    lines += [*_questions((HERE / "examples" / "questions.sql").read_text(encoding="utf-8"))]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _questions(script: str) -> Iterator[str]:
+    """A file of SQL as a section: what stands in comments is the text, each query a block."""
+    yield from ("## Asking", "", ASKING, "")
+    for question in script.strip().split("\n\n"):
+        lines = question.splitlines()
+        text = [line.removeprefix("-- ") for line in lines if line.startswith("--")]
+        query = [line for line in lines if not line.startswith("--")]
+        yield from (*text, "", "```sql", *query, "```", "")
+
+
+def settings_page() -> str:
+    """Every key of the settings file."""
+    settings = importlib.import_module("daemon.settings")
+    lines = ["# Settings", "", MADE, "", _prose(settings), "", _prose(settings.Settings), ""]
+    lines += [
+        "The file is YAML or JSON; an unknown key or a value of a wrong type ends with exit code 2.",
+        "",
+    ]
+    lines += [
+        "| key | type | default | |",
+        "| --- | --- | --- | --- |",
+        *_fields(settings.Settings),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def commands_page() -> str:

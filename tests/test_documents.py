@@ -1,0 +1,122 @@
+"""What README and the manual tell people to type is typed here, and what they claim of it is looked at."""
+
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from projections.policy import parse_policy
+from replay.world.openb import POLICY
+from replay.world.scenario import parse_scenario
+from tests.checkout import ROOT
+from tests.daemon.cli.given import documents, muster
+
+DEMO = "scenario: the demo, made small\nworkload: {name: openb, scale: 0.15}\nuntil: 120s\n"
+DIVERGES = "spread.yaml"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page in a language."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[str]:
+    """The lines of a page that call muster: fenced as sh, or indented."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    fenced = [line for block in blocks(page, "sh") for line in block.splitlines()]
+    indented = re.findall(r"^    (muster .*)$", text, re.MULTILINE)
+    lines = [line.removeprefix(".venv/bin/") for line in (*fenced, *indented)]
+    return [line for line in lines if line.startswith("muster ")]
+
+
+def questions() -> list[str]:
+    """The queries of the page on views."""
+    return blocks("docs/views.md", "sql")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is like the checkout after `make demo`, as far as the manual looks at it."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
+    (folder / "small.yaml").write_text(DEMO, encoding="utf-8")
+    muster("simulate", folder / "small.yaml", "--log", folder / "demo.db")
+    return folder
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/replaying.md"])
+def test_every_command_of_the_page_does_what_it_says(
+    page: str, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(demo)
+    typed = [line for line in commands(page) if "verify DIR" not in line]
+    found = {line: muster(*shlex.split(line, comments=True)[1:]).exit_code for line in typed}
+    assert len(found) >= 5
+    assert found == {line: int(DIVERGES in line) for line in typed}
+
+
+@pytest.mark.parametrize("query", questions())
+def test_every_question_has_an_answer(query: str, demo: Path) -> None:
+    connection = sqlite3.connect(f"file:{demo / 'demo.db'}?mode=ro", uri=True)
+    rows = connection.execute(query).fetchall()
+    connection.close()
+    assert rows
+
+
+def test_the_example_of_a_scenario_ends_as_it_expects(tmp_path: Path) -> None:
+    path = tmp_path / "example.yaml"
+    path.write_text(blocks("docs/scenarios.md", "yaml")[0], encoding="utf-8")
+    (document,) = documents(muster("simulate", path, "--output", "json"))
+    assert document["expected"] is True
+
+
+def test_the_examples_of_traces_and_workloads_can_be_read() -> None:
+    trace = parse_scenario("scenario: a\n" + blocks("docs/scenarios.md", "yaml")[1], "page").trace
+    assert trace is not None
+    assert trace.order == "saturate"
+    text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    (given,) = re.findall(r"`(workload: \{.*?\})`", text)
+    workload = parse_scenario(f"scenario: a\n{given}\n", "page").workload
+    assert workload is not None
+    assert workload.scale_percent == 10
+
+
+def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped() -> None:
+    (text,) = blocks("docs/policy.md", "yaml")
+    policy, warned = parse_policy(msgspec.json.encode(yaml.safe_load(text)))
+    assert warned == ()
+    assert policy == parse_policy(msgspec.json.encode(POLICY))[0]
+
+
+def test_every_plugin_argument_and_flag_that_counts_is_on_the_page_of_policies() -> None:
+    source = (ROOT / "projections/policy.py").read_text(encoding="utf-8")
+    page = (ROOT / "docs/policy.md").read_text(encoding="utf-8")
+    named = re.findall(r'name="([a-z.A-Z]+)"', source) + re.findall(
+        r"^    (\w+): .*N815", source, re.MULTILINE
+    )
+    assert len(named) > 15
+    assert [name for name in named if name.removeprefix("predicate.") not in page] == []
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["chain", "objects"])
+def test_the_log_can_be_read_without_muster(index: int, demo: Path) -> None:
+    program = blocks("docs/log.md", "python")[index]
+    done = subprocess.run(  # noqa: S603  # our own page
+        [sys.executable, "-c", program, str(demo / "demo.db")],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    if index == 0:
+        assert done.stdout.strip() in muster("log", "verify", demo / "demo.db").stdout
+    else:
+        assert all(line.startswith('{"apiVersion":') for line in done.stdout.splitlines())
