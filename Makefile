@@ -25,7 +25,8 @@ check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy --no-error-summary
 	$(VENV)/bin/lint-imports --no-logo
-	$(RUN) -m pytest -q tests/test_house.py tests/test_packaging.py -m "packaging or not packaging"
+	$(RUN) -m pytest -q tests/test_house.py tests/test_documents.py \
+		tests/test_packaging.py -m "packaging or not packaging"
 
 bench: $(VENV)/.developer  ## measure, print a table, write bench.json
 	$(RUN) -m benchmarks
