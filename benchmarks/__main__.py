@@ -18,6 +18,7 @@ import structlog
 from benchmarks import append, cycle, fold, idle, memory, start
 from benchmarks.figures import Figure, show, write
 from benchmarks.scale import SCALES, Scale
+from daemon.memory import collect_rarely
 
 Benchmark: TypeAlias = Callable[[Scale], Awaitable[list[Figure]]]
 
@@ -55,6 +56,7 @@ def main() -> None:
     if unknown := [name for name in given.names if name not in BENCHMARKS]:
         parser.error(f"there is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    collect_rarely()
     names = given.names or list(BENCHMARKS)
     profile = cProfile.Profile() if given.profile else None
     if profile is not None:

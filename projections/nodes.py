@@ -7,8 +7,6 @@
 A node of which only pods are known (it is deleted, or not yet seen) is kept, absent, while pods are on it.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -232,8 +230,11 @@ class NodeTable:
         return idle - held if held > 0 else idle
 
     def _add_column(self, name: str) -> None:
-        self.free[name] = _array(node.free.get(name, 0) for node in self.order)
-        self.allocatable[name] = _array(node.allocatable(name) for node in self.order)
+        self.free[name] = np.array([node.free.get(name, 0) for node in self.order], dtype=np.int64)
+        self.allocatable[name] = np.array(
+            [0 if one.facts is None else one.facts.allocatable.get(name, 0) for one in self.order],
+            dtype=np.int64,
+        )
 
     def _remake(self, node: Node) -> None:
         for name, free in node.free.items():
@@ -245,7 +246,3 @@ class NodeTable:
         for name in self.free.keys() - node.free.keys():
             self.free[name][node.slot] = self.allocatable[name][node.slot] = 0
         self.remade.append(node.slot)
-
-
-def _array(values: Iterable[int]) -> npt.NDArray[np.int64]:
-    return np.fromiter(values, dtype=np.int64)

@@ -15,7 +15,6 @@ from projections.objects import (
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.pods import (
     ALLOCATED,
-    BINDING,
     BOUND,
     FAILED,
     PENDING,
@@ -114,7 +113,7 @@ class PodGroup:
         "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
         "facts", "inqueue", "key", "line_keys", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
-        "ready_by_role", "refusals", "uid",
+        "ready_by_role", "ready_count", "refusals", "uid",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -140,8 +139,9 @@ class PodGroup:
         """Class index to the number of pods that are not finished and not releasing."""
         self.pending_classes: dict[int, int] = {}
         """Class index to the number of its waiting pods, best-effort pods left out."""
-        self.best_effort_count = 0
-        """Waiting pods that ask for nothing but a place."""
+        self.best_effort_count = self.ready_count = 0
+        """Waiting pods that ask for nothing but a place; and pods that count towards the gang, those
+        included: they always fit."""
         self.allocated: Amounts = {}
         self.inqueue: Charge = ()
         """What of its queue's `inqueue` is its own."""
@@ -166,13 +166,6 @@ class PodGroup:
                 return "PodGroupNotFound", f"PodGroup {self.key} does not exist"
             return None
         return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
-
-    @property
-    def ready_count(self) -> int:
-        """Pods that count towards the gang, best-effort pods that wait included: they always fit."""
-        have = self.counts.get
-        ready = have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0) + have(SUCCEEDED, 0)
-        return ready + self.best_effort_count
 
     @property
     def scheduled_count(self) -> int:
@@ -240,14 +233,16 @@ class PodGroup:
         status = pod.status
         if status != RELEASING or pod.node:
             self.counts[status] = self.counts.get(status, 0) + sign
-        role = pod.facts.role
-        if role and status in READY:
-            self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
+        if status in READY:
+            self.ready_count += sign
+            if role := pod.facts.role:
+                self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
         if status not in (SUCCEEDED, FAILED, RELEASING):
             _shift(self.live_classes, pod.pod_class.index, sign)
         if status == PENDING:
             if pod.pod_class.is_best_effort:
                 self.best_effort_count += sign
+                self.ready_count += sign
             else:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
 

@@ -52,6 +52,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         faults.append(("InvalidCardQuota", f"{QUOTA_ANNOTATION}: {quota}; the queue has no cards"))
         quota = {}
     guarantee = (spec.guarantee or Guarantee()).resource or {}
+    deserved = _amounts("deserved", spec.deserved, faults)
     return QueueFacts(
         name=obj.metadata.name,
         uid=obj.metadata.uid or "",
@@ -61,7 +62,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         is_open=(status.state or "Open") == "Open",
         capability=_amounts("capability", spec.capability, faults),
         guarantee=_amounts("guarantee", guarantee, faults),
-        deserved=_amounts("deserved", spec.deserved, faults),
+        deserved=deserved,
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
         faults=tuple(faults),

@@ -21,6 +21,7 @@ from daemon.cli.standing import state
 from daemon.cli.telling import tell
 from daemon.cli.upkeep import migrate, rebuild
 from daemon.cli.verifying import verify
+from daemon.memory import collect_rarely
 from events.errors import SettingsError
 
 WARNING: Final = 30
@@ -87,6 +88,7 @@ for _command in COMMANDS:
 
 def main() -> None:
     """The entry point."""
+    collect_rarely()
     cli.main()
 
 

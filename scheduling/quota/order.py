@@ -5,7 +5,7 @@ queue deserves; shares are compared by cross-multiplied integers, so that equal 
 """
 
 from projections.cluster import Cluster
-from projections.queues import Queue
+from projections.queues import Queue, QueueFacts
 from scheduling.quota.ledger import limit
 
 Share = tuple[int, int]
@@ -14,27 +14,30 @@ Share = tuple[int, int]
 
 def share_of(cluster: Cluster, queue: Queue) -> Share:
     """How much of what it deserves a queue has, in the dimension where that is most."""
+    facts = queue.facts
+    if facts is None:
+        return (1, 1) if cluster.policy.quota == "capacity" else (0, 1)
+    if cluster.policy.quota == "capacity-card":
+        entitled = {**facts.deserved, **facts.quota}
+        return _largest(queue, {name: amount for name, amount in entitled.items() if amount})
+    deserved = _deserved(cluster, queue, facts)
+    return _largest(queue, deserved) if deserved else (1, 1)
+
+
+def _largest(queue: Queue, deserved: dict[str, int]) -> Share:
+    """The largest share; of what a queue does not deserve it has all as soon as it has any."""
     best: Share = (0, 1)
-    deserved = _deserved(cluster, queue)
-    if not deserved:
-        return (1, 1) if cluster.policy.quota == "capacity" else best
-    for name in sorted(deserved):
-        entitled, allocated = deserved[name], queue.allocated.get(name, 0)
-        if entitled == 0:
-            if allocated == 0 or cluster.policy.quota == "capacity-card":
-                continue
-            allocated, entitled = 1, 1
+    for name, entitled in deserved.items():
+        allocated = queue.allocated.get(name, 0)
+        if not entitled:
+            allocated, entitled = int(allocated > 0), 1
         if allocated * best[1] > best[0] * entitled:
             best = (allocated, entitled)
     return best
 
 
-def _deserved(cluster: Cluster, queue: Queue) -> dict[str, int]:
-    facts = queue.facts
-    if facts is None:
-        return {}
-    if cluster.policy.quota == "capacity-card":
-        return {**facts.deserved, **facts.quota}
+def _deserved(cluster: Cluster, queue: Queue, facts: QueueFacts) -> dict[str, int]:
+    """Within what the queue may use, and never less than its guarantee."""
     deserved: dict[str, int] = {}
     for name in (*facts.deserved, *facts.guarantee):
         most = limit(cluster, queue, name)
