@@ -89,6 +89,16 @@ def test_the_examples_of_traces_and_workloads_can_be_read() -> None:
     assert workload.scale_percent == 10
 
 
+@pytest.mark.parametrize("name", ["openb_saturate.yaml", "openb_saturate_gpuspec33.yaml"])
+def test_the_examples_look_for_traces_where_the_manual_puts_them(name: str) -> None:
+    text = (ROOT / "docs/examples" / name).read_text(encoding="utf-8")
+    trace = parse_scenario(text, name).trace
+    assert trace is not None
+    assert {Path(path).parent.as_posix() for path in (trace.nodes, trace.pods)} == {
+        "${MUSTER_TRACES}/openb"
+    }
+
+
 def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped() -> None:
     (text,) = blocks("docs/policy.md", "yaml")
     policy, warned = parse_policy(msgspec.json.encode(yaml.safe_load(text)))
