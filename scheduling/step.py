@@ -92,6 +92,25 @@ def known_objects(cluster: Cluster, kind: str) -> list[tuple[str, str, str]]:
             return []
 
 
+def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
+    """The digest of an object as the log last showed it; None where it does not show this one."""
+    match seen.kind:
+        case "Pod":
+            pod = cluster.pods.get(seen.uid)
+            return None if pod is None else pod.digest
+        case "Node":
+            node = cluster.nodes.nodes.get(seen.name)
+            return node.digest if node and node.facts and node.facts.uid == seen.uid else None
+        case "PodGroup":
+            group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
+            return group.digest if group and group.facts and group.uid == seen.uid else None
+        case "Queue":
+            queue = cluster.queues.get(seen.name)
+            return queue.digest if queue and queue.facts and queue.facts.uid == seen.uid else None
+        case _:
+            return None
+
+
 class _PodGlance(msgspec.Struct):
     """As much of a pod as tells whether a new sight of it answers our binding."""
 
@@ -219,6 +238,8 @@ class Step:
         )
         if seen.kind in self._listing:
             self._listing[seen.kind][seen.uid] = None
+            if digest_known(self.state.cluster, seen) == seen.stored.digest:
+                return  # A list that shows what is known already tells nothing new (K4).
         cause = self._answers(seen)
         self._emit(_observation(event), seen.subject, cause=cause, stored=seen.stored)
 

@@ -7,7 +7,7 @@ import pytest
 
 from daemon import effects, loop
 from daemon.log.memory import MemoryLog
-from events.cluster import PodDeleted, PodObserved
+from events.cluster import KindListed, PodDeleted, PodObserved
 from events.cycle import CycleOpened
 from events.decision import GangBindDecided
 from events.errors import FencedError
@@ -15,6 +15,7 @@ from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.process import DaemonStarted
 from events.record import Head
 from events.union import Event
+from projections.state import REQUIRED
 from tests.storm.rig import PATIENCE_SECONDS, Rig
 
 NODE = """\
@@ -92,9 +93,11 @@ async def test_after_the_log_was_away_all_is_listed_before_anything_is_decided(
         rig.cluster.relist()
         await rig.until(lambda: rig.log.failures >= 2)
         rig.log.is_away = False
-        await rig.until(lambda: PodObserved in since_it_is_back())
+        await rig.until(lambda: since_it_is_back().count(KindListed) >= len(REQUIRED))
     after = since_it_is_back()
-    assert CycleOpened not in after[: after.index(PodObserved)]
+    listed = [index for index, kind in enumerate(after) if kind is KindListed]
+    assert CycleOpened not in after[: listed[len(REQUIRED) - 1]]
+    assert PodObserved not in after, "what is known already is not told again"
 
 
 @pytest.mark.parametrize("intake", [1, 10_000])
