@@ -36,6 +36,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """How many requests to the API server may be under way at a time."""
     grace_seconds: float = 20.0
     """Seconds that a shutdown waits for what is under way."""
+    secret_annotations: tuple[str, ...] = ()
+    """Annotations that never enter the log, beside what never does anyway."""
     snapshot_every: int = 100_000
     """Records after which State is kept anew, to make the next start short; 0 for never."""
 

@@ -33,7 +33,7 @@ from events.decision import (
     QueueFaulted,
     RefusalDecided,
 )
-from events.errors import UnreadableRecordError
+from events.errors import UsageError
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -347,5 +347,8 @@ def _unknown(commitment: Commitment) -> Commitment:
 
 def _content(record: Record, content: bytes | None) -> bytes:
     if content is None:
-        raise UnreadableRecordError(f"position {record.position}: its object is not in the log")
+        # A missing object is found by whoever reads the log.
+        raise UsageError(
+            f"position {record.position}: its object was redacted; it cannot be folded"
+        )
     return content

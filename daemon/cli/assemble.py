@@ -56,18 +56,19 @@ async def fold(log: ReadableLog, until: int | None = None) -> State:
 
 
 def refolder(
-    log: Log, *, with_views: bool, audits: bool = False
+    log: Log, *, with_views: bool, audits: bool = False, secret: tuple[str, ...] = ()
 ) -> Callable[[Head], Awaitable[Step]]:
     """A function that folds the log into a Step, as often as it is asked to.
 
     With `audits` the step counts again, at the end of each batch, what the batch has touched.
+    Annotations named in `secret` never enter the log.
     """
 
     async def refold(head: Head) -> Step:
         if not with_views:
-            return Step(await fold(log), head, audits=audits)
+            return Step(await fold(log), head, audits=audits, secret=secret)
         views = await _views(log)
-        return Step(views.state, head, views=views, audits=audits)
+        return Step(views.state, head, views=views, audits=audits, secret=secret)
 
     return refold
 

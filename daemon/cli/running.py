@@ -102,9 +102,9 @@ async def _run(options: Options, crash: "_Crash") -> None:
         cluster = SimulatedCluster(scenario, file, clock.now_ns)
         shore = _Shore(cluster, crash)
         try:
-            loop = Loop(
-                _ToldLog(log), shore, clock, refolder(log, with_views=True, audits=True), running
-            )
+            secret = settings.secret_annotations
+            refold = refolder(log, with_views=True, audits=True, secret=secret)
+            loop = Loop(_ToldLog(log), shore, clock, refold, running)
             stop.reaches(loop.stop)
             await loop.run()
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)

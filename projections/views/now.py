@@ -2,6 +2,7 @@
 
 import msgspec
 
+from projections.accounts import members
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pods import ALLOCATED, READY, RELEASING, Pod
@@ -57,8 +58,8 @@ def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
         return facts.quota[resource]
     if resource in ("cpu", "memory"):
         return 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
-    choice = resource.split("|")
-    if len(choice) > 1:
+    choice = members(cluster, resource)
+    if choice != (resource,):
         return sum(facts.quota.get(one, 0) for one in choice)
     return 0 if cluster.policy.quota == "capacity-card" else None
 

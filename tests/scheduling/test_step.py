@@ -1,0 +1,24 @@
+"""The step: what of an object enters the log."""
+
+from events.process import DaemonStarted
+from events.record import Head
+from events.sighting import Seen
+from projections.state import State
+from scheduling.step import Step
+
+POD = b"""{"kind": "Pod", "metadata": {"name": "a", "uid": "u1", "namespace": "default",
+ "annotations": {"example.com/token": "s3cret", "example.com/team": "blue"}},
+ "spec": {"containers": [{"name": "m", "env": [{"name": "K", "value": "s3cret"}]}]}}"""
+
+
+def test_annotations_named_as_secret_never_enter_the_log() -> None:
+    step = Step(State(), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"])
+    started = DaemonStarted(
+        holder="test", version="0", period_ns=1_000_000_000, scheduler_names=("muster",)
+    )
+    step.start(started, None, 1, 0)
+    batch = step.observe([Seen(POD)], 0)
+    assert batch is not None
+    [stored] = batch.objects
+    assert b"s3cret" not in stored.content
+    assert b"blue" in stored.content
