@@ -82,7 +82,7 @@ def _judged(nodes: Judged) -> list[str]:
         f"nodes for {nodes.pod} on its own: {nodes.fitting} of {nodes.total} could take it now"
     ]
     if not nodes.large_enough:
-        lines.append("  none of them could even if it were empty: the pod asks for too much")
+        lines.append("  none of them could even if it were empty")
     elif not nodes.fitting:
         lines.append(f"  {nodes.large_enough} of them could if they were empty")
     lines += _reasons(nodes.reasons)

@@ -7,6 +7,7 @@ import click
 from daemon.cli.output import Progress, log_option, output_option, print_json, progress
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
+from events.chain import check_link
 from events.errors import UsageError
 from events.record import GENESIS
 from replay.moment import HEAD, Moment, parse_moment
@@ -61,9 +62,10 @@ async def ask_why(
         raise UsageError(
             f"{log.place} begins behind position {log.base.position}: what led there is missing"
         )
-    inquiry = Inquiry(subject, moment)
+    inquiry, head = Inquiry(subject, moment), log.base
     async for entries in log.read():
         for entry in entries:
+            head = check_link(head, entry.record)
             if not inquiry.take(entry.record, entry.content):
                 return inquiry.answer()
         if progress is not None:

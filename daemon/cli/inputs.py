@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+import click
 import msgspec
 
 from daemon.settings import with_environment
@@ -80,7 +81,9 @@ def read_text(path: Path, named_in: str = "") -> str:
 def _check_policy(policy: JsonObject, source: str) -> bytes:
     content = msgspec.json.encode(policy, order="deterministic")
     try:
-        parse_policy(content)
+        _, warned = parse_policy(content)
     except PolicyError as error:
         raise PolicyError(f"{source}: {error}") from error
+    for one in warned:
+        click.echo(f"muster: warning: {source}: {one.path}: {one.message}", err=True)
     return content

@@ -87,6 +87,18 @@ def _forbid_changes_on_sqlite() -> None:
                 f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
                 f"BEGIN SELECT RAISE(ABORT, '{table} is append only'); END"
             )
+    # INSERT OR REPLACE deletes without asking the triggers above. An object that is there already is
+    # passed over, as an append means it.
+    op.execute(
+        "CREATE TRIGGER log_no_replace BEFORE INSERT ON log "
+        "WHEN EXISTS (SELECT 1 FROM log WHERE position = NEW.position) "
+        "BEGIN SELECT RAISE(ABORT, 'log is append only'); END"
+    )
+    op.execute(
+        "CREATE TRIGGER objects_no_replace BEFORE INSERT ON objects "
+        "WHEN EXISTS (SELECT 1 FROM objects WHERE digest = NEW.digest) "
+        "BEGIN SELECT RAISE(IGNORE); END"
+    )
 
 
 def _forbid_changes_on_postgresql() -> None:

@@ -1,8 +1,10 @@
 """The commands that ask a log: `state`, `tell`, `why`, and `log`."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,18 @@ def test_a_tail_follows_until_it_is_interrupted(log: Path) -> None:
         process.send_signal(2)
         _, said = process.communicate(timeout=30)
     assert (process.returncode, said.strip()) == (130, "muster: interrupted")
+
+
+def test_why_does_not_answer_from_a_damaged_log(log: Path, tmp_path: Path) -> None:
+    """It names the position, as every other reader does."""
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(log.read_bytes())
+    with closing(sqlite3.connect(damaged)) as connection, connection:
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE log SET subject = subject || 'x' WHERE position = 3")
+    result = muster("why", "default/a-1", "--log", str(damaged))
+    assert result.exit_code == 4
+    assert "position 3: the digest does not fit" in error_of(result)

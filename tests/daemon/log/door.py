@@ -8,7 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 Rows = list[tuple[object, ...]]
-_TRIGGERS = ("log_no_update", "log_no_delete", "objects_no_update", "objects_no_delete")
+_TRIGGERS = (
+    *("log_no_update", "log_no_delete", "log_no_replace"),
+    *("objects_no_update", "objects_no_delete", "objects_no_replace"),
+)
 
 
 class Door:

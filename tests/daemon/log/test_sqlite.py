@@ -60,6 +60,19 @@ class TestSqliteLog(SqlLogContract):
     pass
 
 
+async def test_a_row_cannot_be_replaced_either(log: Log, path: Path) -> None:
+    await filled(log)
+    with sqlite3.connect(path) as connection:
+        with pytest.raises(sqlite3.IntegrityError, match="log is append only"):
+            connection.execute("INSERT OR REPLACE INTO log SELECT * FROM log WHERE position = 2")
+        [(digest, content)] = connection.execute("SELECT digest, bytes FROM objects LIMIT 1")
+        connection.execute("INSERT OR REPLACE INTO objects VALUES (?, 'zstd.1', x'00')", (digest,))
+        kept = connection.execute("SELECT bytes FROM objects WHERE digest = ?", (digest,))
+        assert kept.fetchall() == [(content,)]
+    connection.close()
+    await verify(log)
+
+
 async def test_a_byte_that_is_no_text_is_found_at_its_position(
     log: Log, door: Door, url: str
 ) -> None:
