@@ -67,9 +67,3 @@ class ClusterError(MusterError):
     """The cluster did not answer as it should."""
 
     exit_code = 3
-
-
-class DivergenceError(MusterError):
-    """Replay decided other than the log says."""
-
-    exit_code = 1

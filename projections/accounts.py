@@ -53,13 +53,6 @@ class Books(Protocol):
     """Class index and card name to charge: what was found out already. Emptied when cards or rules change."""
 
 
-def uses_cards(books: Books, pod_class: PodClass) -> bool:
-    """Whether pods of this class ask for cards, by name or by a resource that counts cards."""
-    return bool(pod_class.cards) or any(
-        name in books.cards.by_resource for name, _ in pod_class.request
-    )
-
-
 def ask(books: Books, pod_class: PodClass) -> Charge:
     """What a waiting pod of this class would be charged, a choice of cards under its compound name."""
     return _charge(books, pod_class, "")
