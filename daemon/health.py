@@ -1,0 +1,95 @@
+"""How the daemon is: whether it is ready, why not, and whether it still moves.
+
+Two questions that must not be mixed up. *Ready* is what people and load balancers ask: is there a reason
+why this daemon does not do what it is for? A standby that follows the log is ready. *Live* is what a
+supervisor asks before it kills: does everything that has to move still move? An API server that is away
+is a reason not to be ready, and none to be killed: a new process would not reach it either.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+REASONS: Final[Mapping[str, str]] = {
+    "start": "The log is being opened, or folded up to its end. A long log without a snapshot takes a "
+    "while.",
+    "log": "The log cannot be written (disk full, database away, lock held). Nothing is decided or "
+    "done until it can; what the cluster shows is kept within a bound.",
+    "api": "The API server cannot be reached, its certificate is not trusted, or it does not take our "
+    "credentials.",
+    "lists": "The kinds named have not been listed since the start: nothing is decided before each "
+    "is (rule K3.15).",
+    "watch": "The kind cannot be watched. Where a permission is missing, the verb and the resource are "
+    "named; it is tried again each minute (K3.9).",
+    "access": "The permissions named are missing, as the API server said when it was asked at the "
+    "start (K15.3).",
+    "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
+    "standby": "The log cannot be followed: taking over would begin with a fold.",
+    "stop": "The daemon is stopping.",
+}
+"""Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
+
+LOOP_SECONDS: Final = 60.0
+"""Within which the loop has to have turned, unless it said that it would take longer."""
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+class Health:
+    """Reasons why the daemon is not ready, and pulses of what has to keep moving.
+
+    It begins with the reason `start`. Everything here is told from one thread and costs next to nothing.
+    """
+
+    def __init__(self, elapsed_ns: Callable[[], int]) -> None:
+        self._elapsed_ns = elapsed_ns
+        self._reasons = {"start": "the daemon has only begun"}
+        self._pulses: dict[str, tuple[int, float]] = {}
+        self.role = "starting"
+        """`starting`, `leader` or `standby`; for people."""
+
+    def set(self, key: str, reason: str) -> None:
+        """There is a reason not to be ready; one of REASONS, with what it is about behind a slash."""
+        assert key.partition("/")[0] in REASONS, f"{key} is not a reason that the manual explains"
+        self._reasons[key] = reason
+
+    def clear(self, key: str) -> None:
+        """The reason is gone, if it was there."""
+        self._reasons.pop(key, None)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Key to reason, by name."""
+        return dict(sorted(self._reasons.items()))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is no reason against it."""
+        return not self._reasons
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the start is over, ready or not."""
+        return "start" not in self._reasons
+
+    def beat(self, key: str = "loop", within_seconds: float = LOOP_SECONDS) -> None:
+        """What `key` names moves. Unless it does so again within the bound, it stands still.
+
+        The loop beats with each turn and while it waits for the log; a watch with each line and each try.
+        """
+        self._pulses[key] = (self._elapsed_ns(), within_seconds)
+
+    def rest(self, key: str = "loop") -> None:
+        """It has ended in good order, or waits for something that may never come."""
+        self._pulses.pop(key, None)
+
+    @property
+    def still(self) -> dict[str, float]:
+        """What should move and does not, and for how many seconds now."""
+        now = self._elapsed_ns()
+        ages = ((key, (now - at) / _SECOND_NS, bound) for key, (at, bound) in self._pulses.items())
+        return {key: age for key, age, bound in sorted(ages) if age > bound}
+
+    @property
+    def is_live(self) -> bool:
+        """Whether everything that has to move does."""
+        return not self.still

@@ -1,0 +1,1 @@
+"""What muster measures of itself: one table of names, and the figures behind it."""

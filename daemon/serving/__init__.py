@@ -1,0 +1,1 @@
+"""HTTP for probes and metrics."""
