@@ -1,0 +1,99 @@
+"""What an API server must allow muster, made from the table of calls: no more and no less (rule K15.3)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from daemon.cluster.client.calls import CALLS, Call
+
+NAME: Final = "muster"
+"""How the roles, the service account and the Lease are called."""
+
+WHY: Final[Mapping[str, str]] = {
+    "nodes": "what there is to give",
+    "pods": "what asks and what holds; one is read alone where the answer to a bind was lost",
+    "pods/binding": "bind",
+    "pods/eviction": "evict, within disruption budgets",
+    "pods/status": "the condition `PodScheduled`, and the node that a pod waits for",
+    "priorityclasses": "who comes first",
+    "namespaces": "which are being deleted",
+    "poddisruptionbudgets": "what an eviction may cost",
+    "queues": "quotas",
+    "queues/status": "what of its quota a queue uses",
+    "podgroups": "gangs; their phase, where the cluster keeps it in the object itself",
+    "podgroups/status": "their phase, where it is a part of its own",
+    "hypernodes": "the network's topology",
+    "deployments": "whose pods they are",
+    "replicasets": "whose pods they are",
+    "statefulsets": "whose pods they are",
+    "daemonsets": "whose pods they are",
+    "jobs": "whose pods they are",
+    "events": "what `kubectl describe` shows",
+    "leases": "which of several daemons leads",
+    "selfsubjectaccessreviews": "to say at the start what of all this is missing",
+}
+"""Why a resource, or a part of one, is in the table."""
+
+
+class Rule(Struct, frozen=True):
+    """One rule of a role: what may be done with some resources of an API group."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, list[str]]:
+        """As it stands in a role."""
+        named = {"resourceNames": list(self.names)} if self.names else {}
+        return {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            **named,
+            "verbs": list(self.verbs),
+        }
+
+
+def cluster_rules(calls: Iterable[Call] = CALLS) -> list[Rule]:
+    """What is asked of the cluster as a whole."""
+    return _rules([call for call in calls if call.scope == "cluster"])
+
+
+def own_rules(calls: Iterable[Call] = CALLS) -> list[Rule]:
+    """What is asked of the namespace that muster is in. A name cannot bound what is yet to be created."""
+    own = [call for call in calls if call.scope == "own"]
+    return [
+        *_rules([call for call in own if call.verb == "create"]),
+        *_rules([call for call in own if call.verb != "create"], names=(NAME,)),
+    ]
+
+
+def table() -> list[tuple[str, str, str, str, str]]:
+    """Verbs, resource, group, scope and reason, a row a resource, in the order of the calls."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for call in CALLS:
+        verbs.setdefault((target(call), call.resource.group, call.scope), []).append(call.verb)
+    return [
+        (", ".join(found), name, group, scope, WHY[name])
+        for (name, group, scope), found in verbs.items()
+    ]
+
+
+def target(call: Call) -> str:
+    """What a rule calls that which is called: `pods`, `pods/binding`."""
+    return "/".join(filter(None, (call.resource.plural, call.subresource)))
+
+
+def _rules(calls: list[Call], names: tuple[str, ...] = ()) -> list[Rule]:
+    """Resources of one group that are used alike share a rule; rules come in the order of the calls."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for call in calls:
+        verbs.setdefault((call.resource.group, target(call)), []).append(call.verb)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), found in verbs.items():
+        alike.setdefault((group, tuple(found)), []).append(resource)
+    return [
+        Rule(group=group, resources=tuple(resources), verbs=found, names=names)
+        for (group, found), resources in alike.items()
+    ]

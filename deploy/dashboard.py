@@ -1,0 +1,255 @@
+"""The Grafana dashboard, as rows of panels: a title, what it shows, and its queries."""
+
+from typing import Final
+
+from msgspec import Struct
+
+Json = dict[str, object]
+
+WIDTH: Final = 24
+HEIGHT: Final = 8
+SOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
+
+
+class Panel(Struct, frozen=True):
+    """A panel. `queries` are pairs of an expression and the legend of its series."""
+
+    title: str
+    queries: tuple[tuple[str, str], ...]
+    unit: str = "short"
+    kind: str = "timeseries"
+    about: str = ""
+    stacked: bool = False
+
+
+def quantiles(metric: str) -> tuple[tuple[str, str], ...]:
+    """The middle and the slow end of a histogram."""
+    rate = f"sum by (le) (rate({metric}_bucket[$__rate_interval]))"
+    return tuple(
+        (f"histogram_quantile({part}, {rate})", f"p{round(part * 100)}") for part in (0.5, 0.99)
+    )
+
+
+def cards(measure: str) -> str:
+    """A measure of all cards, of which each replica tells."""
+    return f'max by (card) (muster_cards{{measure="{measure}"}})'
+
+
+def queue_cards(measure: str) -> str:
+    """A measure of the queues that are chosen."""
+    return (
+        f'max by (queue, resource) (muster_queue_cards{{measure="{measure}", queue=~"$queue"}} > 0)'
+    )
+
+
+ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
+    (
+        "Now",
+        (
+            Panel("Leaders", (("sum(muster_leader)", ""),), kind="stat", about="One is right."),
+            Panel("Cards free", ((f"sum({cards('free')})", ""),), kind="stat"),
+            Panel(
+                "Pod groups waiting",
+                (("sum(max by (queue, code) (muster_pending_pod_groups))", ""),),
+                kind="stat",
+            ),
+            Panel("Nodes in quarantine", (("max(muster_quarantined_nodes)", ""),), kind="stat"),
+        ),
+    ),
+    (
+        "Cards",
+        (
+            Panel("Allocated", ((cards("allocated"), "{{card}}"),), stacked=True),
+            Panel("Free", ((cards("free"), "{{card}}"),)),
+            Panel(
+                "Lost",
+                ((f"{cards('total')} - {cards('healthy')}", "{{card}}"),),
+                about="There, and not healthy.",
+            ),
+        ),
+    ),
+    (
+        "Queues",
+        (
+            Panel(
+                "Used",
+                ((queue_cards("allocated"), "{{queue}} {{resource}}"),),
+                stacked=True,
+            ),
+            Panel(
+                "Of the quota",
+                (
+                    (
+                        f"{queue_cards('allocated')} / {queue_cards('capability')}",
+                        "{{queue}} {{resource}}",
+                    ),
+                ),
+                unit="percentunit",
+            ),
+            Panel(
+                "Asked for",
+                ((queue_cards("request"), "{{queue}} {{resource}}"),),
+                about="What holds cards and what waits for them.",
+            ),
+        ),
+    ),
+    (
+        "Waiting",
+        (
+            Panel(
+                "Pod groups by reason",
+                (
+                    (
+                        'sum by (code) (max by (queue, code) (muster_pending_pod_groups{queue=~"$queue"}))',
+                        "{{code}}",
+                    ),
+                ),
+                stacked=True,
+            ),
+            Panel(
+                "Pods by queue",
+                (('max by (queue) (muster_pending_pods{queue=~"$queue"})', "{{queue}}"),),
+                stacked=True,
+            ),
+            Panel(
+                "Decisions",
+                (("sum by (kind) (rate(muster_decisions_total[$__rate_interval]))", "{{kind}}"),),
+                unit="ops",
+            ),
+        ),
+    ),
+    (
+        "Time",
+        (
+            Panel("A cycle", quantiles("muster_cycle_seconds"), unit="s"),
+            Panel("An append to the log", quantiles("muster_append_seconds"), unit="s"),
+            Panel("A bind", quantiles("muster_bind_seconds"), unit="s"),
+        ),
+    ),
+    (
+        "The log",
+        (
+            Panel(
+                "Records",
+                (("sum(rate(muster_records_total[$__rate_interval]))", "written"),),
+                unit="ops",
+            ),
+            Panel(
+                "Lag of the standby",
+                (("max by (instance) (muster_log_lag_seconds)", "{{instance}}"),),
+                unit="s",
+            ),
+            Panel(
+                "Outcomes",
+                (
+                    (
+                        "sum by (kind, code) (rate(muster_outcomes_total[$__rate_interval]))",
+                        "{{kind}} {{code}}",
+                    ),
+                ),
+                unit="ops",
+            ),
+        ),
+    ),
+    (
+        "The API server",
+        (
+            Panel(
+                "Requests by answer",
+                (
+                    (
+                        "sum by (code) (rate(muster_api_requests_total[$__rate_interval]))",
+                        "{{code}}",
+                    ),
+                ),
+                unit="reqps",
+            ),
+            Panel(
+                "Watches: since the last word",
+                (("max by (resource) (muster_watch_age_seconds)", "{{resource}}"),),
+                unit="s",
+            ),
+            Panel(
+                "Watches: restarts",
+                (
+                    (
+                        "sum by (resource, cause) (increase(muster_watch_restarts_total[$__rate_interval]))",
+                        "{{resource}} {{cause}}",
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def document() -> Json:
+    """The dashboard as Grafana imports it."""
+    panels: list[Json] = []
+    top = 0
+    for title, row in ROWS:
+        panels += [
+            {"id": len(panels) + 1, "type": "row", "title": title, "gridPos": _at(0, top, WIDTH, 1)}
+        ]
+        height = HEIGHT // 2 if row[0].kind == "stat" else HEIGHT
+        width = WIDTH // len(row)
+        for index, panel in enumerate(row):
+            place = _at(index * width, top + 1, width, height)
+            panels += [{"id": len(panels) + 1, "gridPos": place, **_panel(panel)}]
+        top += 1 + height
+    return {
+        "uid": "muster",
+        "title": "muster",
+        "description": "Cards, queues, what waits and why, and how the scheduler itself does.",
+        "tags": ["muster"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [_datasource(), _queue()]},
+        "panels": panels,
+    }
+
+
+def _panel(panel: Panel) -> Json:
+    custom: Json = {"stacking": {"mode": "normal"}, "fillOpacity": 30} if panel.stacked else {}
+    return {
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": SOURCE,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "custom": custom}, "overrides": []},
+        "targets": [
+            {
+                "refId": chr(ord("A") + index),
+                "datasource": SOURCE,
+                "expr": query,
+                "legendFormat": legend,
+            }
+            for index, (query, legend) in enumerate(panel.queries)
+        ],
+    }
+
+
+def _datasource() -> Json:
+    return {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Source"}
+
+
+def _queue() -> Json:
+    return {
+        "name": "queue",
+        "type": "query",
+        "label": "Queue",
+        "datasource": SOURCE,
+        "query": "label_values(muster_queue_cards, queue)",
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def _at(left: int, top: int, width: int, height: int) -> Json:
+    return {"x": left, "y": top, "w": width, "h": height}

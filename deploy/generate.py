@@ -1,0 +1,113 @@
+"""Makes what is made from the code: roles, their page, rules and dashboard; `--check` only says which are stale.
+
+Roles come from the table of calls, the dashboard from `dashboard.py`, and the rules for the Prometheus
+operator from the plain rule file.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import dashboard
+import yaml
+
+from daemon.cluster.client.rbac import NAME, Rule, cluster_rules, own_rules, table
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "deploy"
+RULES = DEPLOY / "monitoring/rules.yaml"
+MADE = "Made by `make docs` from the code; do not edit."
+NAMESPACE = "muster-system"
+GROUP = "rbac.authorization.k8s.io"
+TEXT = """\
+What muster asks of the API server, whole: there is no other request in the code, no wildcard and no Secret.
+The roles in `deploy/kustomize/base/rbac.yaml` are made from the same table. At the start the daemon asks the
+server which of these it may do, and says what is missing; `/readyz` names it.
+
+`cluster` is a ClusterRole. `own` is a Role in the namespace that muster is in; there, everything but `create`
+is bound to the one Lease called `muster`. `/version`, `/api` and `/apis`, which are read at the start, are open to
+everyone who is authenticated.
+
+What a cluster does not serve (the groups of Volcano, say) may stand in a role all the same and does no harm."""
+
+
+def main() -> str | None:
+    """Writes every file, or checks them all and returns what to say of those that are stale."""
+    rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
+    made = {
+        DEPLOY / "kustomize/base/rbac.yaml": documents(*roles()),
+        DEPLOY / "kustomize/components/monitoring/rule.yaml": documents(operator_rule(rules)),
+        DEPLOY / "kustomize/components/monitoring/dashboard.json": as_json(dashboard.document()),
+        ROOT / "docs/rbac.md": page(),
+    }
+    if "--check" in sys.argv[1:]:
+        stale = [path.relative_to(ROOT) for path, text in made.items() if read(path) != text]
+        return f"stale, run `make docs`: {', '.join(map(str, stale))}" if stale else None
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+    return None
+
+
+def roles() -> list[dict[str, object]]:
+    """The roles and their bindings."""
+    return [
+        role("ClusterRole", cluster_rules()),
+        binding("ClusterRole"),
+        role("Role", own_rules()),
+        binding("Role"),
+    ]
+
+
+def role(kind: str, rules: list[Rule]) -> dict[str, object]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": {"name": NAME},
+        "rules": [rule.document() for rule in rules],
+    }
+
+
+def binding(kind: str) -> dict[str, object]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+    }
+
+
+def operator_rule(rules: dict[str, object]) -> dict[str, object]:
+    """The rule file as an object of the Prometheus operator."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": NAME},
+        "spec": rules,
+    }
+
+
+def page() -> str:
+    """The table of calls, for people."""
+    lines = ["# RBAC", "", f"<!-- {MADE} -->", "", TEXT, ""]
+    lines += ["| verbs | resource | API group | scope | why |", "| --- | --- | --- | --- | --- |"]
+    for verbs, resource, group, scope, why in table():
+        named = f"`{group}`" if group else "core"
+        lines += [f"| {verbs} | `{resource}` | {named} | {scope} | {why} |"]
+    return "\n".join(lines) + "\n"
+
+
+def documents(*objects: dict[str, object]) -> str:
+    return f"# {MADE}\n" + yaml.safe_dump_all(objects, sort_keys=False, width=100)
+
+
+def as_json(document: dict[str, object]) -> str:
+    return json.dumps(document, indent=1) + "\n"
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
