@@ -1,0 +1,29 @@
+"""What tests of several folders share: a real API server, started once and only where it is used."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.control_plane.api import Api
+from tests.control_plane.cluster import Cluster, own_plane, prepared
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster that most tests share: each keeps to names of its own."""
+    with prepared() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    """A cluster that the test may kill, and has to itself."""
+    with own_plane() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def admin(cluster: Cluster) -> AsyncIterator[Api]:
+    """Someone who may do everything in the shared cluster."""
+    async with Api.of(cluster.admin) as api:
+        yield api

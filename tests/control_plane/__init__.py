@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane for tests: etcd, API server, controllers, scheduler."""
