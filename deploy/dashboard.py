@@ -111,6 +111,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 (('max by (queue) (muster_pending_pods{queue=~"$queue"})', "{{queue}}"),),
                 stacked=True,
             ),
+            Panel("How long pods waited", quantiles("muster_wait_seconds"), unit="s"),
             Panel(
                 "Decisions",
                 (("sum by (kind) (rate(muster_decisions_total[$__rate_interval]))", "{{kind}}"),),
