@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import yaml
 from msgspec import Struct
 
+from daemon.address import parse_address
 from events.errors import SettingsError
 
 ENVIRONMENT: Final[Mapping[str, str]] = os.environ
@@ -40,6 +41,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Annotations that never enter the log, beside what never does anyway."""
     snapshot_every: int = 100_000
     """Records after which State is kept anew, to make the next start short; 0 for never."""
+    listen: str = "127.0.0.1:8080"
+    """Where probes and metrics are answered, host and port; empty for nowhere."""
+    token_file: str | None = None
+    """A file with the bearer token that is asked for everything but probes and metrics, from the folder of
+    this file on; without one nothing else is answered but on a loopback address."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is said on stderr: this and what is worse. Records are told at `info`."""
 
 
 def read_settings(path: Path) -> Settings:
@@ -58,9 +66,50 @@ def read_settings(path: Path) -> Settings:
             raise SettingsError(f"{path}: {key} must be more than nothing")
     if settings.snapshot_every < 0:
         raise SettingsError(f"{path}: snapshot_every must not be less than nothing")
+    _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
     return settings
+
+
+def _check_listen(path: Path, settings: Settings) -> None:
+    if settings.listen:
+        try:
+            parse_address(settings.listen)
+        except SettingsError as error:
+            raise SettingsError(f"{path}: listen: {error}") from None
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, without the white space around it."""
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from error
+    except UnicodeError:
+        raise SettingsError(f"{path}: a token is made of ASCII characters") from None
+    if not token or not token.isprintable():
+        raise SettingsError(f"{path}: holds no token")
+    return token
+
+
+class Supervision(Struct, frozen=True):
+    """What a supervisor such as systemd asks of this process, as its environment says."""
+
+    address: str = ""
+    """The socket on which it wants to be told; empty for none."""
+    watchdog_seconds: float | None = None
+    """Within which it wants to be told that all is well; None where it does not."""
+
+
+def supervision(process_id: int, environment: Mapping[str, str] = ENVIRONMENT) -> Supervision:
+    """From NOTIFY_SOCKET, and from WATCHDOG_USEC where WATCHDOG_PID is absent or names this process."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    microseconds = environment.get("WATCHDOG_USEC", "")
+    meant = environment.get("WATCHDOG_PID") in (None, "", str(process_id))
+    if not (meant and microseconds.isdecimal() and int(microseconds)):
+        return Supervision(address=address)
+    return Supervision(address=address, watchdog_seconds=int(microseconds) / 1_000_000)
 
 
 def with_environment(text: str, what: str) -> str:

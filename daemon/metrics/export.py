@@ -1,0 +1,43 @@
+"""All metrics together, in the text that Prometheus reads.
+
+The format is that of the library `prometheus_client` (pure Python, no dependencies, 200 KB): escapes,
+histograms and process figures are its business. Its registry is ours alone, so nothing is exported that
+another library registers somewhere.
+"""
+
+from typing import Final
+
+from prometheus_client import (
+    CONTENT_TYPE_PLAIN_0_0_4,
+    CollectorRegistry,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+from daemon.health import Health
+from daemon.metrics.gauges import Gauges
+from daemon.metrics.instruments import Instruments
+from daemon.metrics.sources import Sources
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+
+
+class Metrics:
+    """What is counted, what is read at each scrape, and both as text."""
+
+    def __init__(self, health: Health, version: str, decider: int) -> None:
+        # When a counter was made says nothing here, and doubles the series.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # as the library has it
+        self._registry = CollectorRegistry()
+        self.sources = Sources()
+        self.counted = Instruments(self._registry, self.sources)
+        self._registry.register(Gauges(health, self.sources, (version, str(decider))))
+        ProcessCollector(namespace="muster", registry=self._registry)
+
+    def text(self) -> bytes:
+        """All figures as they are now."""
+        state = self.sources.state()
+        if state is not None:
+            self.counted.forget_queues(state.cluster.queues)
+        return generate_latest(self._registry)

@@ -1,0 +1,188 @@
+"""Figures of the moment, read from State and from the shores when they are asked for.
+
+It costs as much as there are queues, nodes and pod groups that wait; pods are never looped over.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import Metric as Family
+
+from daemon.health import Health
+from daemon.metrics.closed import resource_of
+from daemon.metrics.sources import Sources, WatchFigures
+from daemon.metrics.table import METRICS
+from projections.cluster import Cluster
+from projections.pod_groups import PodGroup
+from projections.views.catalogue import QUEUE_QUOTA
+from projections.views.now import queue_rows
+
+NOT_TRIED: Final = "NotTried"
+BACKING_OFF: Final = "BackingOff"
+
+_MEASURES: Final = QUEUE_QUOTA.column_names[QUEUE_QUOTA.keys :]
+_MILLI: Final = 1000
+
+
+class Gauges:
+    """A collector, as the registry wants it."""
+
+    def __init__(self, health: Health, sources: Sources, build: tuple[str, str]) -> None:
+        self._health = health
+        self._sources = sources
+        self._build = build
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing beforehand: the registry is not to ask State before there is any."""
+        return ()
+
+    def collect(self) -> Iterator[Family]:
+        """All of them, as they are now."""
+        yield from self._process()
+        state = self._sources.state()
+        if state is not None:
+            cluster = state.cluster
+            yield from queues(cluster)
+            yield cards(cluster)
+            yield from waiting(cluster)
+            yield _one("muster_commitments", len(state.commitments))
+            yield _one("muster_quarantined_nodes", len(state.quarantined))
+            yield _objects(cluster)
+        yield from watches(self._sources.watches())
+
+    def _process(self) -> Iterator[Family]:
+        sources, health = self._sources, self._health
+        yield _one("muster_leader", health.role == "leader")
+        yield _one("muster_epoch", sources.epoch())
+        yield _one("muster_ready", health.is_ready)
+        stands = Tally(key.partition("/")[0] for key in health.reasons)
+        yield _many("muster_not_ready", (((key,), count) for key, count in stands.items()))
+        yield _many("muster_build_info", [(self._build, 1)])
+        yield _one("muster_log_position", sources.position())
+        yield _one("muster_effects_in_flight", sources.in_flight())
+        yield _one("muster_intake_sightings", sources.intake())
+        lag = sources.lag()
+        if lag is not None:
+            yield _one("muster_log_lag_records", lag.records)
+            yield _one("muster_log_lag_seconds", lag.seconds)
+
+
+def queues(cluster: Cluster) -> Iterator[Family]:
+    """What queues may use, use and ask for."""
+    counted, cores, memory = (
+        _family(name)
+        for name in ("muster_queue_cards", "muster_queue_cpu_cores", "muster_queue_memory_bytes")
+    )
+    for queue in cluster.queues:
+        for _, resource, *amounts in queue_rows(cluster, queue):
+            for measure, amount in zip(_MEASURES, amounts, strict=True):
+                if not isinstance(amount, int):
+                    continue  # Without limit.
+                if resource == "cpu":
+                    cores.add_metric((queue, measure), amount / _MILLI)
+                elif resource == "memory":
+                    memory.add_metric((queue, measure), amount)
+                else:
+                    counted.add_metric((queue, str(resource), measure), amount)
+    yield from (counted, cores, memory)
+
+
+def cards(cluster: Cluster) -> Family:
+    """Cards of all nodes, by model."""
+    total: Tally[str] = Tally()
+    healthy: Tally[str] = Tally()
+    allocated: Tally[str] = Tally()
+    for node in cluster.nodes.nodes.values():
+        facts = node.facts
+        if facts is None or facts.card is None:
+            continue
+        name, resource = facts.card.name, facts.card.resource
+        total[name] += facts.card_total
+        healthy[name] += facts.allocatable.get(resource, 0)
+        allocated[name] += node.occupied.get(resource, 0)
+    family = _family("muster_cards")
+    for card in sorted(total):
+        family.add_metric((card, "total"), total[card])
+        family.add_metric((card, "healthy"), healthy[card])
+        family.add_metric((card, "allocated"), allocated[card])
+        family.add_metric((card, "free"), healthy[card] - allocated[card])
+    return family
+
+
+def waiting(cluster: Cluster) -> Iterator[Family]:
+    """Pod groups of which something waits, and their pods that do."""
+    groups: Tally[tuple[str, ...]] = Tally()
+    pods: Tally[tuple[str, ...]] = Tally()
+    for group, is_resting in _who_waits(cluster):
+        refusal = next(iter(group.refusals.values()), None)
+        code = BACKING_OFF if is_resting else NOT_TRIED if refusal is None else refusal.code
+        groups[group.queue, code] += 1
+        pods[(group.queue,)] += len(group.pending)
+    yield _many("muster_pending_pod_groups", groups.items())
+    yield _many("muster_pending_pods", pods.items())
+
+
+def _who_waits(cluster: Cluster) -> Iterator[tuple[PodGroup, bool]]:
+    """Each group that stands in a line, once; then those that rest."""
+    for lines in cluster.lines.by_queue.values():
+        seen: dict[str, None] = {}
+        for line in lines.values():
+            for _, group in line.jobs:
+                if group.key not in seen:
+                    seen[group.key] = None
+                    yield group, False
+    for key in cluster.resting:
+        resting = cluster.groups.get(key)
+        if resting is not None and resting.pending:
+            yield resting, True
+
+
+def _objects(cluster: Cluster) -> Family:
+    counts = {
+        "Node": len(cluster.nodes.nodes),
+        "Pod": len(cluster.pods),
+        "PodGroup": len(cluster.groups),
+        "Queue": len(cluster.queues),
+    }
+    return _many("muster_objects", (((kind,), count) for kind, count in counts.items()))
+
+
+def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:
+    """What watches say of themselves."""
+    opened, age = _family("muster_watch_open"), _family("muster_watch_age_seconds")
+    events, dropped, requests = (
+        CounterMetricFamily(name, METRICS[name].help, labels=tuple(METRICS[name].labels))
+        for name in (
+            "muster_watch_events_total",
+            "muster_watch_dropped_total",
+            "muster_watch_requests_total",
+        )
+    )
+    for one in figures:
+        labels = (resource_of(one.resource),)
+        opened.add_metric(labels, one.is_open)
+        if one.age_seconds is not None:
+            age.add_metric(labels, one.age_seconds)
+        events.add_metric(labels, one.events)
+        dropped.add_metric(labels, one.dropped)
+        requests.add_metric(labels, one.requests)
+    yield from (opened, age, events, dropped, requests)
+
+
+def _family(name: str) -> GaugeMetricFamily:
+    metric = METRICS[name]
+    assert metric.kind == "gauge", name
+    return GaugeMetricFamily(name, metric.help, labels=tuple(metric.labels))
+
+
+def _one(name: str, value: float) -> Family:
+    return _many(name, [((), value)])
+
+
+def _many(name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> Family:
+    family = _family(name)
+    for labels, value in values:
+        family.add_metric(labels, value)
+    return family

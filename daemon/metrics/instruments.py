@@ -1,0 +1,142 @@
+"""What is counted and timed as it happens.
+
+Records are counted once they are durable, and as a rule by their kind alone; only decisions and outcomes,
+of which a figure needs more, are decoded.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
+from daemon.metrics.sources import Sources
+from daemon.metrics.table import METRICS
+from events.codec import event_of
+from events.decision import GangBindDecided
+from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
+from events.record import Record
+from events.union import Event, Outcome
+from events.watching import BindRejectedByNode, ForeignPodPlaced, WatchClosed
+from projections.batch import Batch
+
+DECISIONS: Final = {
+    "enqueue_decided": "enqueue",
+    "gang_bind_decided": "bind",
+    "pipeline_decided": "pipeline",
+    "pipeline_withdrawn": "withdraw",
+    "eviction_decided": "evict",
+    "refusal_decided": "refuse",
+    "queue_faulted": "fault",
+}
+"""Kind of a decision to what it is called in views and metrics."""
+
+_OUTCOMES: Final = frozenset(outcome.kind for outcome in get_args(Outcome))
+_DECODED: Final = _OUTCOMES | {GangBindDecided.kind, WatchClosed.kind}
+_RESULTS: Final = {PodBound: "bound", BindFailed: "failed", BindOutcomeUnknown: "unknown"}
+_NS: Final = 1_000_000_000
+
+
+class Instruments:
+    """Counters and histograms, by the names of the table."""
+
+    def __init__(self, registry: CollectorRegistry, sources: Sources) -> None:
+        self._registry = registry
+        self._sources = sources
+        self._cycle = self._histogram("muster_cycle_seconds")
+        self._decide = self._histogram("muster_decide_seconds")
+        self._append = self._histogram("muster_append_seconds")
+        self._bind = self._histogram("muster_bind_seconds")
+        self._wait = self._histogram("muster_wait_seconds")
+        self._records = self._counter("muster_records_total")
+        self._decisions = self._counter("muster_decisions_total")
+        self._placements = self._counter("muster_placements_total")
+        self._outcomes = self._counter("muster_outcomes_total")
+        self._foreign = self._counter("muster_foreign_placements_total")
+        self._rejections = self._counter("muster_node_rejections_total")
+        self._restarts = self._counter("muster_watch_restarts_total")
+        self._requests = self._counter("muster_api_requests_total")
+        self._request = self._histogram("muster_api_request_seconds")
+        self._dropped = self._counter("muster_events_dropped_total")
+        self._placed: dict[str, None] = {}
+        for kind in DECISIONS.values():
+            # What never happened is 0, not absent: a rate can then be taken of the first one.
+            self._decisions.labels(kind)
+
+    def cycle_held(self, decide_seconds: float, seconds: float) -> None:
+        """A cycle was held, and what it decided is durable."""
+        self._decide.observe(decide_seconds)
+        self._cycle.observe(seconds)
+
+    def observe_batch(self, batch: Batch, seconds: float) -> None:
+        """A batch is durable, so many seconds after it was handed over."""
+        self._append.observe(seconds)
+        for kind, count in Tally(record.kind for record in batch.records).items():
+            name = kind.partition(".")[0]
+            self._records.labels(name).inc(count)
+            if name in DECISIONS:
+                self._decisions.labels(DECISIONS[name]).inc(count)
+            if kind == ForeignPodPlaced.kind:
+                self._foreign.inc(count)
+            elif kind == BindRejectedByNode.kind:
+                self._rejections.inc(count)
+        for record in batch.records:
+            if record.kind in _DECODED:
+                self._look_into(record, event_of(record))
+
+    def observe_request(self, what: str, status: int, seconds: float) -> None:
+        """A request to the API server was answered; with status 0, no answer came."""
+        call = call_of(what)
+        self._requests.labels(call, status_of(status)).inc()
+        self._request.labels(call).observe(seconds)
+
+    def event_dropped(self, count: int = 1) -> None:
+        """Kubernetes Events that will not be written."""
+        self._dropped.inc(count)
+
+    def forget_queues(self, there: Mapping[str, object]) -> None:
+        """Leave no series of queues that are gone."""
+        for name in [name for name in self._placed if name not in there]:
+            del self._placed[name]
+            self._placements.remove(name)
+
+    def _look_into(self, record: Record, event: Event) -> None:
+        match event:
+            case GangBindDecided():
+                self._placements.labels(event.queue).inc(len(event.placements))
+                self._placed[event.queue] = None
+                self._waited(record, event)
+            case WatchClosed():
+                labels = resource_of(event.resource), cause_of(event.cause)
+                self._restarts.labels(*labels).inc()
+            case PodBound() | BindFailed() | BindOutcomeUnknown():
+                self._bind.labels(_RESULTS[type(event)]).observe(event.latency_ns / _NS)
+                self._came_out(record, event)
+            case _:
+                self._came_out(record, event)
+
+    def _came_out(self, record: Record, event: Event) -> None:
+        code = getattr(event, "code", "")
+        self._outcomes.labels(record.kind.partition(".")[0], code_of(code)).inc()
+
+    def _waited(self, record: Record, event: GangBindDecided) -> None:
+        state = self._sources.state()
+        if state is None:
+            return
+        for placement in event.placements:
+            pod = state.cluster.pods.get(placement.uid)
+            if pod is not None and pod.facts.created_ns:
+                waited = record.recorded_at_ns - pod.facts.created_ns
+                self._wait.observe(max(0, waited) / _NS)
+
+    def _counter(self, name: str) -> Counter:
+        metric = METRICS[name]
+        assert metric.kind == "counter", name
+        return Counter(name, metric.help, tuple(metric.labels), registry=self._registry)
+
+    def _histogram(self, name: str) -> Histogram:
+        metric = METRICS[name]
+        assert metric.kind == "histogram", name
+        labels = tuple(metric.labels)
+        return Histogram(name, metric.help, labels, registry=self._registry, buckets=metric.buckets)
