@@ -75,7 +75,7 @@ class Kubelets:
         if not _is_ready(node.manifest):
             node.waiting.append(due)
         elif due.verb is Verb.VANISH:
-            self._store.remove(due.key)
+            self._vanish(pod, due.key)
         elif due.verb is Verb.FINISH:
             if phase_of(pod) == "Running":
                 self._store.put(POD, _over(pod, "Succeeded", 0, "Completed"))
@@ -110,6 +110,21 @@ class Kubelets:
             return
         at = self._store.timestamp(stop)
         self._store.put(POD, changed(pod, "metadata", deletionTimestamp=at))
+        self._timeline.push(self._store.now_ns + stop, Due(Verb.VANISH, key, uid_of(pod)))
+
+    def stop(self, key: Key, grace_ns: int) -> None:
+        """The API server marked a pod as going: it goes when it has stopped, or its grace is over.
+
+        A pod whose node is gone is collected at once.
+        """
+        pod = self._store.find(key)
+        if pod is None:
+            return
+        node = self._nodes.get(node_of(pod))
+        if node is None or node.manifest is None:
+            self._vanish(pod, key)
+            return
+        stop = min(stop_ns(pod) or 0, grace_ns)
         self._timeline.push(self._store.now_ns + stop, Due(Verb.VANISH, key, uid_of(pod)))
 
     def used(self, node: str) -> Amounts:
@@ -178,6 +193,13 @@ class Kubelets:
             self._timeline.push(now + self._start_delay_ns, Due(Verb.START, key, uid))
         elif phase_of(pod) == "Running" and (run := run_ns(pod)) is not None:
             self._timeline.push(now + run, Due(Verb.FINISH, key, uid))
+
+    def _vanish(self, pod: Manifest, key: Key) -> None:
+        """The pod has stopped; who put a finalizer on it has to take it off before it goes."""
+        if not section(pod, "metadata").get("finalizers"):
+            self._store.remove(key)
+        elif section(pod, "metadata").get("deletionGracePeriodSeconds") != 0:
+            self._store.put(POD, changed(pod, "metadata", deletionGracePeriodSeconds=0))
 
     def _release(self, uid: str) -> None:
         taken = self._taken.pop(uid, None)

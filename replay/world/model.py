@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from events.normalize import JsonObject
-from events.sighting import BindRequest, Done, PhaseRequest, Refused, Reply, Sighting
+from events.sighting import BindRequest, Done, EvictRequest, PhaseRequest, Refused, Reply, Sighting
 from replay.world.content import (
     Amounts,
     changed,
@@ -40,7 +40,7 @@ class Deed(Struct, frozen=True):
 
     at_ns: int
     verb: str
-    """`bind` or `phase`"""
+    """`bind`, `evict` or `phase`"""
     subject: str
     """`namespace/name`"""
     uid: str
@@ -54,7 +54,18 @@ class Deed(Struct, frozen=True):
 class World:
     """A cluster as its scenario and the calls made of it. Times are nanoseconds from its start."""
 
-    def __init__(self, scenario: Scenario, origin_ns: int = 0) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        origin_ns: int = 0,
+        *,
+        has_kubelets: bool = True,
+        has_controllers: bool = True,
+    ) -> None:
+        self.has_kubelets = has_kubelets
+        """Without, pods stay as they are: others play the nodes."""
+        self.has_controllers = has_controllers
+        """Without, workloads make no pods."""
         self._store = Store(origin_ns)
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
@@ -136,6 +147,51 @@ class World:
             self.advance(self.now_ns)
         return reply
 
+    @property
+    def store(self) -> Store:
+        """What the API server holds."""
+        return self._store
+
+    def put(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """Someone writes an object, and everyone acts upon it. It is as it was just then."""
+        written = self._store.put(kind, manifest)
+        self._follow()
+        self.advance(self.now_ns)
+        return written
+
+    def remove(self, key: Key) -> None:
+        """Someone removes an object for good, and everyone acts upon it."""
+        self._store.remove(key)
+        self._follow()
+        self.advance(self.now_ns)
+
+    def stop(self, key: Key, grace_ns: int) -> None:
+        """A pod was asked to go: its kubelet stops it in its time, and then it is removed."""
+        if self.has_kubelets:
+            self._kubelets.stop(key, grace_ns)
+            self._follow()
+            self.advance(self.now_ns)
+
+    def evict(self, request: EvictRequest) -> Reply:
+        """`POST pods/NAME/eviction` (rule K9), of a pod that no disruption budget covers."""
+        key: Key = ("Pod", request.namespace, request.name)
+        pod = self._store.find(key)
+        result = "done"
+        if pod is None or not has_uid(pod, request.uid):
+            result = "NotFound"
+        elif is_terminating(pod):
+            result = "again"
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Deed(self.now_ns, "evict", subject, request.uid, request.node, request.decision, result)
+        )
+        if result == "done":
+            self._kubelets.delete(key)
+            self._follow()
+            self.advance(self.now_ns)
+        # What is gone, or is another by now, need not be evicted any more (K9.2).
+        return Done()
+
     def find(self, resource: str, namespace: str, name: str) -> Manifest | None:
         """An object as it is now."""
         return self._store.find((resource, namespace, name))
@@ -153,8 +209,10 @@ class World:
         for _ in range(REACTIONS_MAX):
             while changes := self._store.drain():
                 for change in changes:
-                    self._kubelets.note(change, was_there=was_there)
-                    self._controllers.note(change)
+                    if self.has_kubelets:
+                        self._kubelets.note(change, was_there=was_there)
+                    if self.has_controllers:
+                        self._controllers.note(change)
             if not self._controllers.reconcile():
                 return
             was_there = False

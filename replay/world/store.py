@@ -4,6 +4,8 @@ Manifests are never changed in place: a change is a new manifest that shares wha
 can keep what it will show as it was, and encode it only when someone looks.
 """
 
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -32,12 +34,17 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
+_RESOURCE_OF: Final = {
+    kind: f"{kind.kind}.{kind.group}" if kind == VOLCANO_JOB else kind.kind for kind in KINDS
+}
+
+
 def resource_of(kind: Kind) -> str:
     """How the kind is called where two kinds share a name: `Job` and `Job.batch.volcano.sh`."""
-    return f"{kind.kind}.{kind.group}" if kind == VOLCANO_JOB else kind.kind
+    return _RESOURCE_OF.get(kind) or f"{kind.kind}.{kind.group}"
 
 
-RESOURCES: Final = tuple(resource_of(kind) for kind in KINDS)
+RESOURCES: Final = tuple(_RESOURCE_OF.values())
 WATCHED: Final = tuple(resource for resource in RESOURCES if resource not in UNWATCHED)
 
 
@@ -55,12 +62,30 @@ class Store:
     def __init__(self, origin_ns: int) -> None:
         self.now_ns = 0
         self._origin_ns = origin_ns
-        self._objects: dict[str, dict[Key, Manifest]] = {resource: {} for resource in RESOURCES}
+        self._objects: dict[str, dict[Key, Manifest]] = defaultdict(dict)
         self._revision = 0
         self._uids = 0
         self._admission = Admission()
         self._changes: list[Change] = []
         self._shown: list[tuple[bool, Manifest]] | None = None
+        self._listeners: list[Callable[[Change], None]] = []
+
+    @property
+    def revision(self) -> int:
+        """Of the latest change; one count for all kinds."""
+        return self._revision
+
+    def objects(self) -> Mapping[str, Mapping[Key, Manifest]]:
+        """All there is, by resource."""
+        return self._objects
+
+    def listen(self, note: Callable[[Change], None]) -> None:
+        """Tell of every change from now on, when it is made."""
+        self._listeners.append(note)
+
+    def set_clock(self, later_ns: int) -> None:
+        """The clock on the wall is set; time itself goes on as before."""
+        self._origin_ns += later_ns
 
     def find(self, key: Key) -> Manifest | None:
         """The object with this key."""
@@ -122,6 +147,8 @@ class Store:
     def _note(self, change: Change) -> None:
         self._admission.note(change.key[0], change.before, change.after)
         self._changes.append(change)
+        for note in self._listeners:
+            note(change)
         if self._shown is not None and change.key[0] not in UNWATCHED:
             manifest = change.after or change.before
             assert manifest is not None
