@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -42,7 +43,7 @@ def prepared(*, has_controllers: bool = True) -> Iterator[Cluster]:
     named = os.environ.get(KUBECONFIG)
     if named:
         with tempfile.TemporaryDirectory(prefix="muster-cluster-") as folder:
-            yield asyncio.run(_prepare(Path(named), Path(folder), None))
+            yield _prepared(Path(named), Path(folder), None)
         return
     with own_plane(has_controllers=has_controllers) as cluster:
         yield cluster
@@ -58,7 +59,7 @@ def own_plane(*, has_controllers: bool = True) -> Iterator[Cluster]:
         plane.start()
         if has_controllers:
             plane.start_controllers()
-        yield asyncio.run(_prepare(plane.admin, folder, plane))
+        yield _prepared(plane.admin, folder, plane)
     finally:
         plane.close()
 
@@ -74,6 +75,12 @@ def _binary() -> Path:
     if has_go and os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(f"{reason}; {KUBECONFIG} may name another cluster")
+
+
+def _prepared(admin: Path, folder: Path, plane: ControlPlane | None) -> Cluster:
+    """In a loop of its own, whether or not the caller is in one."""
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(lambda: asyncio.run(_prepare(admin, folder, plane))).result()
 
 
 async def _prepare(admin: Path, folder: Path, plane: ControlPlane | None) -> Cluster:

@@ -1,0 +1,22 @@
+"""The servers that must answer alike."""
+
+from collections.abc import AsyncIterator
+from itertools import count
+
+import pytest
+
+from tests.contract.served import Served, on_real, on_simulated
+
+_numbers = count(1)
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.apiserver)])
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+    """A server, with a namespace that the test has to itself."""
+    name = f"contract-{next(_numbers)}"
+    if request.param == "real":
+        async with on_real(request.getfixturevalue("cluster"), name) as served:
+            yield served
+    else:
+        async with on_simulated(name) as served:
+            yield served

@@ -1,0 +1,160 @@
+"""A kubelet for tests: it runs pods on paper (rule K20.3).
+
+It starts what is bound to its nodes, turns away what does not fit (rule K5.12), ends what is being
+deleted, and finishes a pod that carries the annotation `FINISH` with the phase that it names.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from daemon.cluster.client.calls import NODES, PODS
+from tests.control_plane.api import STRATEGIC, Api, Object, Watch
+from tests.control_plane.manifests import CARD, node, running
+
+FINISH: Final = "kubelet.test/finish"
+"""On a pod: `Succeeded` or `Failed`."""
+
+AT_ONCE: Final = 16
+WATCH_SECONDS: Final = 3_600.0
+AGAIN_SECONDS: Final = 0.2
+
+Verdict = Callable[[Object], str]
+"""Why a pod is turned away, such as `OutOfcpu`; empty where it is not."""
+
+
+class Kubelet:
+    """All nodes' kubelets in one. `delays` holds pods back, for seconds, by name."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._limit = asyncio.Semaphore(AT_ONCE)
+        self._cards: dict[str, int] = {}
+        self._holds: dict[str, tuple[str, int]] = {}
+        self._done: set[tuple[str, str]] = set()
+        self.delays: Mapping[str, float] = {}
+        self.verdict: Verdict = lambda _: ""
+        self.rejected: list[str] = []
+        """Pods that were turned away: `namespace/name: reason`."""
+
+    async def add(self, name: str, cards: int = 8, labels: dict[str, str] | None = None) -> Object:
+        """A node joins."""
+        self._cards[name] = cards
+        return await self._api.create(NODES, node(name, cards, labels))
+
+    async def remove(self, name: str) -> None:
+        """A node leaves; its pods stay until someone collects them."""
+        del self._cards[name]
+        (await self._api.delete(NODES.object_path(name))).expect(200)
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Look after the pods of its nodes, meanwhile."""
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(self._work(group))
+            try:
+                yield
+            finally:
+                work.cancel()
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            with contextlib.suppress(OSError, TimeoutError):  # The server may have been killed.
+                answer = await self._api.get(PODS.path)
+                if answer.status == 200:
+                    listed = answer.object
+                    for pod in listed["items"]:
+                        self._look(group, pod)
+                    revision = listed["metadata"]["resourceVersion"]
+                    async with self._api.watch(PODS.path, resourceVersion=revision) as watch:
+                        await self._follow(group, watch)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _follow(self, group: asyncio.TaskGroup, watch: Watch) -> None:
+        while (line := await watch.next(WATCH_SECONDS)) is not None and line.type != "ERROR":
+            if line.type == "DELETED":
+                self._holds.pop(line.object["metadata"]["uid"], None)
+            elif line.type != "BOOKMARK":
+                self._look(group, line.object)
+
+    def _look(self, group: asyncio.TaskGroup, pod: Object) -> None:
+        """Do what a pod needs, once for each thing."""
+        deed = self._deed(pod)
+        key = (pod["metadata"]["uid"], deed)
+        if deed and key not in self._done:
+            self._done.add(key)
+            group.create_task(self._carry_out(deed, pod, key))
+
+    def _deed(self, pod: Object) -> str:
+        metadata, phase = pod["metadata"], pod["status"]["phase"]
+        if pod["spec"].get("nodeName") not in self._cards:
+            return ""
+        if metadata.get("deletionTimestamp"):
+            return "end"
+        if phase in ("Succeeded", "Failed"):
+            self._holds.pop(metadata["uid"], None)
+            return ""
+        if phase == "Pending":
+            return "start"
+        self._holds.setdefault(metadata["uid"], (pod["spec"]["nodeName"], cards_of(pod)))
+        return "finish" if FINISH in metadata.get("annotations", {}) else ""
+
+    async def _carry_out(self, deed: str, pod: Object, key: tuple[str, str]) -> None:
+        if deed == "start":
+            await asyncio.sleep(self.delays.get(pod["metadata"]["name"], 0.0))
+        try:
+            async with self._limit:
+                if deed == "start":
+                    await self._start(pod)
+                elif deed == "finish":
+                    phase = pod["metadata"]["annotations"][FINISH]
+                    await self._tell(pod, {"phase": phase, "reason": "", "message": ""})
+                else:
+                    await self._end(pod)
+        except (OSError, TimeoutError):
+            self._done.discard(key)  # At the next look.
+
+    async def _start(self, pod: Object) -> None:
+        if reason := self.verdict(pod) or self._admit(pod):
+            self.rejected.append(f"{name_of(pod)}: {reason}")
+            message = f"Pod was rejected: {reason}"
+            await self._tell(pod, {"phase": "Failed", "reason": reason, "message": message})
+        else:
+            await self._tell(pod, running())
+
+    def _admit(self, pod: Object) -> str:
+        """Take its cards, or say why not: a kubelet counts for itself (rule K7.6)."""
+        name, cards = pod["spec"]["nodeName"], cards_of(pod)
+        uid = pod["metadata"]["uid"]
+        held = sum(n for one, (at, n) in self._holds.items() if at == name and one != uid)
+        if cards and held + cards > self._cards.get(name, 0):
+            return f"OutOf{CARD}"
+        self._holds[uid] = (name, cards)
+        return ""
+
+    async def _tell(self, pod: Object, status: Object) -> None:
+        path = PODS.object_path(pod["metadata"]["name"], pod["metadata"]["namespace"], "status")
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        (await self._api.patch(path, body, STRATEGIC)).expect(200, 404, 409)
+
+    async def _end(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        path = PODS.object_path(metadata["name"], metadata["namespace"])
+        (await self._api.delete(path, options)).expect(200, 404, 409)
+        self._holds.pop(metadata["uid"], None)
+
+
+def name_of(pod: Object) -> str:
+    """`namespace/name`"""
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def cards_of(pod: Object) -> int:
+    """How many cards its containers ask for."""
+    containers = pod["spec"]["containers"]
+    return sum(
+        int(one.get("resources", {}).get("requests", {}).get(CARD, "0")) for one in containers
+    )
