@@ -53,6 +53,8 @@ class Database(Protocol):
 
     place: str
     statements: Statements
+    begin_reading: str
+    """Begins a transaction whose queries all see the database as of one moment."""
     poll_seconds: float
     """How long a follower waits before it looks again on its own."""
 

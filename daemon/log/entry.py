@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from events.record import Record
+from projections.views.rows import Row
 
 
 class Entry(Struct, frozen=True):
@@ -29,3 +30,10 @@ class Projection(Struct, frozen=True):
     version: int
     position: int
     checksum: int
+
+
+class StandingView(Struct, frozen=True):
+    """A view as it stands at a position: its rows that hold now, where they were asked for."""
+
+    projection: Projection
+    rows: list[Row] = []

@@ -35,6 +35,7 @@ _USAGE = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecifica
 class PostgresDatabase:
     """A log in a PostgreSQL database."""
 
+    begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     poll_seconds = 5.0
 
     def __init__(self, url: str) -> None:

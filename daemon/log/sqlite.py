@@ -45,6 +45,7 @@ _DAMAGE = ("malformed", "corrupt", "not a database", "could not decode", "no suc
 class SqliteDatabase:
     """A log in a SQLite file."""
 
+    begin_reading = "BEGIN"
     poll_seconds = 0.25
 
     def __init__(self, path: Path) -> None:

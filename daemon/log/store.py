@@ -8,17 +8,17 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import snapshots, tables
 from daemon.log.contents import ObjectRow
 from daemon.log.database import DRIVER_ERRORS, Contents, Database, Found, check_found
-from daemon.log.entry import Entry, Projection, Snapshot
+from daemon.log.entry import Entry, Projection, Snapshot, StandingView
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
-from daemon.log.views import BY_NAME, changes_script, mark, stand
+from daemon.log.views import changes_script, mark, now_standing, stand, standing_rows
 from daemon.log.writing import Writer
 from events.errors import UsageError
 from events.record import GENESIS, Head, Record
@@ -115,15 +115,14 @@ class SqlLog:
 
     async def view_rows(self, view: str) -> list[Row]:
         """The rows that stand now, by key; with `from_position` behind where there is a history."""
-        shape = BY_NAME[view]
-        table = tables.metadata.tables[f"{view}_history" if shape.history else view]
-        columns = list(table.columns)
-        query = select(*columns)
-        if shape.history:
-            query = select(*columns[:-1]).where(table.c.to_position.is_(None))
         async with self._reader.connection() as connection:
-            rows: list[Row] = [tuple(row) for row in await connection.execute(query)]
-        return sorted(rows, key=lambda row: [str(cell) for cell in row[: shape.keys]])
+            return await standing_rows(connection, view)
+
+    async def views_at_once(self, views: Sequence[str]) -> list[StandingView]:
+        """Where each view stands and, of those named, the rows: all as of one moment, although someone
+        else may be writing."""
+        async with self._reader.connection() as connection:
+            return await now_standing(connection, self._database.begin_reading, views)
 
     async def projections(self) -> list[Projection]:
         """Where each view stands. One that is not at the head was not kept up: rebuild it."""

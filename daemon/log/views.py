@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import msgspec
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from daemon.log import tables
 from daemon.log.database import Script
-from daemon.log.entry import Projection
+from daemon.log.entry import Projection, StandingView
 from daemon.log.statements import Statements
 from projections.views.catalogue import VIEWS
 from projections.views.rows import Row, RowChanges, View, ViewChanges
@@ -88,3 +90,32 @@ async def stand(connection: AsyncConnection) -> list[Projection]:
         Projection(name=name, version=version, position=position, checksum=int(checksum, 16))
         for name, version, position, checksum in shaped
     ]
+
+
+async def standing_rows(connection: AsyncConnection, view: str) -> list[Row]:
+    """The rows of a view that stand now, by key; with `from_position` behind where it has a history."""
+    shape = BY_NAME[view]
+    table = tables.metadata.tables[f"{view}_history" if shape.history else view]
+    columns = list(table.columns)
+    query = select(*columns)
+    if shape.history:
+        query = select(*columns[:-1]).where(table.c.to_position.is_(None))
+    rows: list[Row] = [tuple(row) for row in await connection.execute(query)]
+    return sorted(rows, key=lambda row: [str(cell) for cell in row[: shape.keys]])
+
+
+async def now_standing(
+    connection: AsyncConnection, begin: str, views: Sequence[str]
+) -> list[StandingView]:
+    """Where each view stands and, of those named, the rows, as of one moment."""
+    await connection.exec_driver_sql(begin)
+    try:
+        return [
+            StandingView(
+                projection=one,
+                rows=await standing_rows(connection, one.name) if one.name in views else [],
+            )
+            for one in await stand(connection)
+        ]
+    finally:
+        await connection.exec_driver_sql("ROLLBACK")

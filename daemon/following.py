@@ -1,0 +1,248 @@
+"""The hot standby: it reads the log as the leader writes it, and is ready to go on from any point (K14.8).
+
+State and views are folded record by record, the chain checked on the way. Rows of views are read once, as
+of one moment; State is brought to exactly that moment, and from there on both move together, batch by batch,
+as they do for the leader. So taking over reads no more than what came since the last announcement.
+
+A log that is away is waited for. A damaged or newer one is an error, and ends the daemon.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from daemon.log.entry import Entry, Projection, StandingView
+from daemon.log.store import SqlLog
+from events.chain import check_link
+from events.codec import event_of
+from events.errors import DamagedLogError, LogUnavailableError, UsageError
+from events.record import GENESIS, Head
+from projections import snapshot as snapshots
+from projections.state import State
+from projections.views.catalogue import DECISION, OUTCOME, VIEWS
+from projections.views.project import Views
+from scheduling.step import Step
+
+RETRY_SECONDS: Final = 2.0
+"""Between two tries to read a log that is away."""
+
+MEASURE_SECONDS: Final = 2.0
+"""Between two looks at how far the leader is."""
+
+RESUMED: Final = tuple(view.name for view in VIEWS if view not in (DECISION, OUTCOME))
+"""Views whose rows are needed to go on; of the others, whose rows never change, only the checksum is."""
+
+logger: Final = structlog.get_logger("muster")
+
+
+class Lag(Struct, frozen=True):
+    """How far a standby is behind."""
+
+    records: int
+    seconds: float
+    """Since the leader was first known to be further than we are now; nothing when we are level."""
+
+
+class Follower:
+    """One standby, from its first look at the log until it leads or leaves."""
+
+    def __init__(
+        self,
+        open_log: Callable[[], Awaitable[SqlLog]],
+        *,
+        with_views: bool = True,
+        audits: bool = False,
+        secret: tuple[str, ...] = (),
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self.reason = "the log is not read yet"
+        """Why it cannot take over warm; empty when it can."""
+        self._open_log = open_log
+        self._with_views = with_views
+        self._audits = audits
+        self._secret = secret
+        self._retry_seconds = retry_seconds
+        self._log: SqlLog | None = None
+        self._state: State | None = None
+        self._views: Views | None = None
+        self._head = GENESIS
+        self._batch = 0
+        """The batch being folded; 0 when the last one is closed."""
+        self._recorded_at_ns = 0
+        self._is_cold = False
+        """Whether there is nothing to be warm about: whoever leads next begins from nothing."""
+        self._leader_at = 0
+        self._behind: tuple[int, float] | None = None
+        """A position that the leader had reached and we have not, and when that was first seen."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it would lead: warm and in touch with the log, or with no log to follow."""
+        return self._is_cold or (self._state is not None and not self.reason)
+
+    @property
+    def position(self) -> int:
+        """How far it has folded."""
+        return self._head.position
+
+    @property
+    def lag(self) -> Lag:
+        """How far it is behind the leader, as of the last look."""
+        seconds = 0.0 if self._behind is None else _now() - self._behind[1]
+        return Lag(records=max(self._leader_at - self.position, 0), seconds=seconds)
+
+    async def follow(self) -> None:
+        """Keep warm, until cancelled. Raises what waiting would not mend."""
+        while True:
+            try:
+                if (log := await self._loaded()) is not None:
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(self._tail(log), name="tail")
+                        tasks.create_task(self._measure(log), name="lag")
+            except* LogUnavailableError as group:
+                self._tell(str(group.exceptions[0]))
+            await asyncio.sleep(self._retry_seconds)
+
+    async def hand_over(self, head: Head) -> Step | None:
+        """A step at exactly this head, of which the epoch is ours; None where it has to be folded.
+
+        To be called when nobody follows any more.
+        """
+        log, state = self._log, self._state
+        if log is None or state is None:
+            return None
+        async for entries in log.read(after=self._head.position, until=head.position):
+            self._take(state, entries)
+        self._close_batch(state)
+        if (self._head.position, self._head.digest) != (head.position, head.digest):
+            raise DamagedLogError(
+                f"position {head.position}: the log ends with another digest than its records"
+            )
+        if self._with_views and _standing_at(await log.projections()) != head.position:
+            logger.warning("views were not kept up", position=head.position)
+            return None
+        self._state = None  # Given away: whoever leads changes it.
+        return Step(state, head, views=self._views, audits=self._audits, secret=self._secret)
+
+    async def close(self) -> None:
+        """Let go of the log."""
+        log, self._log = self._log, None
+        if log is not None:
+            await log.close()
+
+    async def _loaded(self) -> SqlLog | None:
+        """The log, with State folded from it; None where there is none that can be followed yet."""
+        if self._log is None:
+            try:
+                self._log = await self._open_log()
+            except UsageError as error:
+                # Not made yet, or of an older schema: it is made, or brought up, by whoever leads.
+                self._is_cold = True
+                self._tell(str(error))
+                return None
+        if self._state is None and not await self._load(self._log):
+            self._is_cold = True
+            self._tell("the views are not those of this release: they will be made anew")
+            return None
+        self._is_cold = False
+        return self._log
+
+    async def _load(self, log: SqlLog) -> bool:
+        """Fold up to where the views stand, and take up their rows."""
+        standing: list[StandingView] = []
+        until: int | None = None
+        if self._with_views:
+            standing = await log.views_at_once(RESUMED)
+            until = _standing_at([one.projection for one in standing])
+            if until is None:
+                return False
+        state = await self._restored(log, until)
+        if self._with_views:
+            async for entries in log.read(after=self._head.position, until=until):
+                self._take(state, entries)
+            self._close_batch(state)
+            self._views = await asyncio.to_thread(_resumed, state, standing)
+        self._state = state
+        return True
+
+    async def _restored(self, log: SqlLog, until: int | None) -> State:
+        """State from the newest snapshot, or from the beginning of the log."""
+        snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
+        self._views, self._batch = None, 0
+        if snapshot is None:
+            state, self._head = State(), log.base
+            state.begin_at(self._head.position)
+            return state
+        self._head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
+        # Beside the event loop: it takes seconds where there are many pods.
+        return await asyncio.to_thread(snapshots.restore, snapshot.payload)
+
+    async def _tail(self, log: SqlLog) -> None:
+        state = self._state
+        assert state is not None
+        async for entries in log.tail(self._head.position):
+            self._take(state, entries)
+            if self._behind is not None and self._behind[0] <= self.position:
+                self._behind = None
+
+    async def _measure(self, log: SqlLog) -> None:
+        while True:
+            self._leader_at = (await log.refresh()).position
+            self._tell("")
+            if self._behind is None and self._leader_at > self.position:
+                self._behind = (self._leader_at, _now())
+            await asyncio.sleep(MEASURE_SECONDS)
+
+    def _take(self, state: State, entries: list[Entry]) -> None:
+        """Fold entries. A batch is known to be whole when the next one begins, or the log ends."""
+        for entry in entries:
+            record = entry.record
+            head = check_link(self._head, record)
+            if record.batch != self._batch:
+                self._close_batch(state)
+                self._batch = record.batch
+            event = event_of(record)
+            state.apply(record, event, entry.content)
+            if self._views is not None:
+                self._views.note(record, event)
+            self._head, self._recorded_at_ns = head, record.recorded_at_ns
+
+    def _close_batch(self, state: State) -> None:
+        if not self._batch:
+            return
+        if self._views is None:
+            state.cluster.forget_touched()
+        else:
+            # The leader wrote these rows; only what is remembered of them matters here.
+            self._views.rows(self._head.position, self._recorded_at_ns)
+        self._batch = 0
+
+    def _tell(self, reason: str) -> None:
+        if reason != self.reason:
+            logger.info("standby", reason=reason or "warm", position=self.position)
+        self.reason = reason
+
+
+def _standing_at(standing: list[Projection]) -> int | None:
+    """The position at which every view of this release stands; None where one does not."""
+    versions = {view.name: view.version for view in VIEWS}
+    positions = {one.position for one in standing if versions.get(one.name) == one.version}
+    known = sum(versions.get(one.name) == one.version for one in standing)
+    return positions.pop() if known == len(versions) and len(positions) == 1 else None
+
+
+def _resumed(state: State, standing: list[StandingView]) -> Views:
+    views = Views(state)
+    state.cluster.forget_touched()
+    named = {one.projection.name: one for one in standing}
+    for view in VIEWS:
+        one = named[view.name]
+        views.resume(view.name, one.rows, one.projection.checksum)
+    return views
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

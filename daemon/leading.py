@@ -1,0 +1,238 @@
+"""The outer life of a daemon: follow, be elected, take over, lead; and follow again when the lead is lost.
+
+A term ends in one of four ways. Asked to stop, the loop finishes in order. When the lease was not renewed,
+nothing more is asked of the cluster from that moment on, the loop is cancelled and waited for (K14.4). When
+the log was taken by another, or could not be opened, the same. Anything else is an error, and ends the
+daemon. However it ended, the lease is released when nothing of it runs any more, and only then is the next
+campaign begun.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol, TypeAlias
+
+import structlog
+from msgspec import Struct
+
+from daemon.leadership import Elector
+from events.errors import FencedError, LogUnavailableError
+from events.record import Head
+from events.sighting import Reply, Request, Unknown
+from scheduling.step import Step
+
+PAUSE_SECONDS: Final = 3.0
+"""How long a daemon that could not lead leaves the lease to others before it stands again."""
+
+logger: Final = structlog.get_logger("muster")
+
+
+class Work(Protocol):
+    """What a leader does: the loop."""
+
+    async def run(self) -> None:
+        """Until stopped."""
+
+    def stop(self) -> None:
+        """End in good order."""
+
+
+class Standby(Protocol):
+    """What a daemon does while it does not lead."""
+
+    async def follow(self) -> None:
+        """Keep warm, until cancelled."""
+
+    async def hand_over(self, head: Head) -> Step | None:
+        """The warm step, at exactly this head; None where there is none."""
+
+    async def close(self) -> None:
+        """Let go of everything."""
+
+
+Warm: TypeAlias = Callable[[Head], Awaitable[Step | None]]
+"""Asked once, when the log was taken over: the step to begin with, or None to fold it."""
+
+Begin: TypeAlias = Callable[[Warm], AbstractAsyncContextManager[Work]]
+"""Opens the log for writing and builds the loop around it; closes the log behind it."""
+
+
+class Post(Struct):
+    """Where a daemon stands, for whoever asks."""
+
+    role: str = "standby"
+    """`standby`, `leading` or `stopped`"""
+    terms: int = 0
+    """How often it led."""
+    reason: str = ""
+    """Why the last term ended, where it was not in order."""
+
+
+class _Term(Struct):
+    """How a term ended."""
+
+    lost: str = ""
+    """Why the lease was lost."""
+    error: Exception | None = None
+    """What the work failed with."""
+    was_leading: bool = False
+    """Whether it was allowed to act when it failed."""
+
+
+class Career:
+    """The life of one daemon. Without an elector it leads at once: then nothing but the log keeps others out."""
+
+    def __init__(
+        self,
+        begin: Begin,
+        *,
+        elector: Elector | None = None,
+        standby: Callable[[], Standby] | None = None,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
+        self.post = Post()
+        self._begin = begin
+        self._elector = elector
+        self._standby = standby
+        self._pause_seconds = pause_seconds
+        self._wish = asyncio.Event()
+        self._work: Work | None = None
+
+    def stop(self) -> None:
+        """End in good order, whatever is being done."""
+        self._wish.set()
+        if self._work is not None:
+            self._work.stop()
+
+    async def run(self) -> None:
+        """Until stopped, or until something is wrong that another try would not mend."""
+        try:
+            while not self._wish.is_set():
+                await self._stand_and_lead()
+        finally:
+            self.post.role = "stopped"
+
+    async def _stand_and_lead(self) -> None:
+        standby = self._standby() if self._standby is not None else None
+        try:
+            if self._elector is None:
+                await self._lead(standby)
+                self._wish.set()
+            elif await self._is_elected(self._elector, standby):
+                await self._serve(self._elector, standby)
+            else:
+                # The answer that it was elected may have been lost on the way.
+                await self._elector.release()
+        finally:
+            if standby is not None:
+                await standby.close()
+
+    async def _is_elected(self, elector: Elector, standby: Standby | None) -> bool:
+        """Follow until elected, or until stopped. A log that cannot be followed at all ends both."""
+        async with asyncio.TaskGroup() as tasks:
+            wish = tasks.create_task(self._wish.wait(), name="wish")
+            campaign = tasks.create_task(elector.campaign(), name="campaign")
+            others = [wish, campaign]
+            if standby is not None:
+                others.append(tasks.create_task(standby.follow(), name="standby"))
+            await asyncio.wait((wish, campaign), return_when=asyncio.FIRST_COMPLETED)
+            for task in others:
+                task.cancel()
+        return not self._wish.is_set()
+
+    async def _serve(self, elector: Elector, standby: Standby | None) -> None:
+        """One term, from the election to the release."""
+        self.post.role, self.post.reason = "leading", ""
+        self.post.terms += 1
+        term = await reign(elector, lambda: self._lead(standby))
+        self.post.role = "standby"
+        # Whatever it was, nothing of it runs any more (K14.4).
+        await elector.release()
+        if term.error is None and not term.lost:
+            self._wish.set()
+            return
+        self.post.reason = term.lost or str(term.error)
+        logger.warning("the lead is lost", error=self.post.reason)
+        if term.error is not None:
+            if not _is_passing(term):
+                raise term.error
+            await self._pause()
+
+    async def _lead(self, standby: Standby | None) -> None:
+        async with self._begin(_nothing_warm if standby is None else standby.hand_over) as work:
+            self._work = work
+            try:
+                if not self._wish.is_set():
+                    await work.run()
+            finally:
+                self._work = None
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._pause_seconds):
+                await self._wish.wait()
+        except TimeoutError:
+            return
+
+
+async def reign(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _Term:
+    """Lead for as long as the lease is renewed. When this returns, nothing of it runs any more."""
+    term = _Term()
+
+    async def work() -> None:
+        try:
+            await lead()
+        except (
+            Exception
+        ) as error:  # Whatever it is, it must not keep the lease from being released.
+            term.error, term.was_leading = error, elector.may_act()
+
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work(), name="lead")
+        holding = tasks.create_task(elector.hold(), name="lease")
+        await asyncio.wait((working, holding), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            # From here on nothing leaves; others can lead only later (K14.4).
+            elector.stop_acting()
+            term.lost = holding.result()
+        working.cancel()
+        holding.cancel()
+    return term
+
+
+def only_while(
+    may_act: Callable[[], bool], perform: Callable[[Request], Awaitable[Reply]]
+) -> Callable[[Request], Awaitable[Reply]]:
+    """`perform`, but nothing is asked of the cluster by a daemon that may not act (K14.4)."""
+
+    async def guarded(request: Request) -> Reply:
+        if not may_act():
+            return Unknown(message="not asked: this daemon does not lead any more")
+        return await perform(request)
+
+    return guarded
+
+
+def _is_passing(term: _Term) -> bool:
+    """Whether another term may go better. Who is fenced out while the lease is theirs shares the log
+    with someone who does not ask for the lease: to go on would be to fight."""
+    leaves = list(_leaves(term.error)) if term.error is not None else []
+    for leaf in leaves:
+        if isinstance(leaf, FencedError) and not term.was_leading:
+            continue
+        if not isinstance(leaf, LogUnavailableError):
+            return False
+    return True
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """What went wrong, without the groups that tasks wrap around it."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+async def _nothing_warm(head: Head) -> Step | None:
+    return None
