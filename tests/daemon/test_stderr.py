@@ -1,0 +1,115 @@
+"""What is said on stderr: lines of JSON, with the place in the log."""
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from daemon.stderr import Teller, say_on_stderr
+from events.record import GENESIS, Record
+from projections.batch import Batch
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
+
+
+def record(position: int, kind: str, cycle: int | None = None) -> Record:
+    return Record(
+        position=position,
+        batch=1,
+        epoch=1,
+        recorded_at_ns=0,
+        cycle=cycle,
+        cause=3,
+        kind=kind,
+        subject="Pod/default/a",
+        body=b"{}",
+        object=None,
+        digest="",
+    )
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_durable_records_are_told_except_for_what_is_merely_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    teller = Teller()
+    say_on_stderr(teller)
+    kinds = ("pod_observed.v1", "watch_progressed.v1", "pod_bound.v1")
+    records = [record(index, kind, 5) for index, kind in enumerate(kinds, 7)]
+    teller.hear(Batch(before=GENESIS, records=records), 0.1)
+    (line,) = lines(capsys)
+    assert line.pop("timestamp")
+    assert line == {
+        "event": "pod_bound",
+        "level": "info",
+        "position": 9,
+        "cycle": 5,
+        "cause": 3,
+        "subject": "Pod/default/a",
+    }
+
+
+def test_every_other_line_says_where_in_the_log_it_was_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    teller = Teller()
+    say_on_stderr(teller, "warning")
+    teller.hear(Batch(before=GENESIS, records=[record(9, "pod_bound.v1", 5)]), 0.1)
+    teller.hear(Batch(before=GENESIS, records=[record(10, "pod_observed.v1")]), 0.1)
+    structlog.get_logger("muster").info("of no interest")
+    structlog.get_logger("muster").warning("the log cannot be written", error="disk full")
+    (line,) = lines(capsys)
+    assert (line["event"], line["level"]) == ("the log cannot be written", "warning")
+    assert (line["position"], line["cycle"], line["error"]) == (10, 5, "disk full")
+
+
+def test_what_libraries_say_has_the_same_form_and_is_said_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say_on_stderr(Teller())
+    say_on_stderr(Teller())
+    logging.getLogger("some.library").warning("deprecated: %s", "v1beta1")
+    logging.getLogger("some.library").info("chatter")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(capture=True)
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        logging.captureWarnings(capture=False)
+    first, second = lines(capsys)
+    assert (first["event"], first["logger"]) == ("deprecated: v1beta1", "some.library")
+    assert "DeprecationWarning: old" in str(second["event"])
+
+
+def test_an_error_with_its_traceback_is_still_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say_on_stderr(Teller())
+    try:
+        raise ValueError("a bug")
+    except ValueError:
+        logging.getLogger("asyncio").exception("task failed")
+    (line,) = lines(capsys)
+    assert "ValueError: a bug" in str(line["exception"])
+
+
+def test_what_json_does_not_know_is_told_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    say_on_stderr(Teller())
+    structlog.get_logger("muster").info("odd", what=object(), bytes=b"x", place=sys)
+    (line,) = lines(capsys)
+    assert "object" in str(line["what"])
