@@ -1,0 +1,1 @@
+"""What is deployed: roles, units, manifests and the image."""

@@ -1,0 +1,128 @@
+"""The manifests, as kustomize puts them together."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from daemon.address import parse_address
+from daemon.cli.running import run
+from daemon.settings import read_settings
+from tests.checkout import ROOT
+from tests.deploy.kustomizing import FOLDER, WHOLE, Manifest, composed, one, shipped
+
+TOMORROW = "elsewhere"
+
+
+def container(manifests: list[Manifest]) -> dict[str, Any]:
+    """The one container of the Deployment."""
+    (found,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_kustomize_renders_the_folder_without_a_warning(name: str) -> None:
+    assert shipped(name)
+
+
+@pytest.mark.parametrize("base", ["base", "overlays/postgres"])
+def test_the_components_can_be_added_to_either(base: str, tmp_path: Path) -> None:
+    kinds = {manifest["kind"] for manifest in composed(tmp_path, base)}
+    assert kinds >= {"Deployment", "FlowSchema", "ServiceMonitor", "PrometheusRule", "Service"}
+
+
+def test_another_namespace_reaches_every_reference_to_it(tmp_path: Path) -> None:
+    text = yaml.safe_dump_all(composed(tmp_path, "overlays/postgres", TOMORROW))
+    assert "muster-system" not in text.replace("app.kubernetes.io", "")
+
+
+def test_a_sqlite_log_has_one_replica_and_never_two_at_a_time() -> None:
+    """Rule K14.7: "With SQLite there is exactly one writer ... run one replica (`Recreate`)"."""
+    spec = one(shipped("base"), "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_on_postgresql_there_are_two_replicas_and_no_volume_for_a_log() -> None:
+    """Rule K14.8: a standby keeps its state warm, so that it can follow at once."""
+    manifests = shipped("overlays/postgres")
+    spec = one(manifests, "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (2, "RollingUpdate")
+    assert [manifest for manifest in manifests if manifest["kind"] == "PersistentVolumeClaim"] == []
+    assert {volume["name"] for volume in spec["template"]["spec"]["volumes"]} == {
+        "settings",
+        "scratch",
+    }
+
+
+def test_the_url_of_the_database_comes_from_a_secret_that_is_not_shipped() -> None:
+    manifests = shipped("overlays/postgres")
+    (variable,) = container(manifests)["env"]
+    assert variable == {
+        "name": "MUSTER_LOG",
+        "valueFrom": {"secretKeyRef": {"name": "muster-log", "key": "url"}},
+    }
+    assert [manifest for manifest in manifests if manifest["kind"] == "Secret"] == []
+
+
+@pytest.mark.parametrize("name", ["base", "overlays/postgres"])
+def test_every_volume_is_mounted_and_every_mount_has_its_volume(name: str) -> None:
+    volumes = one(shipped(name), "Deployment")["spec"]["template"]["spec"]["volumes"]
+    mounts = container(shipped(name))["volumeMounts"]
+    assert {volume["name"] for volume in volumes} == {mount["name"] for mount in mounts}
+
+
+def test_the_settings_are_read_where_they_are_mounted() -> None:
+    (settings,) = (m for m in shipped("base") if m["kind"] == "ConfigMap")
+    (mount,) = (m for m in container(shipped("base"))["volumeMounts"] if m["name"] == "settings")
+    subcommand, option, path = container(shipped("base"))["args"]
+    assert (subcommand, option) == ("run", "--config")
+    assert path == f"{mount['mountPath']}/muster.yaml"
+    assert set(settings["data"]) == {"muster.yaml", "policy.yaml"}
+    assert option in {name for parameter in run.params for name in parameter.opts}
+
+
+def test_probes_ask_the_port_that_the_settings_name() -> None:
+    address = parse_address(read_settings(FOLDER / "base/muster.yaml").listen)
+    (port,) = container(shipped("base"))["ports"]
+    assert port["containerPort"] == address.port
+    # A kubelet asks from outside the pod.
+    assert address.host == "0.0.0.0"  # noqa: S104
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container(shipped("base"))[probe]["httpGet"]["port"] == port["name"]
+
+
+def test_a_pod_is_given_longer_to_end_than_the_daemon_takes() -> None:
+    spec = one(shipped("base"), "Deployment")["spec"]["template"]["spec"]
+    settings = read_settings(FOLDER / "base/muster.yaml")
+    assert spec["terminationGracePeriodSeconds"] > settings.grace_seconds
+
+
+def test_the_image_has_the_version_of_the_package() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (version,) = (line.split('"')[1] for line in text.splitlines() if line.startswith("version = "))
+    assert container(shipped("base"))["image"].endswith(f"/muster:{version}")
+
+
+def test_the_roles_are_bound_to_the_account_of_the_pods() -> None:
+    manifests = shipped("base")
+    spec = one(manifests, "Deployment")["spec"]["template"]["spec"]
+    account = one(manifests, "ServiceAccount")["metadata"]
+    assert spec["serviceAccountName"] == account["name"]
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        (subject,) = one(manifests, kind)["subjects"]
+        assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
+
+
+def test_leases_and_bindings_are_lifted_out_of_the_common_share() -> None:
+    """Rule K12.3: "ship an optional FlowSchema that lifts leases and bindings"."""
+    text = (FOLDER / "components/flow-control/flow_schemas.yaml").read_text(encoding="utf-8")
+    resources = {
+        resource
+        for manifest in yaml.safe_load_all(text)
+        for rule in manifest["spec"].get("rules", [])
+        for resources in rule["resourceRules"]
+        for resource in resources["resources"]
+    }
+    assert resources >= {"leases", "pods/binding"}

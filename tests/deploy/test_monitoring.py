@@ -1,0 +1,121 @@
+"""Alerts and dashboard speak of metrics that there are."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from daemon.metrics.table import METRICS
+from tests.checkout import ROOT
+
+RULES = ROOT / "deploy/monitoring/rules.yaml"
+DASHBOARD = ROOT / "deploy/kustomize/components/monitoring/dashboard.json"
+PROMETHEUS_OWN = {"le", "instance"}
+"""Labels that come with a histogram, and with the scrape."""
+
+
+def alerts() -> list[tuple[str, str, str]]:
+    """Name, expression and texts of every alert."""
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return [
+        (rule["alert"], rule["expr"], " ".join(rule["annotations"].values()))
+        for group in groups
+        for rule in group["rules"]
+    ]
+
+
+def panels() -> Iterator[tuple[str, str, str]]:
+    """Title, expression and legend of every query."""
+    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], target["expr"], target["legendFormat"]
+
+
+QUERIES = [*alerts(), *panels()]
+
+
+def metric(name: str) -> str:
+    """The metric that a series belongs to: a histogram has three."""
+    return name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name)
+
+
+def names(expression: str) -> set[str]:
+    """Series named in an expression."""
+    return set(re.findall(r"muster_\w+", expression))
+
+
+def labels(expression: str, text: str) -> set[str]:
+    """Labels that an expression groups by or selects by, and that its text shows."""
+    grouped = re.findall(r"\b(?:by|without|on) \(([^)]*)\)", expression)
+    selected = re.findall(r"(\w+)(?:=~|!~|!=|=)\"", expression)
+    shown = re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}", text)
+    return {name.strip() for group in grouped for name in group.split(",")} | {*selected, *shown}
+
+
+@pytest.mark.parametrize(("title", "expression", "text"), QUERIES)
+def test_every_metric_and_label_that_is_asked_for_exists(
+    title: str, expression: str, text: str
+) -> None:
+    asked = {metric(name) for name in names(expression)}
+    assert asked
+    assert asked - set(METRICS) == set()
+    known = {label for name in asked for label in METRICS[name].labels}
+    assert labels(expression, text) - known - PROMETHEUS_OWN == set()
+
+
+@pytest.mark.parametrize(("title", "expression", "text"), QUERIES)
+def test_what_only_grows_is_asked_for_its_growth(title: str, expression: str, text: str) -> None:
+    for name in names(expression):
+        grows = METRICS[metric(name)].kind in {"counter", "histogram"}
+        assert grows == bool(re.search(rf"(rate|increase)\({name}\b", expression)), name
+
+
+@pytest.mark.parametrize("measure", ["total", "healthy", "allocated", "free"])
+def test_measures_of_cards_that_are_asked_for_are_those_of_the_table(measure: str) -> None:
+    assert f"`{measure}`" in METRICS["muster_cards"].labels["measure"]
+    asked = {
+        word
+        for _, expression, _ in QUERIES
+        for word in re.findall(r'muster_cards\{measure="(\w+)"', expression)
+    }
+    assert asked <= {"total", "healthy", "allocated", "free"}
+
+
+def test_every_alert_is_named_once_and_says_how_bad_it_is() -> None:
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    assert {rule["labels"]["severity"] for rule in rules} <= {"critical", "warning", "info"}
+
+
+def test_the_dashboard_lays_no_panel_over_another() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (place["x"] + right, place["y"] + down)
+            for right in range(place["w"])
+            for down in range(place["h"])
+        }
+        assert place["x"] + place["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
+@pytest.mark.parametrize("command", ["check rules rules.yaml", "test rules rules_test.yaml"])
+def test_prometheus_finds_nothing_wrong_with_the_rules(command: str) -> None:
+    done = subprocess.run(  # noqa: S603 - a tool from the PATH on files of ours
+        ["promtool", *command.split()],  # noqa: S607
+        cwd=Path(RULES).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

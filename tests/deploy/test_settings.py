@@ -1,0 +1,27 @@
+"""The settings and policies that are shipped as examples."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from daemon.settings import read_settings
+from projections.policy import parse_policy
+from replay.world.sources import read_policy
+from tests.checkout import ROOT, short
+
+SETTINGS = sorted((ROOT / "deploy").rglob("muster.yaml"))
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=short)
+def test_every_settings_file_that_is_shipped_can_be_read(path: Path) -> None:
+    settings = read_settings(path)
+    assert settings.policy is not None
+    assert (path.parent / settings.policy).is_file()
+
+
+@pytest.mark.parametrize("path", SETTINGS, ids=short)
+def test_every_policy_that_is_shipped_holds_nothing_unknown(path: Path) -> None:
+    policy = path.with_name("policy.yaml")
+    content = msgspec.json.encode(read_policy(policy.read_text(encoding="utf-8"), str(policy)))
+    assert parse_policy(content)[1] == ()
