@@ -28,6 +28,12 @@ REASONS: Final[Mapping[str, str]] = {
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
 
+REASONS_TELL: Final = (
+    "Behind a slash stands what it is about, as in `watch/Pod`. The text beside it names the permission, the "
+    "kinds, the address or the error."
+)
+"""Said below the list of reasons in the manual."""
+
 LOOP_SECONDS: Final = 60.0
 """Within which the loop has to have turned, unless it said that it would take longer."""
 

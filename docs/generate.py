@@ -30,12 +30,28 @@ Where a pod accepts several cards, what it asks for stands under all of them (`P
 node; then it is charged the card it got. Of pods that name no card (`unnamedCardPolicy: infer`) it stands
 under the resource (`nvidia.com/gpu`) meanwhile. Such rows are no quotas: only what is allocated counts
 against a card's, and the capability of a row with several names is the sum of theirs."""
+PROBES = """\
+Over HTTP, at the address that `listen` in the [settings](settings.md) names, are answered:
+
+| path | |
+| --- | --- |
+| `/livez` | 200 while everything that has to move does, else 503. JSON: `live`, and in `still` what stands still, with seconds |
+| `/readyz` | 200 where there is no reason against it, else 503. JSON: `ready`, `role` (`starting`, `leader`, `standby`), and `reasons` |
+| `/metrics` | the metrics below, as text for Prometheus |
+
+These ask for no token, as kubelets and Prometheus bring none. Everything else is answered on a loopback address only,
+or to whoever brings the token of `token_file`."""
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
 
 
 def main() -> str | None:
     """Writes every page, or checks them all and returns what to say of those that are stale."""
-    pages = {"events.md": events_page(), "views.md": views_page(), "settings.md": settings_page()}
+    pages = {
+        "events.md": events_page(),
+        "views.md": views_page(),
+        "settings.md": settings_page(),
+        "metrics.md": metrics_page(),
+    }
     if importlib.util.find_spec("daemon.cli.app") is not None:
         pages["commands.md"] = commands_page()
     if "--check" in sys.argv[1:]:
@@ -104,6 +120,27 @@ def settings_page() -> str:
         *_fields(settings.Settings),
     ]
     return "\n".join(lines) + "\n"
+
+
+def metrics_page() -> str:
+    """Probes with the reasons they give, and every metric."""
+    health, table = (
+        importlib.import_module(name) for name in ("daemon.health", "daemon.metrics.table")
+    )
+    lines = ["# Health and metrics", "", MADE, "", PROBES, "", "## Reasons not to be ready", ""]
+    lines += [_prose(health), "", "| reason | |", "| --- | --- |"]
+    lines += [f"| `{key}` | {_cell(text)} |" for key, text in health.REASONS.items()]
+    lines += ["", health.REASONS_TELL, "", "## Metrics", "", _prose(table), ""]
+    for title, metrics in table.SECTIONS.items():
+        lines += [f"### {title}", "", "| metric | type | | labels |", "| --- | --- | --- | --- |"]
+        for one in metrics:
+            labels = "; ".join(f"`{label}`: {_cell(text)}" for label, text in one.labels.items())
+            text = _cell(one.help)
+            if one.buckets:
+                text += f" Buckets: {', '.join(f'{bound:g}' for bound in one.buckets)}."
+            lines += [f"| `{one.name}` | {one.kind} | {text} | {labels} |"]
+        lines += [""]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def commands_page() -> str:

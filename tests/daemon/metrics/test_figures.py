@@ -1,0 +1,217 @@
+"""The figures behind the names: counted from durable records, read from State."""
+
+from typing import get_args
+
+import pytest
+from msgspec import structs
+
+from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
+from daemon.metrics.instruments import DECISIONS
+from events.decision import GangBindDecided, Placement
+from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
+from events.union import Decision
+from events.watching import BindRejectedByNode, ForeignPodPlaced, WatchClosed
+from tests.daemon.metrics.given import CLUSTER, Figures, batch_of, made, played, samples, value
+
+
+async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:
+    metrics = await played()
+    cards = {"queue": "research", "resource": "H200"}
+    assert value(metrics, "muster_queue_cards", **cards, measure="capability") == 3
+    assert value(metrics, "muster_queue_cards", **cards, measure="allocated") == 3
+    assert value(metrics, "muster_queue_cards", **cards, measure="request") == 5
+    cores = {"queue": "research"}
+    assert value(metrics, "muster_queue_cpu_cores", **cores, measure="capability") == 4
+    assert value(metrics, "muster_queue_cpu_cores", **cores, measure="allocated") == 3
+
+
+async def test_what_is_without_limit_has_no_capability_and_all_else() -> None:
+    metrics = await played()
+    memory = {"queue": "research"}
+    assert value(metrics, "muster_queue_memory_bytes", **memory, measure="capability") is None
+    assert value(metrics, "muster_queue_memory_bytes", **memory, measure="allocated") == 0
+
+
+async def test_cards_of_all_nodes_are_summed_by_model() -> None:
+    metrics = await played()
+    measures = ("total", "healthy", "allocated", "free")
+    found = [value(metrics, "muster_cards", card="H200", measure=one) for one in measures]
+    assert found == [10, 8, 3, 5]
+
+
+async def test_who_waits_is_told_by_queue_and_reason() -> None:
+    metrics = await played()
+    waiting = {"queue": "research", "code": "InsufficientScalarQuota"}
+    assert value(metrics, "muster_pending_pod_groups", **waiting) == 2
+    assert value(metrics, "muster_pending_pods", queue="research") == 2
+
+
+async def test_a_group_that_waits_in_two_lines_counts_once() -> None:
+    pods = """
+cluster:
+  - kind: PodGroup
+    metadata: {name: g}
+    spec: {minMember: 2}
+    status: {phase: Inqueue}
+  - kind: Pod
+    metadata: {name: plain, annotations: {scheduling.k8s.io/group-name: g}}
+    spec: {containers: [{}]}
+  - kind: Pod
+    metadata: {name: big, annotations: {scheduling.k8s.io/group-name: g}}
+    spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+"""
+    metrics = await played(pods)
+    state = metrics.sources.state()
+    assert state is not None
+    assert len(state.cluster.lines.of(state.cluster.groups["default/g"])) == 2
+    groups = [one for one in samples(metrics) if one.name == "muster_pending_pod_groups"]
+    assert [one.value for one in groups] == [1]
+    assert value(metrics, "muster_pending_pods", queue="default") == 2
+
+
+async def test_who_backs_off_after_a_failure_still_waits() -> None:
+    metrics = await played()
+    state = metrics.sources.state()
+    assert state is not None
+    group = next(one for one in state.cluster.groups.values() if one.pending)
+    state.cluster.resting[group.key] = state.now_ns + 10**9
+    state.cluster.settle(group)
+    labels = {"queue": "research", "code": "BackingOff"}
+    assert value(metrics, "muster_pending_pod_groups", **labels) == 1
+    assert value(metrics, "muster_pending_pods", queue="research") == 2
+
+
+async def test_a_queue_that_is_gone_leaves_no_series() -> None:
+    gone = CLUSTER + "steps:\n  - {at: 5s, delete: [{kind: Queue, name: research}]}\n"
+    gone += "".join(
+        f"  - {{at: 5s, delete: [{{kind: Pod, namespace: default, name: a-{index}}}]}}\n"
+        for index in range(1, 6)
+    )
+    metrics = await played(gone)
+    assert [one for one in samples(metrics) if one.labels.get("queue") == "research"] == []
+    assert value(metrics, "muster_decisions_total", kind="bind") == 3
+
+
+async def test_decisions_and_records_are_counted_once_durable() -> None:
+    metrics = await played()
+    assert value(metrics, "muster_decisions_total", kind="bind") == 3
+    assert value(metrics, "muster_decisions_total", kind="refuse") == 2
+    assert value(metrics, "muster_decisions_total", kind="evict") == 0
+    assert value(metrics, "muster_placements_total", queue="research") == 3
+    assert value(metrics, "muster_records_total", kind="gang_bind_decided") == 3
+    assert value(metrics, "muster_outcomes_total", kind="pod_bound", code="") == 3
+    counted = sum(one.value for one in samples(metrics) if one.name == "muster_records_total")
+    assert counted == value(metrics, "muster_log_position")
+
+
+def test_every_kind_of_decision_has_a_word() -> None:
+    kinds = {decision.kind.partition(".")[0] for decision in get_args(Decision)}
+    assert set(DECISIONS) == kinds
+
+
+def failed(code: str) -> BindFailed:
+    return BindFailed(
+        pod="default/a", uid="u", node="n", code=code, message="", latency_ns=40_000_000
+    )
+
+
+def test_bindings_are_timed_by_result() -> None:
+    metrics = made()
+    metrics.counted.observe_batch(
+        batch_of(
+            PodBound(pod="default/a", uid="u", node="n", latency_ns=40_000_000),
+            failed("Conflict"),
+            failed("made up by an admission webhook"),
+            BindOutcomeUnknown(pod="default/a", uid="u", node="n", message=""),
+        ),
+        0.001,
+    )
+    count = "muster_bind_seconds_count"
+    assert value(metrics, count, result="bound") == 1
+    assert value(metrics, count, result="failed") == 2
+    assert value(metrics, count, result="unknown") == 1
+    assert value(metrics, "muster_bind_seconds_sum", result="failed") == pytest.approx(0.08)
+    assert value(metrics, "muster_bind_seconds_bucket", result="bound", le="0.025") == 0
+    assert value(metrics, "muster_bind_seconds_bucket", result="bound", le="0.05") == 1
+    outcomes = "muster_outcomes_total"
+    assert value(metrics, outcomes, kind="bind_failed", code="Conflict") == 1
+    assert value(metrics, outcomes, kind="bind_failed", code="Other") == 1
+
+
+async def test_a_wait_is_from_the_creation_of_the_pod_to_its_decision() -> None:
+    metrics = await played(CLUSTER.replace("count: 5", "count: 1"))
+    state = metrics.sources.state()
+    assert state is not None
+    [uid] = state.cluster.pods
+    pod = state.cluster.pods[uid]
+    pod.facts = structs.replace(pod.facts, created_ns=88_000_000_000)
+    where = Placement(pod="default/a-1", uid=uid, node="n1")
+    gone = Placement(pod="default/b", uid="gone", node="n1")
+    decided = GangBindDecided(pod_group="g", queue="research", placements=(where, gone))
+    metrics.counted.observe_batch(batch_of(decided), 0.001)
+    assert value(metrics, "muster_wait_seconds_sum") == 12
+    assert value(metrics, "muster_wait_seconds_count") == 1
+
+
+def test_nodes_that_turn_pods_away_and_strangers_are_counted() -> None:
+    metrics = made()
+    metrics.counted.observe_batch(
+        batch_of(
+            ForeignPodPlaced(pod="default/a", uid="u", node="n", scheduler="other"),
+            ForeignPodPlaced(pod="default/b", uid="v", node="n", scheduler="other"),
+            BindRejectedByNode(
+                pod="default/a", uid="u", node="n", reason="OutOfcpu", resources=("cpu",)
+            ),
+        ),
+        0.001,
+    )
+    assert value(metrics, "muster_foreign_placements_total") == 2
+    assert value(metrics, "muster_node_rejections_total") == 1
+
+
+def test_watches_are_counted_by_kind_and_cause() -> None:
+    metrics = made()
+    metrics.sources.watches = lambda: [Figures(), Figures("Node", is_open=False, age_seconds=None)]
+    closed = [
+        WatchClosed(resource=kind, resource_version="7", cause=cause)
+        for kind, cause in (("Pod", "cut"), ("Pod", "cut"), ("Pod", "weather"), ("Gadget", "cut"))
+    ]
+    metrics.counted.observe_batch(batch_of(*closed), 0.001)
+    restarts = "muster_watch_restarts_total"
+    assert value(metrics, restarts, resource="Pod", cause="cut") == 2
+    assert value(metrics, restarts, resource="Pod", cause="other") == 1
+    assert value(metrics, restarts, resource="other", cause="cut") == 1
+    assert value(metrics, "muster_watch_open", resource="Node") == 0
+    assert value(metrics, "muster_watch_age_seconds", resource="Node") is None
+    assert value(metrics, "muster_watch_age_seconds", resource="Pod") == 2.5
+    assert value(metrics, "muster_watch_events_total", resource="Pod") == 10
+
+
+def test_the_process_says_who_it_is_and_why_it_is_not_ready() -> None:
+    metrics = made()
+    assert value(metrics, "muster_ready") == 0
+    assert value(metrics, "muster_not_ready", reason="start") == 1
+    assert value(metrics, "muster_leader") == 0
+    assert value(metrics, "muster_log_lag_records") is None
+    resident = value(metrics, "muster_process_resident_memory_bytes")
+    assert resident is not None
+    assert resident > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        (call_of("create pods/binding"), "create pods/binding"),
+        (call_of("get /version"), "get /version"),
+        (call_of("get /anything/a/user/made"), "other"),
+        (status_of(201), "201"),
+        (status_of(0), "none"),
+        (status_of(99999), "none"),
+        (cause_of("stalled"), "stalled"),
+        (resource_of("Job.batch.volcano.sh"), "Job.batch.volcano.sh"),
+        (code_of(""), ""),
+        (code_of("OutOfLuck"), "Other"),
+    ],
+)
+def test_what_comes_from_outside_is_mapped_onto_closed_lists(label: str, expected: str) -> None:
+    assert label == expected
