@@ -1,8 +1,9 @@
 """Effects: what was decided is asked of the cluster, and what came of it is answered.
 
-At most `limit` requests are under way at a time, in the order of their decisions. Every request has a
-deadline; one that passes it is answered `Unknown`, and asked again later: each request can be repeated
-without harm, as it names the pod by UID.
+At most `limit` bindings, evictions and phases are under way at a time, in the order of their decisions;
+what objects are told of why they wait goes its own, narrower way, so that it never holds a binding up.
+Every request has a deadline; one that passes it is answered `Unknown`, and asked again later: each request
+can be repeated without harm, as it names its object by UID.
 """
 
 import asyncio
@@ -11,23 +12,34 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from events.errors import ClusterError
-from events.sighting import Answer, BindRequest, PhaseRequest, Reply, Request, Unknown
+from events.sighting import (
+    Answer,
+    ConditionRequest,
+    GroupConditionRequest,
+    QueueStatusRequest,
+    Reply,
+    Request,
+    Unknown,
+)
 
 IN_FLIGHT_MAX: Final = 32
 """Requests under way at a time, where the settings do not say."""
 
+TELLING_MAX: Final = 4
+"""Of those that only tell, so many."""
+
 DEADLINE_SECONDS: Final = 30.0
 """The longest a request may take."""
+
+TELLING: Final = (ConditionRequest, GroupConditionRequest, QueueStatusRequest)
+"""Requests that only tell people and controllers what is known already."""
 
 
 class Actor(Protocol):
     """The part of a cluster that acts."""
 
-    async def bind(self, request: BindRequest) -> Reply:
-        """Bind a pod."""
-
-    async def set_phase(self, request: PhaseRequest) -> Reply:
-        """Tell a PodGroup its phase."""
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        """Carry a request out, and how many tries that took."""
 
 
 class Stopwatch(Protocol):
@@ -40,6 +52,21 @@ class Stopwatch(Protocol):
 Key = tuple[str, str]
 
 
+class _Lane:
+    """Requests that wait for each other."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.queue: deque[tuple[int, Request]] = deque()
+        self.ready = asyncio.Event()
+
+    async def next(self) -> tuple[int, Request]:
+        while not self.queue:
+            self.ready.clear()
+            await self.ready.wait()
+        return self.queue.popleft()
+
+
 class Effects:
     """Requests under way, and answers not yet recorded."""
 
@@ -49,9 +76,7 @@ class Effects:
         self._actor = actor
         self._stopwatch = stopwatch
         self._woken = woken
-        self._limit = limit
-        self._queue: deque[tuple[int, Request]] = deque()
-        self._ready = asyncio.Event()
+        self._doing, self._telling = _Lane(limit), _Lane(min(limit, TELLING_MAX))
         self._idle = asyncio.Event()
         self._idle.set()
         self._count = 0
@@ -71,10 +96,10 @@ class Effects:
             if key not in self._open:
                 self._open[key] = None
                 self._count += 1
-                self._queue.append((self._count, request))
-        if self._queue:
-            self._idle.clear()
-            self._ready.set()
+                lane = self._telling if isinstance(request, TELLING) else self._doing
+                lane.queue.append((self._count, request))
+                lane.ready.set()
+                self._idle.clear()
 
     def take(self) -> list[Answer]:
         """The answers that have come, in the order of the requests."""
@@ -90,34 +115,30 @@ class Effects:
     async def run(self) -> None:
         """Carry requests out, until cancelled."""
         async with asyncio.TaskGroup() as workers:
-            for index in range(self._limit):
-                workers.create_task(self._work(), name=f"effect-{index}")
+            for lane in (self._doing, self._telling):
+                for index in range(lane.limit):
+                    workers.create_task(self._work(lane), name=f"effect-{index}")
 
-    async def _work(self) -> None:
+    async def _work(self, lane: _Lane) -> None:
         while True:
-            while not self._queue:
-                self._ready.clear()
-                await self._ready.wait()
-            sequence, request = self._queue.popleft()
+            sequence, request = await lane.next()
             began = self._stopwatch.elapsed_ns()
-            reply = await self._carry_out(request)
+            reply, attempts = await self._carry_out(request)
             latency_ns = self._stopwatch.elapsed_ns() - began
-            answer = Answer(request=request, reply=reply, latency_ns=latency_ns)
+            answer = Answer(request=request, reply=reply, attempts=attempts, latency_ns=latency_ns)
             self._answers.append((sequence, answer))
             self._woken.set()
             if not self.in_flight:
                 self._idle.set()
 
-    async def _carry_out(self, request: Request) -> Reply:
+    async def _carry_out(self, request: Request) -> tuple[Reply, int]:
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                if isinstance(request, BindRequest):
-                    return await self._actor.bind(request)
-                return await self._actor.set_phase(request)
+                return await self._actor.attempt(request)
         except TimeoutError:
-            return Unknown(message=f"no answer within {DEADLINE_SECONDS:g} s")
+            return Unknown(message=f"no answer within {DEADLINE_SECONDS:g} s"), 1
         except ClusterError as error:
-            return Unknown(message=str(error))
+            return Unknown(message=str(error)), 1
 
 
 def _key(request: Request) -> Key:

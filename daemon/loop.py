@@ -9,7 +9,7 @@ thrown away; muster goes on observing within a bound, and resumes from what the 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 import structlog
@@ -62,8 +62,9 @@ class Cluster(Actor, Protocol):
     def sightings(self) -> AsyncIterator[list[Sighting]]:
         """First all there is, kind by kind, each closed by a `Listed`; then what happens."""
 
-    def relist(self) -> None:
-        """Show all there is once more."""
+    def show_since(self, progress: Mapping[str, str]) -> None:
+        """Show what happened since these revisions, by kind, where that can still be seen; else all there
+        is. It is told before the first sighting is asked for, and again when the log had been away."""
 
 
 class Clock(Protocol):
@@ -169,6 +170,7 @@ class Loop:
 
     async def _begin(self) -> None:
         await self._start(await self._taken_over())
+        self._cluster.show_since(self._present().state.watched)
         self._next_cycle_ns = self._clock.now_ns()
 
     async def _taken_over(self) -> Head:
@@ -344,7 +346,7 @@ class Loop:
         self._room.set()
         self.health.is_synced = False
         self.health.reasons.pop("log", None)
-        self._cluster.relist()
+        self._cluster.show_since(self._present().state.watched)
         logger.info("the log is back", position=self._present().head.position)
 
     async def _finish(self) -> None:

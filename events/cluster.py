@@ -116,6 +116,42 @@ class WorkloadDeleted(Deleted, frozen=True, kw_only=True):
     kind = "workload_deleted.v1"
 
 
+class PodDisruptionBudgetObserved(Observed, frozen=True, kw_only=True):
+    """A disruption budget, as seen: evictions ask it."""
+
+    kind = "pod_disruption_budget_observed.v1"
+
+
+class PodDisruptionBudgetDeleted(Deleted, frozen=True, kw_only=True):
+    """A disruption budget is gone."""
+
+    kind = "pod_disruption_budget_deleted.v1"
+
+
+class HyperNodeObserved(Observed, frozen=True, kw_only=True):
+    """A HyperNode, as seen: nodes that are close to each other."""
+
+    kind = "hyper_node_observed.v1"
+
+
+class HyperNodeDeleted(Deleted, frozen=True, kw_only=True):
+    """A HyperNode is gone."""
+
+    kind = "hyper_node_deleted.v1"
+
+
+class ConfigMapObserved(Observed, frozen=True, kw_only=True):
+    """A ConfigMap that the settings name, as seen."""
+
+    kind = "config_map_observed.v1"
+
+
+class ConfigMapDeleted(Deleted, frozen=True, kw_only=True):
+    """A ConfigMap that the settings name is gone."""
+
+    kind = "config_map_deleted.v1"
+
+
 class KindListed(Fact, frozen=True, kw_only=True):
     """A kind was listed whole, and all of the list is in the log. No decision before each is."""
 

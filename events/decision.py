@@ -57,6 +57,31 @@ class PipelineWithdrawn(Fact, frozen=True, kw_only=True):
     code: str
 
 
+class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
+    """One pod of a decision to evict."""
+
+    pod: str
+    """`namespace/name`"""
+    uid: str
+    node: str
+
+
+class EvictionDecided(Fact, frozen=True, kw_only=True):
+    """Pods of one group must leave their nodes. Their room is free only when they are gone (K9.6)."""
+
+    kind = "eviction_decided.v1"
+
+    pod_group: str
+    queue: str
+    evictions: tuple[Eviction, ...]
+    action: str
+    """The action that decided: `preempt`, `reclaim` ..."""
+    in_favour_of: str = ""
+    """The pod group that is to have the room, where there is one."""
+    code: str = ""
+    message: str = ""
+
+
 class RefusalDecided(Fact, frozen=True, kw_only=True):
     """A pod group, or what is left of it, cannot be placed now. It stands until its cause changes."""
 

@@ -19,6 +19,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 JsonObject: TypeAlias = "dict[str, Json]"
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_VOLCANO_BATCH = "batch.volcano.sh"
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder()
@@ -29,6 +30,7 @@ class Normalized(Struct, frozen=True):
 
     stored: StoredObject
     kind: str
+    """The kind, with its group where two kinds share a name: `Job.batch.volcano.sh`."""
     namespace: str
     name: str
     uid: str
@@ -62,6 +64,8 @@ def normalize_manifest(
     kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
     if not kind or not name:
         raise ManifestError(f"{kind or 'object'} {name}: kind and metadata.name must be given")
+    if kind == "Job" and str(manifest.get("apiVersion", "")).startswith(_VOLCANO_BATCH):
+        kind = f"{kind}.{_VOLCANO_BATCH}"
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     resource_version = str(metadata.pop("resourceVersion", ""))

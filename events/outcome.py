@@ -64,3 +64,67 @@ class PodGroupUpdateFailed(Fact, frozen=True, kw_only=True):
     message: str
     attempts: int = 1
     latency_ns: int = 0
+
+
+class PodEvicted(Fact, frozen=True, kw_only=True):
+    """The API server took the eviction: the pod has begun to end (rule K9.6)."""
+
+    kind = "pod_evicted.v1"
+
+    pod: str
+    uid: str
+    node: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class EvictionFailed(Fact, frozen=True, kw_only=True):
+    """The API server, or a budget, refused the eviction: the pod stays."""
+
+    kind = "eviction_failed.v1"
+
+    pod: str
+    uid: str
+    node: str
+    code: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class EvictionOutcomeUnknown(Fact, frozen=True, kw_only=True):
+    """No answer came: whether the pod has begun to end is asked again."""
+
+    kind = "eviction_outcome_unknown.v1"
+
+    pod: str
+    uid: str
+    node: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class StatusTold(Fact, frozen=True, kw_only=True):
+    """The API server took what muster had to say of an object: `subject` of the record is which."""
+
+    kind = "status_told.v1"
+
+    uid: str
+    what: str
+    """`PodScheduled` of a pod, `conditions` of a PodGroup, `allocated` of a Queue."""
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class StatusNotTold(Fact, frozen=True, kw_only=True):
+    """The API server did not take it. It is told again when there is something new to say."""
+
+    kind = "status_not_told.v1"
+
+    uid: str
+    what: str
+    code: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0

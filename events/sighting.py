@@ -30,7 +30,52 @@ class Listed(Struct, frozen=True):
     served: bool = True
 
 
-Sighting: TypeAlias = Seen | Gone | Listed
+class Listing(Struct, frozen=True):
+    """All objects of one kind are about to be handed over once more, up to its `Listed`."""
+
+    resource: str
+
+
+class Opened(Struct, frozen=True):
+    """A watch was opened. `is_resumed`: from a revision up to which the log already had everything,
+    and the server still knew it; the kind need not be listed."""
+
+    resource: str
+    resource_version: str
+    is_resumed: bool = False
+
+
+class Closed(Struct, frozen=True):
+    """A watch ended. With `has_gap` the server no longer knows its revision: a list must follow."""
+
+    resource: str
+    resource_version: str
+    """The last revision that was handed over."""
+    cause: str
+    """`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized` or `forbidden`."""
+    message: str = ""
+    count: int = 0
+    """Events it showed."""
+    duration_ns: int = 0
+    has_gap: bool = False
+
+
+class Progressed(Struct, frozen=True):
+    """A bookmark: everything of a kind up to a revision has been handed over."""
+
+    resource: str
+    resource_version: str
+
+
+class Discovered(Struct, frozen=True):
+    """What the API server says of itself: its version, and the resources it serves."""
+
+    version: str
+    served: tuple[str, ...]
+    """`group/version/plural`, sorted."""
+
+
+Sighting: TypeAlias = Seen | Gone | Listing | Listed | Opened | Closed | Progressed | Discovered
 
 
 class BindRequest(Struct, frozen=True):
@@ -54,7 +99,63 @@ class PhaseRequest(Struct, frozen=True):
     phase: str
 
 
-Request: TypeAlias = BindRequest | PhaseRequest
+class EvictRequest(Struct, frozen=True):
+    """A pod is to leave its node, if the disruption budgets allow it."""
+
+    decision: int
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    grace_seconds: int | None = None
+    """Seconds; None for the pod's own."""
+
+
+class ConditionRequest(Struct, frozen=True):
+    """A pod is to be told, in its condition PodScheduled, why it is not placed (rule K7.7)."""
+
+    decision: int
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    """`Unschedulable`; `SchedulerError`"""
+    message: str
+    nominated_node: str = ""
+    """The node on which room is being made for it (K7.3)."""
+
+
+class GroupConditionRequest(Struct, frozen=True):
+    """A PodGroup object is to be told whether it can be scheduled, as `status.conditions` has it."""
+
+    decision: int
+    namespace: str
+    name: str
+    uid: str
+    type: str
+    """`Unschedulable` or `Scheduled`"""
+    reason: str
+    message: str
+
+
+class QueueStatusRequest(Struct, frozen=True):
+    """A Queue object is to be told what is allocated in it."""
+
+    decision: int
+    name: str
+    uid: str
+    allocated: dict[str, str]
+    """Resource to quantity, as Kubernetes writes it."""
+
+
+Request: TypeAlias = (
+    BindRequest
+    | PhaseRequest
+    | EvictRequest
+    | ConditionRequest
+    | GroupConditionRequest
+    | QueueStatusRequest
+)
 
 
 class Done(Struct, frozen=True):

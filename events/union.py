@@ -3,12 +3,18 @@
 from typing import TypeAlias
 
 from events.cluster import (
+    ConfigMapDeleted,
+    ConfigMapObserved,
+    HyperNodeDeleted,
+    HyperNodeObserved,
     KindListed,
     NamespaceDeleted,
     NamespaceObserved,
     NodeDeleted,
     NodeObserved,
     PodDeleted,
+    PodDisruptionBudgetDeleted,
+    PodDisruptionBudgetObserved,
     PodGroupDeleted,
     PodGroupObserved,
     PodObserved,
@@ -22,6 +28,7 @@ from events.cluster import (
 from events.cycle import CycleOpened
 from events.decision import (
     EnqueueDecided,
+    EvictionDecided,
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
@@ -31,11 +38,24 @@ from events.decision import (
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
     PodBound,
+    PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
+from events.watching import (
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    ServerDiscovered,
+    WatchClosed,
+    WatchOpened,
+    WatchProgressed,
+)
 
 Observation: TypeAlias = (
     NodeObserved
@@ -52,7 +72,19 @@ Observation: TypeAlias = (
     | NamespaceDeleted
     | WorkloadObserved
     | WorkloadDeleted
+    | PodDisruptionBudgetObserved
+    | PodDisruptionBudgetDeleted
+    | HyperNodeObserved
+    | HyperNodeDeleted
+    | ConfigMapObserved
+    | ConfigMapDeleted
     | KindListed
+    | ServerDiscovered
+    | WatchOpened
+    | WatchClosed
+    | WatchProgressed
+    | BindRejectedByNode
+    | ForeignPodPlaced
     | DaemonStarted
     | PolicyChanged
 )
@@ -63,6 +95,7 @@ Decision: TypeAlias = (
     | GangBindDecided
     | PipelineDecided
     | PipelineWithdrawn
+    | EvictionDecided
     | RefusalDecided
     | QueueFaulted
 )
@@ -72,7 +105,16 @@ Derived: TypeAlias = Decision | CycleOpened | PolicyWarned
 """What follows from the records before it: replay makes it again and compares."""
 
 Outcome: TypeAlias = (
-    PodBound | BindFailed | BindOutcomeUnknown | PodGroupUpdated | PodGroupUpdateFailed
+    PodBound
+    | BindFailed
+    | BindOutcomeUnknown
+    | PodGroupUpdated
+    | PodGroupUpdateFailed
+    | PodEvicted
+    | EvictionFailed
+    | EvictionOutcomeUnknown
+    | StatusTold
+    | StatusNotTold
 )
 """What the API answered."""
 

@@ -99,6 +99,8 @@ def _audit_node(state: Audited, name: str) -> None:
         held = node.promised.get(resource, 0) - releasing.get(resource, 0)
         idle = node.allocatable(resource) - occupied.get(resource, 0)
         free[resource] = idle - held if held > 0 else idle
+        if resource in node.quarantine:
+            free[resource] = min(free[resource], 0)
     _same(f"node {name} free", node.free, free)
     is_leaving = any(releasing.values()) or any(node.promised.values())
     told = name in state.cluster.nodes.leaving

@@ -12,7 +12,7 @@ from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClasses
-from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise
+from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise, wish_of
 from projections.pods import (
     ALLOCATED,
     PENDING,
@@ -24,7 +24,7 @@ from projections.pods import (
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
-from projections.standing import job_order, line_keys
+from projections.standing import job_order, line_keys, priority_of
 from projections.touched import EVERYTHING, Due, Touched
 
 
@@ -65,6 +65,12 @@ class Cluster:
         """Pod group key to the time before which it is not tried again."""
         self.failures: dict[str, int] = {}
         """Pod group key to bindings that failed in a row."""
+        self.spared: dict[str, int] = {}
+        """UID of a pod that could not be evicted to the time before which it is not tried again."""
+        self.tellable: dict[str, None] = {}
+        """Pod groups with a refusal that their pods may not have been told of."""
+        self.others: dict[str, dict[str, tuple[str, str]]] = {}
+        """Kind to `namespace/name` to UID and digest, of the kinds of which nothing else keeps them."""
 
     # Nodes
 
@@ -160,7 +166,10 @@ class Cluster:
         if facts is not None and problem:
             facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
         self.queue_objects += (facts is not None) - (queue.facts is not None)
-        queue.facts, queue.digest = facts, digest
+        is_told = queue.is_as(facts)
+        queue.facts, queue.digest, queue.is_mute = facts, digest, False
+        if is_told:
+            return  # Nothing but what it is told by the scheduler.
         queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
         self.tell_faults(queue)
         for one in self.queues.values():
@@ -211,6 +220,7 @@ class Cluster:
         group = self.group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
         group.facts, group.digest, group.uid = facts, digest, facts.uid or group.key
+        group.wish = wish_of(facts)
         group.created_ns, group.min_tasks = facts.created_ns, facts.min_tasks
         group.min_available = facts.min_available
         if is_new and facts.phase:
@@ -222,6 +232,7 @@ class Cluster:
         """A PodGroup object is gone; pods that name it wait for it to return."""
         group = self.groups[key]
         group.facts, group.digest, group.needs_object = None, "", True
+        group.wish = None
         self.settle(group)
 
     def adopt(self, pod: Pod) -> None:
@@ -281,7 +292,7 @@ class Cluster:
             self._forget_group(group)
             return
         if group.facts is not None:
-            group.priority = self.priority_of(group.facts.priority_class)
+            group.priority = priority_of(self.priority_classes, group.facts.priority_class)
         keys = self._waits_in(group, books=books)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
         if stale:
@@ -290,7 +301,9 @@ class Cluster:
             keys = self._waits_in(group, books=False)
         order = job_order(self, group)
         self.lines.place(group, order, keys)
-        mark = (keys, order, group.phase, group.min_available, len(group.pending), group.digest)
+        if group.refusals:
+            self.tellable[group.key] = None
+        mark = (keys, order, group.phase, group.min_available, len(group.pending), group.wish)
         if keys and mark != group.mark:
             self.due.groups[group.key] = None
             group.cause = self.position
@@ -310,32 +323,13 @@ class Cluster:
         self._reserve(group, ((), ()))
         del self.groups[group.key]
         self.due.groups.pop(group.key, None)
-        self.resting.pop(group.key, None)
-        self.failures.pop(group.key, None)
+        for kept in (self.resting, self.failures, self.tellable):
+            kept.pop(group.key, None)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
         self._forget_queue(queue)
 
-    def priority_of(self, priority_class: str) -> int:
-        """The value of a priority class; of the default class where it is unknown or empty; else 0."""
-        if priority_class in self.priority_classes:
-            return self.priority_classes[priority_class][0]
-        return max((v for v, is_default in self.priority_classes.values() if is_default), default=0)
-
     # Promises and everything at once
-
-    def promise(self, group: PodGroup, placements: list[tuple[Pod, str]]) -> None:
-        """Hold room that is being freed for pods of a group."""
-        charged = accounts.charge_on
-        self.hold(
-            group,
-            {
-                pod.facts.uid: Promise(
-                    name, pod.pod_class.request, charged(self, pod.pod_class, name)
-                )
-                for pod, name in placements
-            },
-        )
 
     def hold(self, group: PodGroup, promise: dict[str, Promise]) -> None:
         """Hold the room of a promise, UID to room."""

@@ -2,7 +2,7 @@
 
     idle   = allocatable - occupied                 (may be negative: a card was lost under its pod)
     future = idle + releasing - promised            what will be free once leaving pods have left
-    free   = min(idle, future)                      what may be given away now
+    free   = min(idle, future)                      what may be given away now; nothing in quarantine
 
 A node of which only pods are known (it is deleted, or not yet seen) is kept, absent, while pods are on it.
 """
@@ -15,6 +15,7 @@ from projections.cards import Card, discover
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
 from projections.quantity import QuantityError
+from projections.quarantine import Quarantine
 
 PODS_UNLIMITED = 1 << 31
 """Pods a node takes when it does not say."""
@@ -78,7 +79,8 @@ class Node:
     """A node and what is taken on it. Only State changes it."""
 
     __slots__ = (
-        "digest", "facts", "free", "name", "occupied", "pods", "promised", "releasing", "slot",
+        "digest", "facts", "free", "name", "occupied", "pods", "promised", "quarantine", "releasing",
+        "slot",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -92,6 +94,8 @@ class Node:
         self.releasing: Amounts = {}
         self.promised: Amounts = {}
         self.free: Amounts = {}
+        self.quarantine: dict[str, Quarantine] = {}
+        """Resource to why it is not given away for a while."""
 
     @property
     def is_present(self) -> bool:
@@ -105,7 +109,15 @@ class Node:
     def future(self, name: str) -> int:
         """What will be free once leaving pods have left and promises are kept."""
         leaving = self.releasing.get(name, 0) - self.promised.get(name, 0)
-        return self.allocatable(name) - self.occupied.get(name, 0) + leaving
+        future = self.allocatable(name) - self.occupied.get(name, 0) + leaving
+        return min(future, 0) if name in self.quarantine else future
+
+    def free_of(self, name: str) -> int:
+        """What may be given away now."""
+        held = self.promised.get(name, 0) - self.releasing.get(name, 0)
+        idle = self.allocatable(name) - self.occupied.get(name, 0)
+        free = idle - held if held > 0 else idle
+        return min(free, 0) if self.quarantine and name in self.quarantine else free
 
     def fits(self, request: Request) -> bool:
         """Whether the request can be given now."""
@@ -154,7 +166,7 @@ class NodeTable:
         node.facts, node.digest = facts, digest
         node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
         for name in node.free:
-            node.free[name] = self._free(node, name)
+            node.free[name] = node.free_of(name)
         if came:
             self._is_stale = True
         elif not self._is_stale:
@@ -165,6 +177,7 @@ class NodeTable:
         """A node is gone; its pods, if any, are not."""
         node = self.nodes[name]
         node.facts, node.digest, node.free, node.slot = None, "", {}, -1
+        node.quarantine = {}
         self._is_stale = True
         self.forget(node)
 
@@ -187,7 +200,7 @@ class NodeTable:
             return
         is_laid_out = not self._is_stale
         for name, _ in request:
-            free = self._free(node, name)
+            free = node.free_of(name)
             node.free[name] = free
             if is_laid_out:
                 column = self.free.get(name)
@@ -197,6 +210,14 @@ class NodeTable:
                     column[node.slot] = free
         if is_laid_out:
             self.moved.append(node.slot)
+
+    def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:
+        """Give nothing of a resource of the node away for a while, or (None) again what there is."""
+        if quarantine is None:
+            node.quarantine.pop(name, None)
+        else:
+            node.quarantine[name] = quarantine
+        self.shift(node, "occupied", ((name, 0),), 1)
 
     @property
     def is_laid_out(self) -> bool:
@@ -223,11 +244,6 @@ class NodeTable:
     def column(self, name: str) -> npt.NDArray[np.int64] | None:
         """What is free of a resource, slot by slot, or None where no node knows it."""
         return self.free.get(name)
-
-    def _free(self, node: Node, name: str) -> int:
-        held = node.promised.get(name, 0) - node.releasing.get(name, 0)
-        idle = node.allocatable(name) - node.occupied.get(name, 0)
-        return idle - held if held > 0 else idle
 
     def _add_column(self, name: str) -> None:
         self.free[name] = np.array([node.free.get(name, 0) for node in self.order], dtype=np.int64)

@@ -97,12 +97,21 @@ class PodSpec(Struct):
     resourceClaims: Raw = _NOTHING  # noqa: N815
 
 
+class PodCondition(Struct):
+    """One of `Pod.status.conditions`."""
+
+    type: str = ""
+    status: str = ""
+    message: str | None = None
+
+
 class PodStatus(Struct):
     """`Pod.status`"""
 
     phase: str | None = None
     reason: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815
+    conditions: list[PodCondition] | None = None
 
 
 class PodObject(Struct):
@@ -158,6 +167,7 @@ class QueueStatus(Struct):
     """`Queue.status`"""
 
     state: str | None = None
+    allocated: Quantities | None = None
 
 
 class QueueObject(Struct):

@@ -1,12 +1,18 @@
 """Observations into the cluster: what each kind of object says, and what its absence means."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from events.cluster import (
+    ConfigMapDeleted,
+    ConfigMapObserved,
+    HyperNodeDeleted,
+    HyperNodeObserved,
     NamespaceDeleted,
     NamespaceObserved,
     NodeDeleted,
     NodeObserved,
+    PodDisruptionBudgetDeleted,
+    PodDisruptionBudgetObserved,
     PodGroupDeleted,
     PodGroupObserved,
     PriorityClassDeleted,
@@ -41,6 +47,9 @@ Seen: TypeAlias = (
     | PriorityClassObserved
     | NamespaceObserved
     | WorkloadObserved
+    | PodDisruptionBudgetObserved
+    | HyperNodeObserved
+    | ConfigMapObserved
 )
 Missed: TypeAlias = (
     NodeDeleted
@@ -49,7 +58,14 @@ Missed: TypeAlias = (
     | PriorityClassDeleted
     | NamespaceDeleted
     | WorkloadDeleted
+    | PodDisruptionBudgetDeleted
+    | HyperNodeDeleted
+    | ConfigMapDeleted
 )
+
+
+ELSEWHERE: Final = ("Node", "Pod", "PodGroup", "Queue")
+"""Kinds whose objects are kept whole, with their UIDs and digests."""
 
 
 def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
@@ -67,6 +83,7 @@ def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
 def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
     """Take in an object that came or changed."""
     name = record.subject.rpartition("/")[2]
+    _remember(cluster, record, event.uid)
     match event:
         case NodeObserved():
             _see_node(cluster, record, content)
@@ -80,16 +97,17 @@ def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
             _see_namespace(cluster, name, content)
         case WorkloadObserved():
             _see_workload(cluster, event.uid, content)
+        case PodDisruptionBudgetObserved() | HyperNodeObserved() | ConfigMapObserved():
+            pass  # Only the sight of it is kept.
 
 
 def miss(cluster: Cluster, record: Record, event: Missed) -> None:
     """Take in that an object is gone."""
     name = record.subject.rpartition("/")[2]
+    _remember(cluster, record, "")
     match event:
         case NodeDeleted():
-            node = cluster.nodes.nodes.get(name)
-            if node is not None and node.facts is not None and node.facts.uid == event.uid:
-                drop_node(cluster, name)
+            _miss_node(cluster, name, event.uid)
         case QueueDeleted():
             queue = cluster.queues.get(name)
             if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
@@ -106,6 +124,25 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             cluster.namespaces.pop(name, None)
         case WorkloadDeleted():
             cluster.owners.pop(event.uid, None)
+        case PodDisruptionBudgetDeleted() | HyperNodeDeleted() | ConfigMapDeleted():
+            pass
+
+
+def _miss_node(cluster: Cluster, name: str, uid: str) -> None:
+    node = cluster.nodes.nodes.get(name)
+    if node is not None and node.facts is not None and node.facts.uid == uid:
+        drop_node(cluster, name)
+
+
+def _remember(cluster: Cluster, record: Record, uid: str) -> None:
+    """Keep which object stands under this name (or, without a UID, that none does)."""
+    resource, _, name = record.subject.partition("/")
+    if resource in ELSEWHERE:
+        return
+    if uid:
+        cluster.others.setdefault(resource, {})[name] = (uid, record.object or "")
+    else:
+        cluster.others.get(resource, {}).pop(name, None)
 
 
 def _see_node(cluster: Cluster, record: Record, content: bytes) -> None:

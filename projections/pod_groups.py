@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.objects import (
@@ -78,6 +78,11 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     )
 
 
+def wish_of(facts: GroupFacts | None) -> GroupFacts | None:
+    """What a PodGroup object says, without what the scheduler tells it."""
+    return None if facts is None else structs.replace(facts, phase="")
+
+
 def compound(cards: tuple[str, ...]) -> str:
     """The one name under which a choice of cards is reserved: `A|B`, in the order of the alphabet."""
     return cards[0] if len(cards) == 1 else "|".join(sorted(cards))
@@ -113,7 +118,7 @@ class PodGroup:
         "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
         "facts", "inqueue", "key", "line_keys", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
-        "ready_by_role", "ready_count", "refusals", "uid",
+        "ready_by_role", "ready_count", "refusals", "told", "uid", "wish",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -122,10 +127,14 @@ class PodGroup:
         self.uid = key
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
+        self.told = self.cause = 0
+        """Positions: of the decision that the conditions of its object have been told of; of the record
+        that last changed it."""
+        self.wish: GroupFacts | None = None
+        """What its object says, without what the scheduler tells it."""
         self.needs_object = False
         self.digest = self.queue = ""
-        self.priority = self.created_ns = 0
-        self.min_available = 1
+        self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks: dict[str, int] = {}
         self.phase = WAITING
         self.pods: dict[str, Pod] = {}
@@ -155,8 +164,6 @@ class PodGroup:
         """The lines it stands in."""
         self.mark: tuple[object, ...] = ()
         """What of it a cycle looks at: when this changes, the next cycle looks again."""
-        self.cause = 0
-        """Position of the record that last changed it."""
 
     @property
     def problem(self) -> tuple[str, str] | None:

@@ -66,6 +66,8 @@ class PodFacts(Struct, frozen=True):
     task_priority: int
     owner: Owner | None
     reason: str = ""
+    told: str = ""
+    """Why it waits, as its condition PodScheduled says; empty where it says nothing."""
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
@@ -96,7 +98,15 @@ def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
         ),
         owner=next((one for one in meta.ownerReferences or () if one.controller), None),
         reason=status.reason or "",
+        told=_told(status),
     ), class_key(obj)
+
+
+def _told(status: PodStatus) -> str:
+    for one in status.conditions or ():
+        if one.type == "PodScheduled" and one.status == "False":
+            return one.message or ""
+    return ""
 
 
 def _group_name(annotations: dict[str, str], labels: dict[str, str]) -> tuple[str, bool]:
@@ -127,8 +137,8 @@ class Pod:
     """A pod, and what muster has decided about it. Only State changes it."""
 
     __slots__ = (
-        "asked", "assumed", "bound_at", "charge", "decision", "digest", "facts", "group_key", "heading",
-        "pod_class",
+        "asked", "assumed", "bound_at", "charge", "decision", "digest", "evicted", "facts", "group_key",
+        "heading", "pod_class", "told",
     )  # fmt: skip
 
     def __init__(
@@ -145,6 +155,10 @@ class Pod:
         """Position of the decision that bound it; 0 when someone else did."""
         self.bound_at = 0
         """Position of the record since which it has its node; 0 without one."""
+        self.evicted = 0
+        """Position of the decision by which it must leave; 0 where none stands."""
+        self.told = 0
+        """Position of the refusal that its condition has been told of."""
         self.asked: Charge = ()
         """What its queue would be charged, as counted among the waiting; empty when it does not wait."""
         self.charge: Charge | None = None
@@ -170,7 +184,7 @@ class Pod:
             return SUCCEEDED
         if facts.phase == "Failed":
             return FAILED
-        if facts.is_releasing:
+        if facts.is_releasing or self.evicted:
             return RELEASING
         if facts.phase == "Running":
             return RUNNING
@@ -192,6 +206,7 @@ class Pod:
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge = self.bound_at, self.charge
+        twin.evicted, twin.told = self.evicted, self.told
         return twin
 
 

@@ -1,8 +1,8 @@
 """Queues: what they may use, and what is charged to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections.cards import QUOTA_ANNOTATION, parse_quota
 from projections.objects import (
@@ -14,7 +14,7 @@ from projections.objects import (
     nanoseconds_of,
 )
 from projections.pod_class import Amounts, amount_of
-from projections.quantity import QuantityError
+from projections.quantity import Quantity, QuantityError
 
 Faults = tuple[tuple[str, str], ...]
 """Code and message of what could not be read."""
@@ -40,6 +40,8 @@ class QueueFacts(Struct, frozen=True):
     created_ns: int
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of what could not be read."""
+    told: tuple[tuple[str, int], ...] = ()
+    """What its status says is allocated, by name; -1 for what cannot be read."""
 
 
 def queue_facts(obj: QueueObject) -> QueueFacts:
@@ -66,7 +68,19 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
         faults=tuple(faults),
+        told=tuple((name, _told(name, given)) for name, given in sorted(_stated(status))),
     )
+
+
+def _stated(status: QueueStatus) -> Iterable[tuple[str, Quantity]]:
+    return (status.allocated or {}).items()
+
+
+def _told(name: str, quantity: Quantity) -> int:
+    try:
+        return amount_of(name, quantity)
+    except QuantityError:
+        return -1
 
 
 def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]) -> Amounts:
@@ -84,9 +98,8 @@ class Queue:
     """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
 
     __slots__ = (
-        "_moved",
-        "allocated", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
-        "name", "pending", "promised",
+        "_moved", "allocated", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
+        "is_mute", "name", "pending", "promised",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -94,6 +107,8 @@ class Queue:
         self.facts: QueueFacts | None = None
         """None where there is no such object."""
         self.digest = ""
+        self.is_mute = False
+        """Whether its object will not hear what is allocated: not until it changes."""
         self.groups: dict[str, None] = {}
         """Keys of the pod groups in it."""
         self.allocated: Amounts = {}
@@ -110,6 +125,13 @@ class Queue:
         """How what is used, and what is used or reserved, changed with the record being applied."""
         self.faults_told: tuple[tuple[str, str], ...] = ()
         """The faults of its object that the log already names."""
+
+    def is_as(self, facts: QueueFacts | None) -> bool:
+        """Whether the object says the same as before, but for what it has been told."""
+        before = self.facts
+        if before is None or facts is None:
+            return False
+        return structs.replace(before, told=()) == structs.replace(facts, told=())
 
     @property
     def faults(self) -> Faults:

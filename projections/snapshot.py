@@ -11,15 +11,17 @@ from msgspec import Struct
 
 from projections.inventory import put_node
 from projections.nodes import NodeFacts
+from projections.outcomes import Commitment
 from projections.pod_class import PodClass
-from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal
+from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, wish_of
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
+from projections.quarantine import Quarantine
 from projections.queues import QueueFacts
-from projections.state import Commitment, State
+from projections.state import State
 from projections.touched import Due
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -41,6 +43,8 @@ class PodImage(Struct, frozen=True, array_like=True):
     decision: int
     bound_at: int
     charge: Charge | None
+    evicted: int
+    told: int
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -60,6 +64,7 @@ class GroupImage(Struct, frozen=True, array_like=True):
     refusals: dict[str, Refusal]
     promise: dict[str, Promise]
     cause: int
+    told: int
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -82,11 +87,17 @@ class Image(Struct, frozen=True):
     policy: bytes
     scheduler_names: tuple[str, ...]
     listed: dict[str, None]
+    watched: dict[str, str]
     commitments: dict[str, Commitment]
+    evictions: dict[str, Commitment]
     phases: dict[str, tuple[int, str]]
     told: dict[str, tuple[int, str]]
     failures: dict[str, int]
     resting: dict[str, int]
+    spared: dict[str, int]
+    tellable: dict[str, None]
+    others: dict[str, dict[str, tuple[str, str]]]
+    quarantined: dict[str, dict[str, Quarantine]]
     due: Due
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
@@ -114,11 +125,17 @@ def take(state: State) -> bytes:
         policy=state.policy_document,
         scheduler_names=cluster.scheduler_names,
         listed=state.listed,
+        watched=state.watched,
         commitments=state.commitments,
+        evictions=state.evictions,
         phases=state.phases,
         told=state.told,
         failures=cluster.failures,
         resting=cluster.resting,
+        spared=cluster.spared,
+        tellable=cluster.tellable,
+        others=cluster.others,
+        quarantined=state.quarantined,
         due=cluster.due,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
@@ -146,19 +163,33 @@ def restore(payload: bytes) -> State:
     cluster.policy = parse_policy(image.policy)[0]
     cluster.scheduler_names = image.scheduler_names
     state.listed, state.commitments = image.listed, image.commitments
+    state.watched, state.evictions = image.watched, image.evictions
     state.phases, state.told = image.phases, image.told
     cluster.failures, cluster.resting = image.failures, image.resting
+    cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     cluster.owners = image.owners
     for key, one in image.classes:
         cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:
         put_node(cluster, node.facts, node.digest)
+    for name, of_node in image.quarantined.items():
+        _restore_quarantine(state, name, of_node)
     _restore_groups(state, image)
     cluster.balance()
     cluster.forget_touched()
     cluster.due = image.due
+    cluster.tellable = image.tellable
     return state
+
+
+def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) -> None:
+    node = state.cluster.nodes.nodes.get(name)
+    state.quarantined[name] = kept
+    if node is not None and node.facts is not None:
+        state.quarantined[name] = node.quarantine
+        for resource, quarantine in kept.items():
+            state.cluster.nodes.set_quarantine(node, resource, quarantine)
 
 
 def _restore_groups(state: State, image: Image) -> None:
@@ -172,6 +203,7 @@ def _restore_groups(state: State, image: Image) -> None:
     for saved in image.groups:
         group = cluster.group(saved.key)
         group.uid, group.facts, group.digest = saved.uid, saved.facts, saved.digest
+        group.wish = wish_of(saved.facts)
         group.needs_object, group.priority = saved.needs_object, saved.priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.min_tasks = saved.min_tasks
@@ -181,6 +213,7 @@ def _restore_groups(state: State, image: Image) -> None:
         pod = Pod(one.facts, classes[one.pod_class], one.digest)
         pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
         pod.bound_at, pod.charge = one.bound_at, one.charge
+        pod.evicted, pod.told = one.evicted, one.told
         cluster.replace_pod(None, pod, is_last=False)
     for saved in image.groups:
         group = cluster.groups[saved.key]
@@ -188,7 +221,7 @@ def _restore_groups(state: State, image: Image) -> None:
         group.refusals = dict(saved.refusals)
         cluster.hold(group, saved.promise)
         cluster.settle(group)
-        group.cause = saved.cause
+        group.cause, group.told = saved.cause, saved.told
 
 
 def _group_image(group: PodGroup) -> GroupImage:
@@ -207,6 +240,7 @@ def _group_image(group: PodGroup) -> GroupImage:
         refusals=group.refusals,
         promise=group.promise,
         cause=group.cause,
+        told=group.told,
     )
 
 
@@ -220,6 +254,8 @@ def _pod_image(pod: Pod) -> PodImage:
         decision=pod.decision,
         bound_at=pod.bound_at,
         charge=pod.charge,
+        evicted=pod.evicted,
+        told=pod.told,
     )
 
 

@@ -44,3 +44,10 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase)
     return ("gang", index, group.min_available - group.ready_count, len(group.pending), group.phase)
+
+
+def priority_of(classes: dict[str, tuple[int, bool]], name: str) -> int:
+    """The value of a priority class; of the default class where it is unknown or empty; else 0."""
+    if name in classes:
+        return classes[name][0]
+    return max((value for value, is_default in classes.values() if is_default), default=0)

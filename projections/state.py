@@ -5,15 +5,19 @@ The same records in the same order make the same State, on every machine and in 
 
 from typing import Final
 
-from msgspec import Struct
-
 from events.cluster import (
+    ConfigMapDeleted,
+    ConfigMapObserved,
+    HyperNodeDeleted,
+    HyperNodeObserved,
     KindListed,
     NamespaceDeleted,
     NamespaceObserved,
     NodeDeleted,
     NodeObserved,
     PodDeleted,
+    PodDisruptionBudgetDeleted,
+    PodDisruptionBudgetObserved,
     PodGroupDeleted,
     PodGroupObserved,
     PodObserved,
@@ -27,6 +31,7 @@ from events.cluster import (
 from events.cycle import CycleOpened
 from events.decision import (
     EnqueueDecided,
+    EvictionDecided,
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
@@ -37,37 +42,39 @@ from events.errors import UsageError
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
     PodBound,
+    PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
-from events.union import Event, Outcome
-from projections import observed
+from events.revision import is_later
+from events.union import Event, Observation
+from events.watching import (
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    ServerDiscovered,
+    WatchClosed,
+    WatchOpened,
+    WatchProgressed,
+)
+from projections import decided, observed, outcomes
 from projections.audit import audit
 from projections.cluster import Cluster
-from projections.pod_groups import INQUEUE, Refusal
+from projections.deadlines import let_pass, next_deadline, shut_off
+from projections.outcomes import Commitment
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
+from projections.quarantine import Quarantine
 from projections.touched import Due
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
 """Kinds that must be listed whole before anything is decided."""
-
-BACKOFF_MAX_NS: Final = 60_000_000_000
-"""The longest wait after a binding failed; the first is a second, and each doubles."""
-
-
-class Commitment(Struct, frozen=True):
-    """A binding that was decided and has no outcome yet."""
-
-    decision: int
-    pod: str
-    uid: str
-    node: str
-    is_unknown: bool = False
-    """Whether an answer was missed: the pod must be read back."""
 
 
 class State:
@@ -86,12 +93,18 @@ class State:
         """The policy in force, as it stands in the log."""
         self.listed: dict[str, None] = {}
         """Kinds listed since the daemon last started."""
+        self.watched: dict[str, str] = {}
+        """Kind to the last revision that the log has seen of it: from there a watch goes on."""
         self.commitments: dict[str, Commitment] = {}
         """By UID: bindings without an outcome."""
+        self.evictions: dict[str, Commitment] = {}
+        """By UID: evictions without an outcome."""
         self.phases: dict[str, tuple[int, str]] = {}
         """Pod group key to the decision and phase that its object is still to be told."""
         self.told: dict[str, tuple[int, str]] = {}
         """Pod group key to the decision and phase of which the API server's answer is not seen yet."""
+        self.quarantined: dict[str, dict[str, Quarantine]] = {}
+        """Node to resource to its quarantine there."""
         self.considered = Due()
         """What the cycle now open has to look at."""
 
@@ -112,7 +125,7 @@ class State:
     @property
     def next_deadline_ns(self) -> int | None:
         """When a cycle is due even if nothing happens."""
-        return min(self.cluster.resting.values(), default=None)
+        return next_deadline(self)
 
     def apply(self, record: Record, event: Event, content: bytes | None) -> None:
         """Take one record in. `content` is the object that came with it, where it has one."""
@@ -121,11 +134,47 @@ class State:
         self._apply(record, event, content)
         self.cluster.balance()
 
-    def _apply(self, record: Record, event: Event, content: bytes | None) -> None:  # noqa: C901
+    def _apply(self, record: Record, event: Event, content: bytes | None) -> None:
+        match event:
+            case (
+                EnqueueDecided()
+                | GangBindDecided()
+                | PipelineDecided()
+                | PipelineWithdrawn()
+                | EvictionDecided()
+                | RefusalDecided()
+                | QueueFaulted()
+            ):
+                decided.take(self, record, event)
+            case CycleOpened():
+                self._cycle_opened(record, event)
+            case (
+                PodBound()
+                | BindFailed()
+                | BindOutcomeUnknown()
+                | PodGroupUpdated()
+                | PodGroupUpdateFailed()
+                | PodEvicted()
+                | EvictionFailed()
+                | EvictionOutcomeUnknown()
+                | StatusTold()
+                | StatusNotTold()
+            ):
+                outcomes.take(self, record, event)
+            case PolicyWarned():
+                pass
+            case _:
+                self._observed(record, event, content)
+
+    # What was observed
+
+    def _observed(self, record: Record, event: Observation, content: bytes | None) -> None:
         match event:
             case PodObserved():
+                self._saw(record, event.resource_version)
                 self._pod_observed(record, event, content)
             case PodDeleted():
+                self._saw(record, event.resource_version)
                 self._pod_deleted(event)
             case (
                 NodeObserved()
@@ -134,7 +183,11 @@ class State:
                 | PriorityClassObserved()
                 | NamespaceObserved()
                 | WorkloadObserved()
+                | PodDisruptionBudgetObserved()
+                | HyperNodeObserved()
+                | ConfigMapObserved()
             ):
+                self._saw(record, event.resource_version)
                 observed.see(self.cluster, record, event, _content(record, content))
                 if record.cause is not None:
                     self.told.pop(record.subject.partition("/")[2], None)
@@ -145,43 +198,48 @@ class State:
                 | PriorityClassDeleted()
                 | NamespaceDeleted()
                 | WorkloadDeleted()
+                | PodDisruptionBudgetDeleted()
+                | HyperNodeDeleted()
+                | ConfigMapDeleted()
             ):
+                self._saw(record, event.resource_version)
                 observed.miss(self.cluster, record, event)
                 self.phases.pop(record.subject.partition("/")[2], None)
                 self.told.pop(record.subject.partition("/")[2], None)
-            case KindListed():
-                self.listed[event.resource] = None
-            case CycleOpened():
-                self._cycle_opened(record, event)
-            case EnqueueDecided():
-                self._enqueued(record, event)
-            case GangBindDecided():
-                self._bind_decided(record, event)
-            case RefusalDecided():
-                self._refused(record, event)
-            case PipelineDecided():
-                self._pipelined(event)
-            case PipelineWithdrawn():
-                self._withdrawn(event)
-            case QueueFaulted():
-                queue = self.cluster.queues[event.queue]
-                self.cluster.tell_faults(queue, ((event.code, event.message),))
-            case (
-                PodBound()
-                | BindFailed()
-                | BindOutcomeUnknown()
-                | PodGroupUpdated()
-                | PodGroupUpdateFailed()
-            ):
-                self._came_out(event)
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():
                 self._policy_changed(record, event)
-            case PolicyWarned():
+            case BindRejectedByNode():
+                shut_off(self, event)
+            case ForeignPodPlaced():
+                self.cluster.touched.pods[event.uid] = None
+            case _:
+                self._watched(event)
+
+    def _watched(
+        self, event: KindListed | ServerDiscovered | WatchOpened | WatchClosed | WatchProgressed
+    ) -> None:
+        match event:
+            case KindListed():
+                self.listed[event.resource] = None
+                self.watched[event.resource] = event.resource_version
+            case WatchOpened():
+                if event.is_resumed:
+                    self.listed[event.resource] = None
+            case WatchClosed():
+                if event.has_gap:
+                    self.listed.pop(event.resource, None)
+            case WatchProgressed():
+                self.watched[event.resource] = event.resource_version
+            case ServerDiscovered():
                 pass
 
-    # What was observed
+    def _saw(self, record: Record, resource_version: str) -> None:
+        """Remember how far a kind has been seen."""
+        resource = record.subject.partition("/")[0]
+        if is_later(resource_version, self.watched.get(resource, "")):
+            self.watched[resource] = resource_version
 
     def _pod_observed(self, record: Record, event: PodObserved, content: bytes | None) -> None:
         cluster = self.cluster
@@ -199,7 +257,8 @@ class State:
 
     def _pod_deleted(self, event: PodDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
-        self.commitments.pop(event.uid, None)
+        for kept in (self.commitments, self.evictions, self.cluster.spared):
+            kept.pop(event.uid, None)
         if old is not None:
             self.cluster.replace_pod(old, None)
 
@@ -221,106 +280,12 @@ class State:
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
         self.cluster.change_policy(policy)
 
-    # What was decided
-
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
-        resting = self.cluster.resting
-        for key in [key for key, until in resting.items() if until <= event.at_ns]:
-            self.cluster.rouse(key)
+        let_pass(self, event.at_ns)
         self.considered, self.cluster.due = self.cluster.due, Due()
         self.cluster.nodes.lay_out()
-
-    def _enqueued(self, record: Record, event: EnqueueDecided) -> None:
-        group = self.cluster.groups[event.pod_group]
-        group.phase = INQUEUE
-        group.cause = record.position
-        if group.facts is not None:
-            self.phases[group.key] = self.told[group.key] = (record.position, INQUEUE)
-        self.cluster.settle(group)
-
-    def _bind_decided(self, record: Record, event: GangBindDecided) -> None:
-        cluster = self.cluster
-        group = cluster.groups[event.pod_group]
-        cluster.break_promise(group, is_kept=True)
-        for placement in event.placements:
-            old = cluster.pods[placement.uid]
-            assert not old.node, f"{old.key} is already on {old.node}"
-            pod = old.twin()
-            pod.assumed, pod.decision, pod.bound_at = (
-                placement.node,
-                record.position,
-                record.position,
-            )
-            cluster.replace_pod(old, pod, is_last=False)
-            self.commitments[placement.uid] = Commitment(
-                decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node
-            )
-        group.refusals.clear()
-        cluster.settle(group)
-        cluster.due.groups.pop(group.key, None)
-
-    def _refused(self, record: Record, event: RefusalDecided) -> None:
-        group = self.cluster.groups[event.pod_group]
-        group.refusals[event.action] = Refusal(
-            code=event.code,
-            limit=event.limit,
-            message=event.message,
-            pod=event.pod,
-            position=record.position,
-            barred=event.barred,
-        )
-        self.cluster.settle(group)
-        self.cluster.due.groups.pop(group.key, None)
-
-    def _pipelined(self, event: PipelineDecided) -> None:
-        cluster = self.cluster
-        group = cluster.groups[event.pod_group]
-        cluster.break_promise(group, is_kept=True)
-        cluster.promise(group, [(cluster.pods[one.uid], one.node) for one in event.placements])
-        group.refusals.clear()
-        cluster.settle(group)
-        cluster.due.groups.pop(group.key, None)
-
-    def _withdrawn(self, event: PipelineWithdrawn) -> None:
-        group = self.cluster.groups[event.pod_group]
-        self.cluster.break_promise(group)
-        self.cluster.settle(group)
-        self.cluster.due.groups.pop(group.key, None)
-
-    # What came of it
-
-    def _came_out(self, event: Outcome) -> None:
-        match event:
-            case PodBound():
-                self.commitments.pop(event.uid, None)
-                self.cluster.failures.pop(self._group_of(event.uid), None)
-            case BindFailed():
-                self._bind_failed(event)
-            case BindOutcomeUnknown():
-                if (commitment := self.commitments.get(event.uid)) is not None:
-                    self.commitments[event.uid] = _unknown(commitment)
-            case PodGroupUpdated() | PodGroupUpdateFailed():
-                self.phases.pop(event.pod_group, None)
-
-    def _bind_failed(self, event: BindFailed) -> None:
-        cluster = self.cluster
-        commitment = self.commitments.pop(event.uid, None)
-        old = cluster.pods.get(event.uid)
-        if commitment is None or old is None or old.facts.node:
-            return
-        pod = old.twin()
-        pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
-        key = old.group_key
-        failed = cluster.failures[key] = cluster.failures.get(key, 0) + 1
-        wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
-        cluster.resting[key] = self.now_ns + wait
-        cluster.replace_pod(old, pod)
-
-    def _group_of(self, uid: str) -> str:
-        pod = self.cluster.pods.get(uid)
-        return "" if pod is None else pod.group_key
 
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:
@@ -333,16 +298,6 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
         pod.bound_at = record.position
         return
     pod.charge = old.charge
-
-
-def _unknown(commitment: Commitment) -> Commitment:
-    return Commitment(
-        decision=commitment.decision,
-        pod=commitment.pod,
-        uid=commitment.uid,
-        node=commitment.node,
-        is_unknown=True,
-    )
 
 
 def _content(record: Record, content: bytes | None) -> bytes:

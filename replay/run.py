@@ -14,6 +14,7 @@ from events.codec import encode, event_of
 from events.cycle import CycleOpened
 from events.decision import (
     EnqueueDecided,
+    EvictionDecided,
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
@@ -133,6 +134,7 @@ class Replay:
                 | GangBindDecided()
                 | PipelineDecided()
                 | PipelineWithdrawn()
+                | EvictionDecided()
                 | RefusalDecided()
                 | QueueFaulted()
                 | PolicyWarned()

@@ -18,6 +18,7 @@ from events.cluster import Deleted, KindListed, Observed
 from events.cycle import CycleOpened
 from events.decision import (
     EnqueueDecided,
+    EvictionDecided,
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
@@ -28,13 +29,26 @@ from events.decision import (
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
     PodBound,
+    PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
-from events.union import Decision, Event, Outcome
+from events.union import Decision, Event, Observation, Outcome
+from events.watching import (
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    ServerDiscovered,
+    WatchClosed,
+    WatchOpened,
+    WatchProgressed,
+)
 from projections.policy import parse_policy
 from replay.amount import amounts_text
 from replay.glimpse import glimpse
@@ -60,30 +74,29 @@ def tell(
 def sentences(record: Record, event: Event, content: bytes | None = None) -> list[str]:
     """What one record says, without position and time; the first sentence says it in short."""
     match event:
-        case KindListed():
-            if not event.served:
-                return [f"{event.resource} is not served here"]
-            return [f"every {event.resource} is seen: {event.count}"]
-        case DaemonStarted():
-            return [
-                f"daemon {event.holder} {event.version} takes the log over, epoch {record.epoch}:"
-                f" a cycle each {span(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
-            ]
-        case PolicyChanged():
-            return [f"policy {event.source} comes into force: {_policy(event)}"]
         case CycleOpened():
             return ["cycle"]
         case PolicyWarned():
             return [f"policy warning: {event.path}: {event.message}"]
-        case PodBound() | BindFailed() | BindOutcomeUnknown():
+        case (
+            PodBound()
+            | BindFailed()
+            | BindOutcomeUnknown()
+            | PodGroupUpdated()
+            | PodGroupUpdateFailed()
+            | PodEvicted()
+            | EvictionFailed()
+            | EvictionOutcomeUnknown()
+        ):
             return [_outcome(event)]
-        case PodGroupUpdated() | PodGroupUpdateFailed():
-            return [_outcome(event)]
+        case StatusTold() | StatusNotTold():
+            return [f"{_subject(record)} {_outcome(event)}"]
         case (
             EnqueueDecided()
             | GangBindDecided()
             | PipelineDecided()
             | PipelineWithdrawn()
+            | EvictionDecided()
             | RefusalDecided()
             | QueueFaulted()
         ):
@@ -93,13 +106,30 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             return [_observation(record, event, content)]
 
 
-def _observation(record: Record, event: Observed | Deleted, content: bytes | None) -> str:
+def _subject(record: Record) -> str:
     kind, _, name = record.subject.partition("/")
-    subject = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
-    if isinstance(event, Deleted):
-        return f"{subject} is gone" + (", unseen until listed" if event.synthesized else "")
-    said = glimpse(kind, content) if content is not None else ""
-    return f"{subject} is seen{': ' if said else ''}{said}" + _answering(record)
+    return f"{_KINDS.get(kind, kind)} {name.strip('/')}"
+
+
+def _observation(record: Record, event: Observation, content: bytes | None) -> str:
+    match event:
+        case DaemonStarted():
+            return (
+                f"daemon {event.holder} {event.version} takes the log over, epoch {record.epoch}:"
+                f" a cycle each {span(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
+            )
+        case PolicyChanged():
+            return f"policy {event.source} comes into force: {_policy(event)}"
+        case Observed():
+            kind = record.subject.partition("/")[0]
+            said = glimpse(kind, content) if content is not None else ""
+            seen = f"{_subject(record)} is seen{': ' if said else ''}{said}"
+            return seen + _answering(record)
+        case Deleted():
+            gone = ", unseen until listed" if event.synthesized else ""
+            return f"{_subject(record)} is gone{gone}"
+        case _:
+            return _view(record, event)
 
 
 _KINDS: Final = {"Node": "node", "Pod": "pod", "PodGroup": "pod group", "Queue": "queue"}
@@ -123,6 +153,10 @@ def _decision(event: Decision) -> list[str]:
             return _placed(f"promise {event.pod_group} in {event.queue} room", event.placements)
         case PipelineWithdrawn():
             return [f"take back the room promised to {event.pod_group}: {event.code}"]
+        case EvictionDecided():
+            why = f" for {event.in_favour_of}" if event.in_favour_of else ""
+            lines = [f"{one.pod} leaves {one.node}" for one in event.evictions]
+            return [f"evict {len(lines)} pods of {event.pod_group}: {event.action}{why}", *lines]
         case RefusalDecided():
             at = f", found at {event.pod}" if event.pod else ""
             return [
@@ -158,6 +192,57 @@ def _outcome(event: Outcome) -> str:
         case PodGroupUpdateFailed():
             why = f"{event.code}: {event.message}"
             return f"pod group {event.pod_group} is not told that it is {event.phase}{tries}: {why}"
+        case PodEvicted():
+            return f"pod {event.pod} is evicted from {event.node}{tries}"
+        case EvictionFailed():
+            why = f"{event.code}: {event.message}"
+            return f"pod {event.pod} is not evicted from {event.node}{tries}: {why}"
+        case EvictionOutcomeUnknown():
+            return f"pod {event.pod}, evicted from {event.node}: no answer{tries}: {event.message}"
+        case StatusTold() | StatusNotTold():
+            return _told(event)
+
+
+def _told(event: StatusTold | StatusNotTold) -> str:
+    if isinstance(event, StatusTold):
+        return f"is told its {event.what}"
+    return f"is not told its {event.what}: {event.code}: {event.message}"
+
+
+def _view(
+    record: Record,
+    event: KindListed
+    | WatchOpened
+    | WatchClosed
+    | WatchProgressed
+    | ServerDiscovered
+    | BindRejectedByNode
+    | ForeignPodPlaced,
+) -> str:
+    match event:
+        case KindListed():
+            if not event.served:
+                return f"{event.resource} is not served here"
+            return f"every {event.resource} is seen: {event.count}"
+        case WatchOpened():
+            how = "is watched again" if event.is_resumed else "is watched"
+            return f"every {event.resource} {how}, from revision {event.resource_version}"
+        case WatchClosed():
+            gap = "; what happens now is not seen" if event.has_gap else ""
+            why = f": {event.message}" if event.message else ""
+            return (
+                f"the watch of {event.resource} {event.cause} after {event.count} events{why}{gap}"
+            )
+        case WatchProgressed():
+            return f"every {event.resource} is seen up to revision {event.resource_version}"
+        case ServerDiscovered():
+            return f"API server {event.version} serves {len(event.served)} kinds that matter"
+        case BindRejectedByNode():
+            short = ", ".join(event.resources)
+            return f"pod {event.pod} is turned away by {event.node}: {event.reason} ({short}){_because(record)}"
+        case ForeignPodPlaced():
+            who = event.scheduler or "nobody"
+            return f"pod {event.pod} stands on dedicated node {event.node}, put there by {who}{_because(record)}"
 
 
 def _policy(event: PolicyChanged) -> str:

@@ -3,78 +3,143 @@
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
     PodBound,
+    PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
 )
-from events.sighting import Answer, BindRequest, Done, PhaseRequest, Refused, Unknown
+from events.sighting import (
+    Answer,
+    BindRequest,
+    ConditionRequest,
+    Done,
+    EvictRequest,
+    GroupConditionRequest,
+    PhaseRequest,
+    QueueStatusRequest,
+    Refused,
+    Unknown,
+)
 from events.union import Outcome
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
     """The outcome of a request, and whom it is about."""
-    key = f"{answer.request.namespace}/{answer.request.name}"
-    match answer.request:
+    request = answer.request
+    match request:
         case BindRequest():
-            return _bound(answer, answer.request, key), f"Pod/{key}"
+            return _bound(answer, request), f"Pod/{request.namespace}/{request.name}"
+        case EvictRequest():
+            return _evicted(answer, request), f"Pod/{request.namespace}/{request.name}"
         case PhaseRequest():
-            return _told(answer, answer.request, key), f"PodGroup/{key}"
+            return _phase(answer, request), f"PodGroup/{request.namespace}/{request.name}"
+        case ConditionRequest():
+            subject = f"Pod/{request.namespace}/{request.name}"
+            return _told(answer, request.uid, "PodScheduled"), subject
+        case GroupConditionRequest():
+            subject = f"PodGroup/{request.namespace}/{request.name}"
+            return _told(answer, request.uid, "conditions"), subject
+        case QueueStatusRequest():
+            return _told(answer, request.uid, "allocated"), f"Queue//{request.name}"
 
 
-def _bound(answer: Answer, request: BindRequest, key: str) -> Outcome:
+def _bound(answer: Answer, request: BindRequest) -> Outcome:
+    pod, uid, node = f"{request.namespace}/{request.name}", request.uid, request.node
+    attempts, latency_ns = answer.attempts, answer.latency_ns
     match answer.reply:
         case Done():
-            return PodBound(
-                pod=key,
-                uid=request.uid,
-                node=request.node,
-                attempts=answer.attempts,
-                latency_ns=answer.latency_ns,
-            )
+            return PodBound(pod=pod, uid=uid, node=node, attempts=attempts, latency_ns=latency_ns)
         case Refused(code=code, message=message):
             return BindFailed(
-                pod=key,
-                uid=request.uid,
-                node=request.node,
+                pod=pod,
+                uid=uid,
+                node=node,
                 code=code,
                 message=message,
-                attempts=answer.attempts,
-                latency_ns=answer.latency_ns,
+                attempts=attempts,
+                latency_ns=latency_ns,
             )
         case Unknown(message=message):
             return BindOutcomeUnknown(
-                pod=key,
-                uid=request.uid,
-                node=request.node,
+                pod=pod,
+                uid=uid,
+                node=node,
                 message=message,
-                attempts=answer.attempts,
-                latency_ns=answer.latency_ns,
+                attempts=attempts,
+                latency_ns=latency_ns,
             )
 
 
-def _told(answer: Answer, request: PhaseRequest, key: str) -> Outcome:
+def _evicted(answer: Answer, request: EvictRequest) -> Outcome:
+    pod, uid, node = f"{request.namespace}/{request.name}", request.uid, request.node
+    attempts, latency_ns = answer.attempts, answer.latency_ns
     match answer.reply:
         case Done():
-            return PodGroupUpdated(
-                pod_group=key,
-                phase=request.phase,
-                attempts=answer.attempts,
-                latency_ns=answer.latency_ns,
-            )
+            return PodEvicted(pod=pod, uid=uid, node=node, attempts=attempts, latency_ns=latency_ns)
         case Refused(code=code, message=message):
-            return _not_told(answer, request, key, code=code, message=message)
+            return EvictionFailed(
+                pod=pod,
+                uid=uid,
+                node=node,
+                code=code,
+                message=message,
+                attempts=attempts,
+                latency_ns=latency_ns,
+            )
         case Unknown(message=message):
-            return _not_told(answer, request, key, code="Unknown", message=message)
+            return EvictionOutcomeUnknown(
+                pod=pod,
+                uid=uid,
+                node=node,
+                message=message,
+                attempts=attempts,
+                latency_ns=latency_ns,
+            )
 
 
-def _not_told(
-    answer: Answer, request: PhaseRequest, key: str, *, code: str, message: str
-) -> PodGroupUpdateFailed:
+def _phase(answer: Answer, request: PhaseRequest) -> Outcome:
+    key, phase = f"{request.namespace}/{request.name}", request.phase
+    code, message = _failure(answer)
+    if not code:
+        return PodGroupUpdated(
+            pod_group=key, phase=phase, attempts=answer.attempts, latency_ns=answer.latency_ns
+        )
     return PodGroupUpdateFailed(
         pod_group=key,
-        phase=request.phase,
+        phase=phase,
         code=code,
         message=message,
         attempts=answer.attempts,
         latency_ns=answer.latency_ns,
     )
+
+
+def _told(answer: Answer, uid: str, what: str) -> Outcome:
+    code, message = _failure(answer)
+    if not code:
+        return StatusTold(
+            uid=uid, what=what, attempts=answer.attempts, latency_ns=answer.latency_ns
+        )
+    return StatusNotTold(
+        uid=uid,
+        what=what,
+        code=code,
+        message=message,
+        attempts=answer.attempts,
+        latency_ns=answer.latency_ns,
+    )
+
+
+def _failure(answer: Answer) -> tuple[str, str]:
+    """Code and message of what was not done; empty where it was."""
+    match answer.reply:
+        case Done():
+            return "", ""
+        case Refused(code=code, message=message):
+            return code, message
+        case Unknown(message=message):
+            return "Unknown", message

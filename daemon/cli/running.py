@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,7 @@ from daemon.settings import Settings, read_settings
 from events.errors import UsageError
 from events.process import PolicyChanged
 from events.record import Head
-from events.sighting import BindRequest, PhaseRequest, Reply, Sighting
+from events.sighting import Reply, Request, Sighting
 from projections.batch import Batch
 from replay.world.scenario import Scenario
 
@@ -253,15 +253,10 @@ class _Shore:
     def sightings(self) -> AsyncIterator[list[Sighting]]:
         return self._cluster.sightings()
 
-    def relist(self) -> None:
-        self._cluster.relist()
+    def show_since(self, progress: Mapping[str, str]) -> None:
+        self._cluster.show_since(progress)
 
-    async def bind(self, request: BindRequest) -> Reply:
-        reply = await self._cluster.bind(request)
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        answered = await self._cluster.attempt(request)
         self._crash("after_effect")
-        return reply
-
-    async def set_phase(self, request: PhaseRequest) -> Reply:
-        reply = await self._cluster.set_phase(request)
-        self._crash("after_effect")
-        return reply
+        return answered

@@ -5,10 +5,10 @@ the daemon's death as a real one would.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 from daemon.cluster.world_file import WorldFile
-from events.sighting import BindRequest, PhaseRequest, Reply, Request, Sighting
+from events.sighting import Reply, Request, Sighting
 from replay.world.duration import SECOND
 from replay.world.journal import answer, rebuild
 from replay.world.scenario import Scenario
@@ -29,7 +29,7 @@ class SimulatedCluster:
 
     async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
         """First all there is, kind by kind; then, without end, what happens when it happens."""
-        self.relist()
+        self.show_since({})
         while True:
             self._woken.clear()
             self._advance()
@@ -38,17 +38,17 @@ class SimulatedCluster:
             else:
                 await self._sleep()
 
-    def relist(self) -> None:
-        """Show all there is once more."""
+    def show_since(self, progress: Mapping[str, str]) -> None:
+        """Show all there is: a simulated cluster keeps no history."""
         self._world.relist()
         self._woken.set()
 
-    async def bind(self, request: BindRequest) -> Reply:
-        """Bind a pod; answered when it is durable."""
-        return await self._call(request)
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        """Carry a request out, and how many tries that took."""
+        return await self.perform(request), 1
 
-    async def set_phase(self, request: PhaseRequest) -> Reply:
-        """Tell a PodGroup its phase; answered when it is durable."""
+    async def perform(self, request: Request) -> Reply:
+        """Carry a request out; answered when it is durable."""
         return await self._call(request)
 
     async def close(self) -> None:

@@ -4,9 +4,10 @@ Neither the order in which tasks wake nor the time a database takes can change w
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
-from events.sighting import BindRequest, PhaseRequest, Reply, Sighting
+from events.sighting import Reply, Request, Sighting
+from replay.world.journal import perform
 from replay.world.model import World
 
 
@@ -29,20 +30,15 @@ class SteppedCluster:
                 self._shown.set()
                 await self._moved.wait()
 
-    def relist(self) -> None:
-        """Show all there is once more."""
+    def show_since(self, progress: Mapping[str, str]) -> None:
+        """Show all there is: a simulated cluster keeps no history."""
         self.world.relist()
         self._stir()
 
-    async def bind(self, request: BindRequest) -> Reply:
-        """Bind a pod."""
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        """Carry a request out, and how many tries that took."""
         self._stir()
-        return self.world.bind(request)
-
-    async def set_phase(self, request: PhaseRequest) -> Reply:
-        """Tell a PodGroup its phase."""
-        self._stir()
-        return self.world.set_phase(request)
+        return perform(self.world, request), 1
 
     def advance(self, to_ns: int) -> None:
         """Let time leap."""

@@ -12,6 +12,7 @@ import msgspec
 
 from events.decision import (
     EnqueueDecided,
+    EvictionDecided,
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
@@ -21,12 +22,17 @@ from events.decision import (
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
     PodBound,
+    PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
 )
 from events.record import Record
-from events.union import Event
+from events.union import Decision, Event, Outcome
 from projections.pods import Pod
 from projections.state import State
 from projections.views import now
@@ -125,6 +131,7 @@ class Views:
                 | PipelineDecided()
                 | EnqueueDecided()
                 | PipelineWithdrawn()
+                | EvictionDecided()
                 | RefusalDecided()
                 | QueueFaulted()
             ):
@@ -135,6 +142,11 @@ class Views:
                 | BindOutcomeUnknown()
                 | PodGroupUpdated()
                 | PodGroupUpdateFailed()
+                | PodEvicted()
+                | EvictionFailed()
+                | EvictionOutcomeUnknown()
+                | StatusTold()
+                | StatusNotTold()
             ):
                 self._append("outcome", [outcome_row(record, event)])
             case _:
@@ -222,15 +234,7 @@ def _why_released(pod: Pod | None) -> str:
     return pod.status if pod.facts.phase in ("Succeeded", "Failed") else "bind failed"
 
 
-def decision_rows(
-    record: Record,
-    event: GangBindDecided
-    | PipelineDecided
-    | EnqueueDecided
-    | PipelineWithdrawn
-    | RefusalDecided
-    | QueueFaulted,
-) -> list[Row]:
+def decision_rows(record: Record, event: Decision) -> list[Row]:
     """The rows of the view `decision` for one decision."""
     head = (record.position, record.cycle or 0)
     tail: Row = ()
@@ -241,6 +245,12 @@ def decision_rows(
             return [
                 (head[0], item, head[1], kind, f"Pod/{one.pod}", *whose, one.node, "", "")
                 for item, one in enumerate(event.placements)
+            ]
+        case EvictionDecided():
+            whose, why = (event.pod_group, event.queue), (event.code, event.message)
+            return [
+                (head[0], item, head[1], "evict", f"Pod/{one.pod}", *whose, one.node, *why)
+                for item, one in enumerate(event.evictions)
             ]
         case EnqueueDecided():
             tail = ("enqueue", record.subject, event.pod_group, event.queue, "", "", "")
@@ -254,22 +264,23 @@ def decision_rows(
     return [(head[0], 0, head[1], *tail)]
 
 
-def outcome_row(
-    record: Record,
-    event: PodBound | BindFailed | BindOutcomeUnknown | PodGroupUpdated | PodGroupUpdateFailed,
-) -> Row:
+def outcome_row(record: Record, event: Outcome) -> Row:
     """The row of the view `outcome` for one outcome."""
     tail: Row = ()
     match event:
         case PodBound():
             tail = (event.node, "bound", "")
-        case BindFailed():
+        case PodEvicted():
+            tail = (event.node, "evicted", "")
+        case BindFailed() | EvictionFailed():
             tail = (event.node, "failed", f"{event.code}: {event.message}")
-        case BindOutcomeUnknown():
+        case BindOutcomeUnknown() | EvictionOutcomeUnknown():
             tail = (event.node, "unknown", event.message)
         case PodGroupUpdated():
             tail = ("", "updated", "")
-        case PodGroupUpdateFailed():
+        case StatusTold():
+            tail = ("", "told", event.what)
+        case PodGroupUpdateFailed() | StatusNotTold():
             tail = ("", "failed", f"{event.code}: {event.message}")
     effort = (event.attempts, event.latency_ns)
     return (record.position, record.cause or 0, record.subject, *tail, *effort)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import UsageError
-from events.sighting import BindRequest, PhaseRequest, Reply, Request
+from events.sighting import BindRequest, EvictRequest, PhaseRequest, Reply, Request
 from replay.world.model import World
 from replay.world.scenario import Scenario
 
@@ -30,12 +30,24 @@ class Call(Struct, frozen=True):
     result: str
 
 
+def perform(world: World, request: Request) -> Reply:
+    """Carry a request out."""
+    match request:
+        case BindRequest():
+            return world.bind(request)
+        case EvictRequest():
+            return world.evict(request)
+        case PhaseRequest():
+            return world.set_phase(request)
+        case _:
+            raise AssertionError("a simulated cluster is not told why pods wait")
+
+
 def answer(world: World, request: Request) -> tuple[Reply, Call]:
     """Carry a request out, and tell it as a call."""
-    if isinstance(request, BindRequest):
-        reply, annotations = world.bind(request), request.annotations
-    else:
-        reply, annotations = world.set_phase(request), {}
+    reply = perform(world, request)
+    assert isinstance(request, BindRequest | EvictRequest | PhaseRequest)
+    annotations = request.annotations if isinstance(request, BindRequest) else {}
     deed = world.journal[-1]
     call = Call(
         at_ns=deed.at_ns,
@@ -81,4 +93,6 @@ def _request(call: Call) -> Request:
             call.value,
             msgspec.json.decode(call.annotations, type=dict[str, str]),
         )
+    if call.verb == "evict":
+        return EvictRequest(call.decision, call.namespace, call.name, call.uid, call.value)
     return PhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)

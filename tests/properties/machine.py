@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
-from events.sighting import Answer, BindRequest, Refused, Reply, Request, Unknown
+from events.sighting import Answer, BindRequest, PhaseRequest, Refused, Reply, Request, Unknown
 from projections.batch import Batch
 from projections.snapshot import restore, take
 from projections.state import State
@@ -206,9 +206,10 @@ class History(RuleBasedStateMachine):
         self.witness.take(self.step.observe(self.api.listing(), self.now_ns))
 
     def _do(self, request: Request) -> Reply:
-        return (
-            self.api.bind(request) if isinstance(request, BindRequest) else self.api.tell(request)
-        )
+        if isinstance(request, BindRequest):
+            return self.api.bind(request)
+        assert isinstance(request, PhaseRequest)
+        return self.api.tell(request)
 
 
 def told(batch: Batch) -> list[str]:

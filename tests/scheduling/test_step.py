@@ -2,7 +2,7 @@
 
 from events.process import DaemonStarted
 from events.record import Head
-from events.sighting import Seen
+from events.sighting import Listed, Seen
 from projections.state import State
 from scheduling.step import Step
 
@@ -17,7 +17,7 @@ def test_annotations_named_as_secret_never_enter_the_log() -> None:
         holder="test", version="0", period_ns=1_000_000_000, scheduler_names=("muster",)
     )
     step.start(started, None, 1, 0)
-    batch = step.observe([Seen(POD)], 0)
+    batch = step.observe([Seen(POD), Listed("Pod", "1", 1)], 0)
     assert batch is not None
     [stored] = batch.objects
     assert b"s3cret" not in stored.content

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from daemon.loop import Loop, Running
 from events.codec import event_of
 from events.errors import LogUnavailableError
 from events.record import Head
-from events.sighting import BindRequest, PhaseRequest, Refused, Reply, Sighting, Unknown
+from events.sighting import BindRequest, Refused, Reply, Request, Sighting, Unknown
 from events.union import Event
 from projections.batch import Batch
 from replay.world.journal import Call
@@ -76,24 +76,25 @@ class Moody:
         """As they are."""
         return self._cluster.sightings()
 
-    def relist(self) -> None:
+    def show_since(self, progress: Mapping[str, str]) -> None:
         """As it is."""
-        self._cluster.relist()
+        self._cluster.show_since(progress)
 
-    async def bind(self, request: BindRequest) -> Reply:
-        """As the mood is."""
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        """A binding as the mood is, everything else as usual."""
+        if isinstance(request, BindRequest):
+            return await self._bind(request), 1
+        return await self._cluster.attempt(request)
+
+    async def _bind(self, request: BindRequest) -> Reply:
         self.asked.append(request.name)
         mood = self.moods.popleft() if self.moods else ""
         if mood == "refuse":
             return Refused("InternalError", "not today")
         if mood == "hang":
             await self.released.wait()
-        reply = await self._cluster.bind(request)
+        reply = await self._cluster.perform(request)
         return Unknown("the answer was lost") if mood == "lose" else reply
-
-    async def set_phase(self, request: PhaseRequest) -> Reply:
-        """As usual."""
-        return await self._cluster.set_phase(request)
 
 
 class Rig:

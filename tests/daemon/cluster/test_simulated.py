@@ -62,28 +62,28 @@ async def next_sightings(cluster: SimulatedCluster) -> list[Sighting]:
 
 def running(sightings: list[Sighting]) -> int:
     """How many of the pods seen are running."""
-    return sum(b'"phase":"Running"' in one.raw for one in sightings if not isinstance(one, Listed))
+    return sum(b'"phase":"Running"' in one.raw for one in sightings if isinstance(one, Seen))
 
 
 async def test_what_was_answered_is_there_after_a_death(tmp_path: Path) -> None:
     clock = Hands()
     cluster = start(tmp_path / "w.db", clock)
-    assert await cluster.bind(bind("a")) == Done()
-    await cluster.set_phase(PhaseRequest(6, "default", "g", "", "Inqueue"))
+    assert await cluster.perform(bind("a")) == Done()
+    await cluster.perform(PhaseRequest(6, "default", "g", "", "Inqueue"))
     await cluster.close()
     clock.now_ns += 5 * SECOND
     again = start(tmp_path / "w.db", clock)
     assert running(await next_sightings(again)) == 1
-    refused = await again.bind(BindRequest(9, "default", "a", "", "n2"))
+    refused = await again.perform(BindRequest(9, "default", "a", "", "n2"))
     assert isinstance(refused, Refused)
     await again.close()
 
 
 async def test_the_journal_can_be_read_by_anyone_and_tells_all(tmp_path: Path) -> None:
     cluster = start(tmp_path / "w.db", Hands())
-    await cluster.bind(bind("a"))
-    await cluster.bind(bind("a"))
-    await cluster.bind(bind("a", uid="other"))
+    await cluster.perform(bind("a"))
+    await cluster.perform(bind("a"))
+    await cluster.perform(bind("a", uid="other"))
     await cluster.close()
     connection = sqlite3.connect(tmp_path / "w.db")
     rows = connection.execute("select verb, name, value, decision, result from journal").fetchall()
@@ -97,7 +97,7 @@ async def test_the_journal_can_be_read_by_anyone_and_tells_all(tmp_path: Path) -
 
 async def test_calls_that_come_together_are_all_answered(tmp_path: Path) -> None:
     cluster = start(tmp_path / "w.db", Hands())
-    replies = await asyncio.gather(*(cluster.bind(bind(name)) for name in ("a", "b", "none")))
+    replies = await asyncio.gather(*(cluster.perform(bind(name)) for name in ("a", "b", "none")))
     assert [type(reply) for reply in replies] == [Done, Done, Refused]
     await cluster.close()
 
@@ -108,7 +108,7 @@ async def test_a_reader_sees_what_happens_when_it_happens(tmp_path: Path) -> Non
     async with aclosing(cluster.sightings()) as batches:
         first = await anext(batches)
         assert isinstance(first[-1], Listed)
-        await cluster.bind(bind("a"))
+        await cluster.perform(bind("a"))
         assert len(await anext(batches)) == 2
         clock.now_ns += 60 * SECOND
         (finished,) = await anext(batches)
@@ -124,7 +124,7 @@ async def test_a_reader_that_waits_is_woken_by_a_call(tmp_path: Path) -> None:
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(next_batch(batches))
             await asyncio.sleep(0)
-            await cluster.bind(bind("b"))
+            await cluster.perform(bind("b"))
         assert len(waiting.result()) == 2
     await cluster.close()
 
@@ -133,9 +133,9 @@ async def test_a_clock_that_was_set_back_does_not_turn_time_back(tmp_path: Path)
     clock = Hands()
     cluster = start(tmp_path / "w.db", clock)
     clock.now_ns += 9 * SECOND
-    await cluster.bind(bind("a"))
+    await cluster.perform(bind("a"))
     clock.now_ns -= 5 * SECOND
-    assert await cluster.bind(bind("b")) == Done()
+    assert await cluster.perform(bind("b")) == Done()
     await cluster.close()
 
 
@@ -145,14 +145,14 @@ async def test_a_world_that_cannot_be_kept_answers_no_more(tmp_path: Path) -> No
     file.close()
     for name in ("a", "b"):
         with pytest.raises(ClusterError, match="the world cannot be written"):
-            await cluster.bind(bind(name))
+            await cluster.perform(bind(name))
 
 
 async def test_two_simulations_of_one_world_cannot_both_answer(tmp_path: Path) -> None:
     one, other = start(tmp_path / "w.db", Hands()), start(tmp_path / "w.db", Hands())
-    await one.bind(bind("a"))
+    await one.perform(bind("a"))
     with pytest.raises(ClusterError, match="the world cannot be written"):
-        await other.bind(bind("a"))
+        await other.perform(bind("a"))
 
 
 def test_a_file_belongs_to_one_scenario(tmp_path: Path) -> None:
@@ -170,6 +170,6 @@ async def test_a_reader_can_ask_for_everything_once_more(tmp_path: Path) -> None
     cluster = start(tmp_path / "w.db", Hands())
     async with aclosing(cluster.sightings()) as batches:
         first = await anext(batches)
-        cluster.relist()
+        cluster.show_since({})
         assert await anext(batches) == first
     await cluster.close()

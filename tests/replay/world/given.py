@@ -44,9 +44,9 @@ def seen(made: World) -> list[str]:
         if isinstance(one, Listed):
             texts.append(f"listed {one.resource} {one.count}")
             continue
+        assert isinstance(one, Seen | Gone)
         manifest: JsonObject = msgspec.json.decode(one.raw)
         texts.append(("" if isinstance(one, Seen) else "gone ") + short(manifest))
-        assert isinstance(one, Seen | Gone)
     return texts
 
 

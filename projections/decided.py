@@ -1,0 +1,127 @@
+"""What was decided, into State: room is taken, promised or given back the moment a decision is recorded."""
+
+from typing import Protocol
+
+from events.decision import (
+    EnqueueDecided,
+    EvictionDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    QueueFaulted,
+    RefusalDecided,
+)
+from events.record import Record
+from events.union import Decision
+from projections import accounts
+from projections.cluster import Cluster
+from projections.outcomes import Commitment
+from projections.pod_groups import INQUEUE, Promise, Refusal
+
+
+class Deciding(Protocol):
+    """The part of State that decisions change."""
+
+    cluster: Cluster
+    commitments: dict[str, Commitment]
+    evictions: dict[str, Commitment]
+    phases: dict[str, tuple[int, str]]
+    told: dict[str, tuple[int, str]]
+
+
+def take(state: Deciding, record: Record, event: Decision) -> None:
+    """Take a decision in."""
+    match event:
+        case EnqueueDecided():
+            _enqueued(state, record, event)
+        case GangBindDecided():
+            _bind_decided(state, record, event)
+        case RefusalDecided():
+            _refused(state, record, event)
+        case PipelineDecided():
+            _pipelined(state, event)
+        case PipelineWithdrawn():
+            _withdrawn(state, event)
+        case EvictionDecided():
+            _evicted(state, record, event)
+        case QueueFaulted():
+            queue = state.cluster.queues[event.queue]
+            state.cluster.tell_faults(queue, ((event.code, event.message),))
+
+
+def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
+    group = state.cluster.groups[event.pod_group]
+    group.phase = INQUEUE
+    group.cause = record.position
+    if group.facts is not None:
+        state.phases[group.key] = state.told[group.key] = (record.position, INQUEUE)
+    state.cluster.settle(group)
+
+
+def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> None:
+    cluster = state.cluster
+    group = cluster.groups[event.pod_group]
+    cluster.break_promise(group, is_kept=True)
+    for placement in event.placements:
+        old = cluster.pods[placement.uid]
+        assert not old.node, f"{old.key} is already on {old.node}"
+        pod = old.twin()
+        pod.assumed, pod.decision, pod.bound_at = (
+            placement.node,
+            record.position,
+            record.position,
+        )
+        cluster.replace_pod(old, pod, is_last=False)
+        state.commitments[placement.uid] = Commitment(
+            decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node
+        )
+    group.refusals.clear()
+    cluster.settle(group)
+    cluster.due.groups.pop(group.key, None)
+
+
+def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
+    group = state.cluster.groups[event.pod_group]
+    group.refusals[event.action] = Refusal(
+        code=event.code,
+        limit=event.limit,
+        message=event.message,
+        pod=event.pod,
+        position=record.position,
+        barred=event.barred,
+    )
+    state.cluster.settle(group)
+    state.cluster.due.groups.pop(group.key, None)
+
+
+def _pipelined(state: Deciding, event: PipelineDecided) -> None:
+    cluster = state.cluster
+    group = cluster.groups[event.pod_group]
+    cluster.break_promise(group, is_kept=True)
+    held: dict[str, Promise] = {}
+    for one in event.placements:
+        pod_class = cluster.pods[one.uid].pod_class
+        charge = accounts.charge_on(cluster, pod_class, one.node)
+        held[one.uid] = Promise(one.node, pod_class.request, charge)
+    cluster.hold(group, held)
+    group.refusals.clear()
+    cluster.settle(group)
+    cluster.due.groups.pop(group.key, None)
+
+
+def _evicted(state: Deciding, record: Record, event: EvictionDecided) -> None:
+    for one in event.evictions:
+        old = state.cluster.pods[one.uid]
+        pod = old.twin()
+        pod.evicted = record.position
+        state.cluster.replace_pod(old, pod)
+        state.evictions[one.uid] = Commitment(
+            decision=record.position, pod=one.pod, uid=one.uid, node=one.node
+        )
+
+
+def _withdrawn(state: Deciding, event: PipelineWithdrawn) -> None:
+    group = state.cluster.groups[event.pod_group]
+    state.cluster.break_promise(group)
+    state.cluster.settle(group)
+    state.cluster.due.groups.pop(group.key, None)

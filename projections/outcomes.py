@@ -1,0 +1,138 @@
+"""What came of decisions, into State: bindings and evictions that were carried out, refused or lost."""
+
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from events.outcome import (
+    BindFailed,
+    BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
+    PodBound,
+    PodEvicted,
+    PodGroupUpdated,
+    PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
+)
+from events.record import Record
+from events.union import Outcome
+from projections.cluster import Cluster
+from projections.pods import Pod
+
+BACKOFF_MAX_NS: Final = 60_000_000_000
+"""The longest wait after a binding failed; the first is a second, and each doubles."""
+
+SPARED_NS: Final = 30_000_000_000
+"""How long a pod that could not be evicted is left alone."""
+
+FOR_NOW: Final = ("Unknown", "Unavailable", "TooManyRequests")
+"""Codes of a status that was not told and may be told again; with any other it would end the same way."""
+
+
+class Commitment(Struct, frozen=True):
+    """A binding or an eviction that was decided and has no outcome yet."""
+
+    decision: int
+    pod: str
+    uid: str
+    node: str
+    is_unknown: bool = False
+    """Whether an answer was missed: the pod must be read back."""
+
+
+class Committed(Protocol):
+    """The part of State that outcomes change."""
+
+    cluster: Cluster
+    now_ns: int
+    commitments: dict[str, Commitment]
+    evictions: dict[str, Commitment]
+    phases: dict[str, tuple[int, str]]
+
+
+def take(state: Committed, record: Record, event: Outcome) -> None:
+    """Take an outcome in."""
+    match event:
+        case PodBound() | BindFailed() | BindOutcomeUnknown():
+            _bind_came_out(state, event)
+        case PodEvicted() | EvictionFailed() | EvictionOutcomeUnknown():
+            _eviction_came_out(state, event)
+        case PodGroupUpdated() | PodGroupUpdateFailed():
+            state.phases.pop(event.pod_group, None)
+        case StatusTold() | StatusNotTold():
+            _told(state, record, event)
+
+
+def _bind_came_out(state: Committed, event: PodBound | BindFailed | BindOutcomeUnknown) -> None:
+    """A binding was carried out, refused, or nobody knows."""
+    match event:
+        case PodBound():
+            state.commitments.pop(event.uid, None)
+            pod = state.cluster.pods.get(event.uid)
+            state.cluster.failures.pop("" if pod is None else pod.group_key, None)
+        case BindFailed():
+            _bind_failed(state, event)
+        case BindOutcomeUnknown():
+            _unknown(state.commitments, event.uid)
+
+
+def _eviction_came_out(
+    state: Committed, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
+) -> None:
+    """An eviction was carried out, refused, or nobody knows. What was evicted leaves when it is seen to."""
+    match event:
+        case PodEvicted():
+            state.evictions.pop(event.uid, None)
+        case EvictionFailed():
+            state.evictions.pop(event.uid, None)
+            old = state.cluster.pods.get(event.uid)
+            if old is not None and old.evicted:
+                pod = old.twin()
+                pod.evicted = 0
+                state.cluster.spared[event.uid] = state.now_ns + SPARED_NS
+                state.cluster.replace_pod(old, pod)
+        case EvictionOutcomeUnknown():
+            _unknown(state.evictions, event.uid)
+
+
+def _told(state: Committed, record: Record, event: StatusTold | StatusNotTold) -> None:
+    """An object was told what muster has to say of it, or will not hear it."""
+    if record.cause is None or (isinstance(event, StatusNotTold) and event.code in FOR_NOW):
+        return
+    kind, _, name = record.subject.partition("/")
+    if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
+        pod.told = record.cause
+    elif kind == "PodGroup" and (group := state.cluster.groups.get(name)) is not None:
+        group.told = record.cause
+    elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
+        queue.is_mute = isinstance(event, StatusNotTold)
+
+
+def _bind_failed(state: Committed, event: BindFailed) -> None:
+    cluster = state.cluster
+    commitment = state.commitments.pop(event.uid, None)
+    old = cluster.pods.get(event.uid)
+    if commitment is None or old is None or old.facts.node:
+        return
+    pod = _unplaced(old)
+    key = old.group_key
+    failed = cluster.failures[key] = cluster.failures.get(key, 0) + 1
+    wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
+    cluster.resting[key] = state.now_ns + wait
+    cluster.replace_pod(old, pod)
+
+
+def _unplaced(old: Pod) -> Pod:
+    pod = old.twin()
+    pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
+    return pod
+
+
+def _unknown(commitments: dict[str, Commitment], uid: str) -> None:
+    one = commitments.get(uid)
+    if one is not None:
+        commitments[uid] = Commitment(
+            decision=one.decision, pod=one.pod, uid=one.uid, node=one.node, is_unknown=True
+        )

@@ -1,0 +1,345 @@
+"""What the cluster showed, as records: objects that came, changed or went, lists, and the state of watches.
+
+A list is taken in whole (rule K4): what the log knows and the list does not show is gone, though nobody saw
+it go; then comes what is new or other, in the order of namespace, name and UID. What the list shows as the
+log knows it is not told again.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from events.cluster import (
+    ConfigMapDeleted,
+    ConfigMapObserved,
+    Deleted,
+    HyperNodeDeleted,
+    HyperNodeObserved,
+    KindListed,
+    NamespaceDeleted,
+    NamespaceObserved,
+    NodeDeleted,
+    NodeObserved,
+    Observed,
+    PodDeleted,
+    PodDisruptionBudgetDeleted,
+    PodDisruptionBudgetObserved,
+    PodGroupDeleted,
+    PodGroupObserved,
+    PodObserved,
+    PriorityClassDeleted,
+    PriorityClassObserved,
+    QueueDeleted,
+    QueueObserved,
+    WorkloadDeleted,
+    WorkloadObserved,
+)
+from events.errors import ManifestError
+from events.normalize import Normalized, normalize
+from events.record import Record, StoredObject
+from events.sighting import (
+    Closed,
+    Discovered,
+    Gone,
+    Listed,
+    Listing,
+    Opened,
+    Progressed,
+    Seen,
+    Sighting,
+)
+from events.union import Event, Observation
+from events.watching import (
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    ServerDiscovered,
+    WatchClosed,
+    WatchOpened,
+    WatchProgressed,
+)
+from projections.cluster import Cluster
+from projections.nodes import NodeFacts
+from projections.pods import FAILED, Pod
+from projections.quarantine import refused_resources
+from projections.state import State
+
+SEEN: Final[dict[str, type[Observed]]] = {
+    "Node": NodeObserved,
+    "Pod": PodObserved,
+    "PodGroup": PodGroupObserved,
+    "Queue": QueueObserved,
+    "PriorityClass": PriorityClassObserved,
+    "Namespace": NamespaceObserved,
+    "PodDisruptionBudget": PodDisruptionBudgetObserved,
+    "HyperNode": HyperNodeObserved,
+    "ConfigMap": ConfigMapObserved,
+}
+"""Kubernetes kind to the observation of it; every other kind is an owner of pods."""
+
+GONE: Final[dict[str, type[Deleted]]] = {
+    "Node": NodeDeleted,
+    "Pod": PodDeleted,
+    "PodGroup": PodGroupDeleted,
+    "Queue": QueueDeleted,
+    "PriorityClass": PriorityClassDeleted,
+    "Namespace": NamespaceDeleted,
+    "PodDisruptionBudget": PodDisruptionBudgetDeleted,
+    "HyperNode": HyperNodeDeleted,
+    "ConfigMap": ConfigMapDeleted,
+}
+
+COUNTED: Final = ("Node", "Pod", "PodGroup", "Queue")
+"""Kinds whose first list is compared with the log without being announced."""
+
+DEDICATED: Final = "muster.sh/dedicated"
+"""Key of a label or taint of nodes on which nobody but muster is to put pods (rule K7.6)."""
+
+_NODE_OWNERS: Final = ("DaemonSet", "Node")
+"""Owners of pods that belong on their node whoever schedules there."""
+
+
+class Emit(Protocol):
+    """Seals an event into a record and lets State apply it."""
+
+    def __call__(
+        self,
+        event: Event,
+        subject: str,
+        *,
+        cycle: int | None = None,
+        cause: int | None = None,
+        stored: StoredObject | None = None,
+        known: str | None = None,
+    ) -> Record:
+        """`stored` is the object that comes with the event; `known`, the digest of one in the log."""
+
+
+def known_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, str]]:
+    """Subject, UID and digest of each object of a kind that the log shows as there."""
+    match resource:
+        case "Pod":
+            return [(f"Pod/{one.key}", uid, one.digest) for uid, one in cluster.pods.items()]
+        case "Node":
+            nodes = cluster.nodes.nodes.values()
+            return [(f"Node//{one.name}", one.facts.uid, one.digest) for one in nodes if one.facts]
+        case "PodGroup":
+            groups = cluster.groups.values()
+            return [(f"PodGroup/{g.key}", g.facts.uid, g.digest) for g in groups if g.facts]
+        case "Queue":
+            queues = cluster.queues.values()
+            return [(f"Queue//{q.name}", q.facts.uid, q.digest) for q in queues if q.facts]
+        case _:
+            others = cluster.others.get(resource, {}).items()
+            return [(f"{resource}/{name}", uid, digest) for name, (uid, digest) in others]
+
+
+def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
+    """The digest of an object as the log last showed it; None where it does not show this one."""
+    match seen.kind:
+        case "Pod":
+            pod = cluster.pods.get(seen.uid)
+            return None if pod is None else pod.digest
+        case "Node":
+            node = cluster.nodes.nodes.get(seen.name)
+            return node.digest if node and node.facts and node.facts.uid == seen.uid else None
+        case "PodGroup":
+            group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
+            return group.digest if group and group.facts and group.uid == seen.uid else None
+        case "Queue":
+            queue = cluster.queues.get(seen.name)
+            return queue.digest if queue and queue.facts and queue.facts.uid == seen.uid else None
+        case _:
+            name = f"{seen.namespace}/{seen.name}"
+            uid, digest = cluster.others.get(seen.kind, {}).get(name, ("", ""))
+            return digest if uid == seen.uid else None
+
+
+class _PodGlance(msgspec.Struct):
+    """As much of a pod as tells whether a new sight of it answers our binding."""
+
+    class Spec(msgspec.Struct):
+        nodeName: str | None = None  # noqa: N815
+
+    class Status(msgspec.Struct):
+        phase: str | None = None
+
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+class Intake:
+    """Sightings into records of one State."""
+
+    def __init__(self, state: State, emit: Emit, secret: Iterable[str]) -> None:
+        self._state = state
+        self._emit = emit
+        self._secret = frozenset(secret)
+        self._listing: dict[str, list[Normalized]] = {kind: [] for kind in COUNTED}
+        """Kinds being listed, and what was shown of them so far."""
+        self._gaps: dict[str, int] = {}
+        """Kind to the position of the record since which it was not seen whole."""
+        self.blind_since = 0
+        """Position of the record since which nothing is seen whole that is not in `_gaps`."""
+
+    def begin_listing(self) -> None:
+        """Everything is about to be shown once more."""
+        self._listing = {kind: [] for kind in COUNTED}
+
+    def take(self, sighting: Sighting) -> None:
+        """Take one sighting in. What cannot be read as an object at all is an error."""
+        match sighting:
+            case Seen(raw=raw):
+                self._see(normalize(raw, secret_annotations=self._secret))
+            case Gone(raw=raw, synthesized=synthesized):
+                self._miss(normalize(raw, secret_annotations=self._secret), synthesized)
+            case Listing(resource=resource):
+                self._listing[resource] = []
+            case Listed():
+                self._take_list(sighting)
+            case Opened() | Closed() | Progressed() | Discovered():
+                self._take_view(sighting)
+
+    # Objects
+
+    def _see(self, seen: Normalized) -> None:
+        if not seen.uid:
+            raise ManifestError(f"{seen.subject}: metadata.uid is missing")
+        listing = self._listing.get(seen.kind)
+        if listing is not None:
+            listing.append(seen)
+        else:
+            self._tell(seen)
+
+    def _tell(self, seen: Normalized) -> None:
+        event = SEEN.get(seen.kind, WorkloadObserved)(
+            uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
+        )
+        cause = self._answers(seen)
+        before = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
+        record = self._emit(_observation(event), seen.subject, cause=cause, stored=seen.stored)
+        if seen.kind == "Pod":
+            self._follow(record, before, self._state.cluster.pods[seen.uid])
+
+    def _miss(self, seen: Normalized, synthesized: bool) -> None:
+        event = GONE.get(seen.kind, WorkloadDeleted)(
+            uid=seen.uid, resource_version=seen.resource_version, synthesized=synthesized
+        )
+        self._emit(_observation(event), seen.subject, stored=seen.stored)
+
+    def _take_list(self, listed: Listed) -> None:
+        resource, cluster = listed.resource, self._state.cluster
+        shown = self._listing.pop(resource, None)
+        if shown is not None:
+            there = dict.fromkeys(one.uid for one in shown)
+            cause = self._gaps.pop(resource, self.blind_since) or None
+            for subject, uid, digest in sorted(known_objects(cluster, resource)):
+                if uid not in there:
+                    event = GONE.get(resource, WorkloadDeleted)(
+                        uid=uid, resource_version=listed.resource_version, synthesized=True
+                    )
+                    self._emit(_observation(event), subject, cause=cause, known=digest)
+            for seen in sorted(shown, key=lambda one: (one.namespace, one.name, one.uid)):
+                if digest_known(cluster, seen) != seen.stored.digest:
+                    self._tell(seen)
+        told = KindListed(
+            resource=resource,
+            resource_version=listed.resource_version,
+            count=listed.count,
+            served=listed.served,
+        )
+        self._emit(told, f"{resource}//")
+
+    # Watches
+
+    def _take_view(self, sighting: Opened | Closed | Progressed | Discovered) -> None:
+        match sighting:
+            case Opened(resource=resource):
+                if sighting.is_resumed:
+                    self._listing.pop(resource, None)
+                opened = WatchOpened(
+                    resource=resource,
+                    resource_version=sighting.resource_version,
+                    is_resumed=sighting.is_resumed,
+                )
+                self._emit(opened, f"{resource}//")
+            case Closed(resource=resource):
+                closed = WatchClosed(
+                    resource=resource,
+                    resource_version=sighting.resource_version,
+                    cause=sighting.cause,
+                    message=sighting.message,
+                    count=sighting.count,
+                    duration_ns=sighting.duration_ns,
+                    has_gap=sighting.has_gap,
+                )
+                record = self._emit(closed, f"{resource}//")
+                if sighting.has_gap:
+                    self._gaps[resource] = record.position
+            case Progressed(resource=resource):
+                progressed = WatchProgressed(
+                    resource=resource, resource_version=sighting.resource_version
+                )
+                self._emit(progressed, f"{resource}//")
+            case Discovered():
+                found = ServerDiscovered(version=sighting.version, served=sighting.served)
+                self._emit(found, "Server//")
+
+    # What follows from a sight
+
+    def _answers(self, seen: Normalized) -> int | None:
+        """The decision that a new sight of an object answers, or None where it came from outside."""
+        if seen.kind == "PodGroup":
+            told = self._state.told.get(f"{seen.namespace}/{seen.name}")
+            return (
+                told[0] if told and f'"phase":"{told[1]}"'.encode() in seen.stored.content else None
+            )
+        pod = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
+        if pod is None or not pod.decision or pod.digest == seen.stored.digest:
+            return None
+        try:
+            glance = msgspec.json.decode(seen.stored.content, type=_PodGlance)
+        except msgspec.ValidationError:
+            return None
+        node = glance.spec.nodeName if glance.spec else None
+        phase = glance.status.phase if glance.status else None
+        if node != pod.node:
+            return None
+        return pod.decision if pod.assumed or phase != pod.facts.phase else None
+
+    def _follow(self, record: Record, before: Pod | None, pod: Pod) -> None:
+        """A pod that its kubelet turned away, or that someone else put on a dedicated node."""
+        facts = pod.facts
+        if not facts.node:
+            return
+        had = before.facts if before is not None else None
+        if pod.decision and pod.status == FAILED and (had is None or had.phase != "Failed"):
+            resources = refused_resources(facts.reason, pod.pod_class.request)
+            if resources:
+                rejected = BindRejectedByNode(
+                    pod=pod.key,
+                    uid=facts.uid,
+                    node=facts.node,
+                    reason=facts.reason,
+                    resources=resources,
+                )
+                self._emit(rejected, record.subject, cause=record.position)
+        elif not pod.decision and pod.occupies and (had is None or not had.node):
+            node = self._state.cluster.nodes.nodes.get(facts.node)
+            kind = facts.owner.kind if facts.owner else ""
+            if node is not None and _is_dedicated(node.facts) and kind not in _NODE_OWNERS:
+                placed = ForeignPodPlaced(
+                    pod=pod.key, uid=facts.uid, node=facts.node, scheduler=facts.scheduler
+                )
+                self._emit(placed, record.subject, cause=record.position)
+
+
+def _is_dedicated(facts: NodeFacts | None) -> bool:
+    if facts is None:
+        return False
+    is_labelled = facts.labels.get(DEDICATED, "false") != "false"
+    return is_labelled or any(taint.key == DEDICATED for taint in facts.taints)
+
+
+def _observation(event: Observed | Deleted) -> Observation:
+    return event  # type: ignore[return-value]  # SEEN and GONE hold nothing but observations
