@@ -1,0 +1,118 @@
+"""Binding a pod (K8): one request that is safe to repeat, and what each answer means.
+
+The binding names the pod by UID, so it can reach no other pod (K8.4), and carries the annotations, so
+that the kubelet sees devices and node at once (K8.1). Where it is not known whether a binding was done,
+the pod is read: it alone says. `Done` is only ever answered for a pod that is bound to our node with our
+annotations.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from daemon.cluster.acting.errand import Errand
+from daemon.cluster.acting.verdict import is_overload, may_be_done, refusal_of
+from daemon.cluster.client.calls import BIND_POD, GET_POD
+from events.errors import ClusterError
+from events.sighting import BindRequest, Done, Refused, Reply, Unknown
+
+
+class Metadata(Struct):
+    """As much of an object's metadata as tells which object it is."""
+
+    uid: str = ""
+    annotations: dict[str, str] | None = None
+    deletionTimestamp: str | None = None  # noqa: N815
+
+
+class _Spec(Struct):
+    nodeName: str | None = None  # noqa: N815
+
+
+class PodGlance(Struct):
+    """As much of a pod as tells where it is."""
+
+    metadata: Metadata
+    spec: _Spec
+
+
+async def bind(errand: Errand, request: BindRequest) -> Reply:
+    """Bind a pod, or find out that it is bound already."""
+    body = binding_of(request)
+    in_doubt = False
+    while True:
+        try:
+            # The body of the answer is a Status, and tells nothing that its code does not.
+            await errand.request(BIND_POD, body=body)
+        except ClusterError as error:
+            failure = error
+        else:
+            return Done()
+        in_doubt = in_doubt or may_be_done(failure)
+        refused = refusal_of(failure)
+        if _asks_the_pod(failure, refused, in_doubt=in_doubt):
+            found = await _read_back(errand, request)
+            if found is not None:
+                return found
+        if refused is not None:
+            return refused
+        if not await errand.pause(failure):
+            return Unknown(message=str(failure))
+
+
+def binding_of(request: BindRequest) -> bytes:
+    """The Binding object of a request."""
+    metadata: dict[str, object] = {
+        "name": request.name,
+        "namespace": request.namespace,
+        "uid": request.uid,
+    }
+    if request.annotations:
+        metadata["annotations"] = request.annotations
+    target = {"apiVersion": "v1", "kind": "Node", "name": request.node}
+    document = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+    return msgspec.json.encode(document)
+
+
+def _asks_the_pod(failure: ClusterError, refused: Refused | None, *, in_doubt: bool) -> bool:
+    """Whether the pod must be read before anything is said of it.
+
+    After 503 and 429 it need not: a second binding of the same pod is answered 409 if the first was done.
+    """
+    if refused is not None and refused.code == "Conflict":
+        return True
+    return in_doubt and not is_overload(failure) and (refused is not None or may_be_done(failure))
+
+
+async def _read_back(errand: Errand, request: BindRequest) -> Reply | None:
+    """What the pod itself says; None while it has no node."""
+    while True:
+        try:
+            return _judged(await errand.request(GET_POD), request)
+        except ClusterError as error:
+            failure = error
+        refused = refusal_of(failure)
+        if refused is not None and refused.code == "NotFound":
+            return refused
+        if refused is not None or not await errand.pause(failure):
+            return Unknown(message=f"the pod cannot be read back: {failure}")
+
+
+def _judged(raw: bytes, request: BindRequest) -> Reply | None:
+    try:
+        pod = msgspec.json.decode(raw, type=PodGlance)
+    except msgspec.DecodeError as error:
+        return Unknown(message=f"the pod cannot be read back: {error}")
+    if pod.metadata.uid != request.uid:
+        return Refused(
+            code="Conflict", message=f"the pod was made anew: its uid is not {request.uid}"
+        )
+    if not pod.spec.nodeName:
+        return None
+    if pod.spec.nodeName != request.node:
+        return Refused(code="Conflict", message=f"already assigned to node {pod.spec.nodeName}")
+    has = pod.metadata.annotations or {}
+    other = sorted(key for key, value in request.annotations.items() if has.get(key) != value)
+    if other:
+        text = f"already assigned to node {request.node} with other values of {', '.join(other)}"
+        return Refused(code="Conflict", message=text)
+    return Done()

@@ -1,0 +1,125 @@
+"""One effect being carried out: the requests it takes, bounded in number and in time.
+
+An effect may have to ask more than once: the server is overloaded, or an answer was lost. Each pause is
+longer than the one before and jittered, honours `Retry-After` (K12.2), and ends when the time of the
+effect does. Whoever runs out of time or of turns says that the outcome is unknown; the effect is then
+asked for again later.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from daemon.cluster.client.calls import Call
+from daemon.cluster.client.errors import ApiError
+from events.errors import ClusterError
+
+EFFECT_SECONDS: Final = 25.0
+"""The longest an effect goes on asking; less than the deadline of whoever waits for it."""
+
+REQUEST_SECONDS: Final = 10.0
+"""The longest that one of its requests may take."""
+
+SHORTEST_REQUEST_SECONDS: Final = 1.0
+"""What the last request is given, however late it is: an outcome is worth a second."""
+
+PAUSES_MAX: Final = 8
+"""Pauses within one effect. Between two of them it makes at most two requests."""
+
+REQUESTS_MAX: Final = 2 * (PAUSES_MAX + 1)
+"""Requests that one effect makes at most."""
+
+FIRST_PAUSE_SECONDS: Final = 0.25
+LONGEST_PAUSE_SECONDS: Final = 8.0
+
+NO_QUERY: Final[Mapping[str, str]] = {}
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+
+
+class Requester(Protocol):
+    """The part of the client that acts. Errors are those of `daemon/cluster/client/errors.py`."""
+
+    async def request(  # noqa: PLR0913  # as the client has it; all but the call are named
+        self,
+        call: Call,
+        *,
+        name: str = "",
+        namespace: str = "",
+        query: Mapping[str, str] = NO_QUERY,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        deadline_seconds: float = 30.0,
+        tries: int = 1,
+    ) -> bytes:
+        """Make a request, and return the body of its answer."""
+
+
+class Pacing(Struct, frozen=True):
+    """How effects wait."""
+
+    jitter: Callable[[], float]
+    """From 0 to less than 1."""
+    elapsed_seconds: Callable[[], float]
+    """Seconds that only ever go forward."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    effect_seconds: float = EFFECT_SECONDS
+
+
+class Errand:
+    """The requests of one effect on one object."""
+
+    def __init__(self, client: Requester, pacing: Pacing, name: str, namespace: str = "") -> None:
+        self._client = client
+        self._pacing = pacing
+        self._name = name
+        self._namespace = namespace
+        self._until = pacing.elapsed_seconds() + pacing.effect_seconds
+        self._pauses = 0
+        self.attempts = 0
+        """Requests made so far."""
+
+    async def request(
+        self,
+        call: Call,
+        *,
+        body: bytes | None = None,
+        query: Mapping[str, str] = NO_QUERY,
+        content_type: str = JSON,
+    ) -> bytes:
+        """Make one request about the object. What the server says against it is raised."""
+        self.attempts += 1
+        left = self._until - self._pacing.elapsed_seconds()
+        return await self._client.request(
+            call,
+            name=self._name,
+            namespace=self._namespace,
+            query=query,
+            body=body,
+            content_type=content_type,
+            deadline_seconds=max(SHORTEST_REQUEST_SECONDS, min(REQUEST_SECONDS, left)),
+        )
+
+    async def pause(self, error: ClusterError) -> bool:
+        """Wait before another request, and say whether there is time and a turn left for one.
+
+        Where the server asks for more time than there is, what is left is waited all the same: an
+        effect that gives up at once would only be asked for again at once.
+        """
+        self._pauses += 1
+        wait = _pause_seconds(self._pauses, self._pacing.jitter(), error)
+        left = self._until - self._pacing.elapsed_seconds()
+        await self._pacing.sleep(max(0.0, min(wait, left)))
+        return wait < left and self._pauses <= PAUSES_MAX
+
+
+def _pause_seconds(pauses: int, jitter: float, error: ClusterError) -> float:
+    """Full jitter below a doubling bound, after whatever the server asked for."""
+    asked = error.retry_after_seconds if isinstance(error, ApiError) else None
+    bound = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (pauses - 1))
+    return max(0.0, asked or 0.0) + jitter * bound

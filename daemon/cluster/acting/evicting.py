@@ -1,0 +1,140 @@
+"""Evicting a pod (K9): through its disruption budgets, by UID, and with a budget of our own.
+
+Success means that the pod has begun to end (K9.6), so it is also success to find it gone, made anew, or
+ending already. What must never be evicted (K9.7) is decided before anyone comes here.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from daemon.cluster.acting.binding import PodGlance
+from daemon.cluster.acting.errand import NO_QUERY, Errand
+from daemon.cluster.acting.verdict import is_gone, is_overload, may_be_done, refusal_of
+from daemon.cluster.client.calls import EVICT_POD, GET_POD
+from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
+from events.errors import ClusterError
+from events.sighting import Done, EvictRequest, Refused, Reply, Unknown
+
+MINUTE_NS: Final = 60_000_000_000
+
+TOO_MANY: Final = "more than one PodDisruptionBudget"
+"""In the message of a 500. The server gives it neither a reason nor a cause, so the text must do."""
+
+
+async def evict(errand: Errand, request: EvictRequest, *, is_preview: bool = False) -> Reply:
+    """Evict a pod, or with `is_preview` only ask whether it could be (K9.4)."""
+    body = eviction_of(request, is_preview=is_preview)
+    query = {"dryRun": "All"} if is_preview else NO_QUERY
+    in_doubt = False
+    while True:
+        try:
+            await errand.request(EVICT_POD, body=body, query=query)
+        except ClusterError as error:
+            failure = error
+        else:
+            return Done()
+        if (final := _final(failure)) is not None:
+            return final
+        in_doubt = in_doubt or may_be_done(failure)
+        refused = refusal_of(failure)
+        is_conflict = refused is not None and refused.code == "Conflict"
+        if is_conflict or (in_doubt and not is_overload(failure)):
+            found = await _read_back(errand, request)
+            if found is not None:
+                return found
+        if refused is not None and not is_conflict:
+            return refused
+        if not await errand.pause(failure):
+            return refused or Unknown(message=str(failure))
+
+
+def eviction_of(request: EvictRequest, *, is_preview: bool = False) -> bytes:
+    """The Eviction object of a request."""
+    options: dict[str, object] = {"preconditions": {"uid": request.uid}}
+    if request.grace_seconds is not None:
+        options["gracePeriodSeconds"] = request.grace_seconds
+    if is_preview:
+        options["dryRun"] = ["All"]
+    document = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": request.name, "namespace": request.namespace},
+        "deleteOptions": options,
+    }
+    return msgspec.json.encode(document)
+
+
+def _final(failure: ClusterError) -> Reply | None:
+    """What needs neither a look at the pod nor another try (K9.2)."""
+    match failure:
+        case NotFoundError() if is_gone(failure):
+            return Done()
+        case BudgetError():
+            return Refused(code="DisruptionBudget", message=_budget_text(failure))
+        case ServerError(message=message) if TOO_MANY.lower() in message.lower():
+            return Refused(code="TooManyBudgets", message=message)
+        case _:
+            return None
+
+
+def _budget_text(failure: BudgetError) -> str:
+    """The causes say which budget it is and what it lacks; the message never does."""
+    causes = [one.message for one in failure.causes if one.message]
+    seconds = failure.retry_after_seconds
+    again = "" if seconds is None else f" (try again after {seconds:g} s)"
+    return f"{'; '.join(causes) or failure.message}{again}"
+
+
+async def _read_back(errand: Errand, request: EvictRequest) -> Reply | None:
+    """What the pod itself says; None while it goes on."""
+    while True:
+        try:
+            pod = msgspec.json.decode(await errand.request(GET_POD), type=PodGlance)
+        except msgspec.DecodeError as error:
+            return Unknown(message=f"the pod cannot be read back: {error}")
+        except ClusterError as error:
+            failure = error
+        else:
+            is_over = pod.metadata.uid != request.uid or pod.metadata.deletionTimestamp
+            return Done() if is_over else None
+        if is_gone(failure):
+            return Done()
+        if refusal_of(failure) is not None or not await errand.pause(failure):
+            return Unknown(message=f"the pod cannot be read back: {failure}")
+
+
+class EvictionBudget:
+    """At most so many evictions a minute, in the cluster and of one workload (K9.8).
+
+    A pod counts once, however often its eviction is tried. Time is given, in whole nanoseconds.
+    """
+
+    def __init__(self, cluster_per_minute: int, workload_per_minute: int) -> None:
+        self._cluster_most = cluster_per_minute
+        self._workload_most = workload_per_minute
+        self._taken: deque[tuple[int, str, str]] = deque()
+        """When, of which workload, which pod: of the last minute, so never more than the limit."""
+
+    def take(self, uid: str, workload: str, now_ns: int) -> Refused | None:
+        """Count an eviction, or say why it may not be."""
+        while self._taken and self._taken[0][0] <= now_ns - MINUTE_NS:
+            self._taken.popleft()
+        if any(taken == uid for _, _, taken in self._taken):
+            return None
+        if len(self._taken) >= self._cluster_most:
+            return _over(f"{self._cluster_most} evictions a minute in the cluster")
+        of_workload = sum(other == workload for _, other, _ in self._taken)
+        if workload and of_workload >= self._workload_most:
+            return _over(f"{self._workload_most} evictions a minute of {workload}")
+        self._taken.append((now_ns, workload, uid))
+        return None
+
+    def give_back(self, uid: str) -> None:
+        """What was refused took nothing."""
+        self._taken = deque(one for one in self._taken if one[2] != uid)
+
+
+def _over(limit: str) -> Refused:
+    return Refused(code="EvictionBudget", message=f"the limit of {limit} is reached")

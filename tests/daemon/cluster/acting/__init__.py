@@ -1,0 +1,1 @@
+"""Tests of what muster does to the cluster."""

@@ -1,0 +1,100 @@
+"""The actor: each request to its effect, and nothing raised for the server's sake."""
+
+import pytest
+
+from daemon.cluster.acting.actor import Actor
+from daemon.cluster.acting.evicting import EvictionBudget
+from daemon.cluster.client.errors import BudgetError, UnansweredError
+from events.errors import ClusterError
+from events.sighting import (
+    BindRequest,
+    ConditionRequest,
+    Done,
+    EvictRequest,
+    GroupConditionRequest,
+    PhaseRequest,
+    QueueStatusRequest,
+    Refused,
+    Request,
+    Unknown,
+)
+from tests.daemon.cluster.acting.scripted import STATUS, Answer, Scripted, Time, pacing, pod, said
+
+BIND = BindRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
+EVICT = EvictRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
+CONDITION = ConditionRequest(
+    decision=7, namespace="default", name="a", uid="u1", reason="Unschedulable", message="m"
+)
+PHASE = PhaseRequest(decision=7, namespace="default", name="g", uid="u2", phase="Inqueue")
+GROUP = GroupConditionRequest(
+    decision=7, namespace="default", name="g", uid="u2", type="Scheduled", reason="r", message="m"
+)
+QUEUE = QueueStatusRequest(decision=7, name="q", uid="u3", allocated={})
+
+LOST = UnansweredError("the connection was lost")
+
+
+def actor(client: Scripted, budget: EvictionBudget | None = None) -> Actor:
+    return Actor(client, pacing(Time()), lambda: 0, budget, lambda request: request.namespace)
+
+
+@pytest.mark.parametrize(
+    ("request_", "whats", "name"),
+    [
+        (BIND, ["create pods/binding"], "a"),
+        (EVICT, ["create pods/eviction"], "a"),
+        (CONDITION, ["patch pods/status"], "a"),
+        (PHASE, ["patch podgroups/status"], "g"),
+        (GROUP, ["get podgroups", "patch podgroups/status"], "g"),
+        (QUEUE, ["patch queues/status"], "q"),
+    ],
+)
+async def test_each_request_has_its_effect(request_: Request, whats: list[str], name: str) -> None:
+    client = Scripted(b'{"metadata":{"uid":"u2"}}', repeats=True)
+    assert await actor(client).perform(request_) == Done()
+    assert client.whats == whats
+    namespaces = {one.namespace for one in client.asked}
+    assert namespaces == {"" if request_ is QUEUE else "default"}
+    assert {one.name for one in client.asked} == {name}
+
+
+async def test_attempts_are_counted() -> None:
+    client = Scripted(LOST, pod(), LOST, pod(), STATUS)
+    assert await actor(client).attempt(BIND) == (Done(), 5)
+
+
+class Broken(Scripted):
+    """A client that fails in a way that nobody told of."""
+
+    async def request(self, *_: object, **__: object) -> bytes:
+        raise ClusterError("the kubeconfig names a program that is not there")
+
+
+@pytest.mark.parametrize("request_", [BIND, EVICT, CONDITION, PHASE, GROUP, QUEUE])
+async def test_no_error_of_the_cluster_leaves_the_actor(request_: Request) -> None:
+    reply = await actor(Broken()).perform(request_)
+    assert reply == Unknown("the kubeconfig names a program that is not there")
+
+
+async def test_evictions_have_a_budget_of_our_own_that_a_refusal_does_not_use_up_k9_8() -> None:
+    refused = said(BudgetError, 429, "TooManyRequests", "no")
+    client = Scripted(refused, STATUS)
+    acting = actor(client, EvictionBudget(cluster_per_minute=1, workload_per_minute=1))
+    other = EvictRequest(decision=8, namespace="default", name="b", uid="u9", node="n1")
+    third = EvictRequest(decision=9, namespace="default", name="c", uid="u8", node="n1")
+    first = await acting.perform(EVICT)
+    assert isinstance(first, Refused)
+    assert first.code == "DisruptionBudget"
+    assert await acting.perform(other) == Done()
+    last = await acting.perform(third)
+    assert isinstance(last, Refused)
+    assert last.code == "EvictionBudget"
+    assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize(("answer", "reply"), [(STATUS, Done()), (LOST, None)])
+async def test_a_preview_uses_up_no_budget_k9_4(answer: Answer, reply: Done | None) -> None:
+    client = Scripted(answer, pod(), STATUS)
+    acting = actor(client, EvictionBudget(cluster_per_minute=0, workload_per_minute=0))
+    assert await acting.preview(EVICT) == (reply or Done())
+    assert client.asked[0].query == {"dryRun": "All"}

@@ -1,0 +1,277 @@
+"""Binding: each row of the table of rule K8, and what is never said."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.cluster.acting.binding import bind
+from daemon.cluster.acting.errand import EFFECT_SECONDS, REQUESTS_MAX
+from daemon.cluster.client.errors import (
+    ApiError,
+    Cause,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    ThrottledError,
+    UnansweredError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from events.errors import ClusterError
+from events.sighting import BindRequest, Done, Refused, Unknown
+from tests.daemon.cluster.acting.scripted import STATUS, Scripted, Time, errand, pod, said
+
+REQUEST = BindRequest(
+    decision=7, namespace="default", name="a", uid="u1", node="n1", annotations={"x/y": "0,1"}
+)
+PLAIN = BindRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
+
+BIND, READ = "create pods/binding", "get pods"
+
+GONE = said(NotFoundError, 404, "NotFound", 'pods "a" not found')
+CONFLICT = said(ConflictError, 409, "Conflict", "pod a is being deleted")
+LOST = UnansweredError("create pods/binding: the connection was lost")
+AWAY = UnreachableError("create pods/binding: connection refused")
+BROKEN = said(ServerError, 500, "InternalError", "etcdserver: leader changed")
+TIMED_OUT = said(ServerError, 504, "Timeout", "")
+OVERLOADED = said(ServerError, 503, "ServiceUnavailable", "", retry_after_seconds=1.0)
+THROTTLED = said(ThrottledError, 429, "TooManyRequests", "", retry_after_seconds=2.0)
+
+
+async def test_a_binding_carries_uid_and_annotations_and_its_answer_is_not_read_k8_1_k8_4() -> None:
+    client = Scripted(b'{"kind":"Status","status":"Success"}')
+    assert await bind(errand(client), REQUEST) == Done()
+    asked = client.asked[0]
+    assert (asked.what, asked.name, asked.namespace) == (BIND, "a", "default")
+    assert asked.document == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "name": "a",
+            "namespace": "default",
+            "uid": "u1",
+            "annotations": {"x/y": "0,1"},
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+async def test_without_annotations_none_are_sent() -> None:
+    client = Scripted(STATUS)
+    assert await bind(errand(client), PLAIN) == Done()
+    metadata = client.asked[0].document["metadata"]
+    assert metadata == {"name": "a", "namespace": "default", "uid": "u1"}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (said(InvalidError, 400, "BadRequest", "name in URL does not match"), "Invalid"),
+        (said(InvalidError, 422, "Invalid", "target.name: Required value"), "Invalid"),
+        (said(ForbiddenError, 403, "Forbidden", "cannot create pods/binding"), "Forbidden"),
+        (
+            said(ForbiddenError, 403, "Forbidden", "", Cause(reason="NamespaceTerminating")),
+            "NamespaceTerminating",
+        ),
+        (GONE, "NotFound"),
+    ],
+)
+async def test_what_is_refused_for_good_is_asked_once_k8(error: ApiError, code: str) -> None:
+    client = Scripted(error)
+    reply = await bind(errand(client), REQUEST)
+    assert isinstance(reply, Refused)
+    assert reply.code == code
+    assert client.whats == [BIND]
+
+
+async def test_after_409_a_pod_on_our_node_with_our_annotations_is_bound_k8() -> None:
+    client = Scripted(CONFLICT, pod(node="n1", annotations={"x/y": "0,1", "other": "1"}))
+    assert await bind(errand(client), REQUEST) == Done()
+    assert client.whats == [BIND, READ]
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (pod(node="n2"), "already assigned to node n2"),
+        (pod(node="n1"), "with other values of x/y"),
+        (pod(node="n1", annotations={"x/y": "2,3"}), "with other values of x/y"),
+        (pod(uid="u2", node="n1", annotations={"x/y": "0,1"}), "made anew"),
+        (pod(), "pod a is being deleted"),
+    ],
+)
+async def test_after_409_any_other_pod_is_a_conflict_k8(found: bytes, text: str) -> None:
+    reply = await bind(errand(Scripted(CONFLICT, found)), REQUEST)
+    assert isinstance(reply, Refused)
+    assert reply.code == "Conflict"
+    assert text in reply.message
+
+
+@pytest.mark.parametrize("error", [BROKEN, TIMED_OUT, LOST])
+async def test_an_unknown_outcome_is_read_back_k8(error: ClusterError) -> None:
+    client = Scripted(error, pod(node="n1", annotations={"x/y": "0,1"}))
+    assert await bind(errand(client), REQUEST) == Done()
+    assert client.whats == [BIND, READ]
+
+
+async def test_a_pod_that_is_still_unbound_after_an_unknown_outcome_is_bound_again_k8() -> None:
+    client = Scripted(LOST, pod(), STATUS)
+    assert await bind(errand(client), REQUEST) == Done()
+    assert client.whats == [BIND, READ, BIND]
+
+
+async def test_a_pod_that_is_gone_after_an_unknown_outcome_is_refused() -> None:
+    reply = await bind(errand(Scripted(LOST, GONE)), REQUEST)
+    assert reply == Refused(code="NotFound", message='pods "a" not found')
+
+
+async def test_what_was_asked_in_doubt_is_read_back_before_a_refusal_is_believed() -> None:
+    forbidden = said(ForbiddenError, 403, "Forbidden", "no")
+    client = Scripted(OVERLOADED, forbidden, pod(node="n1", annotations={"x/y": "0,1"}))
+    assert await bind(errand(client), REQUEST) == Done()
+    assert client.whats == [BIND, BIND, READ]
+
+
+async def test_a_pod_that_may_not_be_read_leaves_the_outcome_unknown() -> None:
+    reply = await bind(errand(Scripted(LOST, said(ForbiddenError, 403, "Forbidden"))), REQUEST)
+    assert isinstance(reply, Unknown)
+
+
+@pytest.mark.parametrize("found", [b"", b"{", b'{"kind":"Status"}', b"\xff"])
+async def test_an_answer_that_is_no_pod_leaves_the_outcome_unknown(found: bytes) -> None:
+    assert isinstance(await bind(errand(Scripted(LOST, found)), REQUEST), Unknown)
+
+
+@pytest.mark.parametrize("error", [THROTTLED, OVERLOADED])
+async def test_an_overloaded_server_is_given_the_time_it_asks_for_k8(error: ApiError) -> None:
+    client, time = Scripted(error, STATUS), Time()
+    assert await bind(errand(client, time), REQUEST) == Done()
+    assert client.whats == [BIND, BIND]
+    assert error.retry_after_seconds is not None
+    assert time.slept[0] >= error.retry_after_seconds
+
+
+async def test_a_server_that_stays_overloaded_leaves_the_outcome_unknown_in_time_k8() -> None:
+    client, time = Scripted(THROTTLED, repeats=True), Time()
+    assert isinstance(await bind(errand(client, time), REQUEST), Unknown)
+    assert sum(time.slept) <= EFFECT_SECONDS
+    assert len(client.asked) <= REQUESTS_MAX
+
+
+async def test_a_server_that_asks_for_more_time_than_there_is_is_left_alone_for_what_there_is() -> (
+    None
+):
+    patient = said(ThrottledError, 429, "", "", retry_after_seconds=120.0)
+    client, time = Scripted(patient), Time()
+    assert isinstance(await bind(errand(client, time), REQUEST), Unknown)
+    assert sum(time.slept) == EFFECT_SECONDS
+
+
+async def test_a_server_that_is_not_there_is_tried_again_and_nothing_is_read() -> None:
+    client, time = Scripted(AWAY, AWAY, STATUS), Time()
+    assert await bind(errand(client, time), REQUEST) == Done()
+    assert client.whats == [BIND, BIND, BIND]
+    assert 0 < time.slept[0] < time.slept[1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [said(UnauthorizedError, 401, "Unauthorized"), said(NotFoundError, 404, "", "no such page")],
+)
+async def test_neither_old_credentials_nor_a_page_that_is_missing_loses_a_decision(
+    error: ApiError,
+) -> None:
+    assert isinstance(await bind(errand(Scripted(error, repeats=True)), REQUEST), Unknown)
+
+
+async def test_each_request_has_a_deadline_within_that_of_the_effect_k12_4() -> None:
+    client, time = Scripted(THROTTLED, repeats=True), Time()
+    start = time.now
+    await bind(errand(client, time), REQUEST)
+    assert all(1.0 <= one.deadline_seconds <= 10.0 for one in client.asked)
+    assert time.now - start <= EFFECT_SECONDS
+
+
+RAISED: dict[str, ClusterError] = {
+    "lost before": LOST,
+    "lost after": LOST,
+    "broken before": BROKEN,
+    "broken after": BROKEN,
+    "overloaded after": OVERLOADED,
+    "throttled": THROTTLED,
+    "away": AWAY,
+    "forbidden": said(ForbiddenError, 403, "Forbidden"),
+    "invalid": said(InvalidError, 422, "Invalid"),
+}
+FAULTS = ["", *RAISED, "deleted", "made anew", "taken", "garbage"]
+
+
+class Server:
+    """A pod, and a server that fails as told: before or after it has done what was asked."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self._faults = faults
+        self.uid, self.node, self.is_there = "u1", "", True
+        self.annotations: dict[str, str] = {}
+        self.requests = 0
+
+    def answer(self, is_bind: bool) -> bytes:
+        self.requests += 1
+        fault = self._faults.pop(0) if self._faults else ""
+        if fault.endswith("after"):
+            self._serve(is_bind)
+        if fault in RAISED:
+            raise RAISED[fault]
+        match fault:
+            case "deleted":
+                self.is_there = False
+            case "made anew":
+                self.uid, self.node, self.annotations = "u2", "", {}
+            case "taken":
+                self.node = self.node or "n2"
+            case _:
+                pass
+        answer = self._serve(is_bind)
+        return b"<html>" if fault == "garbage" and not is_bind else answer
+
+    def _serve(self, is_bind: bool) -> bytes:
+        if not self.is_there:
+            raise GONE
+        if not is_bind:
+            return pod(self.uid, self.node, annotations=self.annotations)
+        if self.uid != "u1" or self.node:
+            raise CONFLICT
+        self.node, self.annotations = "n1", dict(REQUEST.annotations)
+        return STATUS
+
+    @property
+    def has_our_pod(self) -> bool:
+        return self.is_there and (self.uid, self.node) == ("u1", "n1")
+
+
+class Faulty(Scripted):
+    """The client of a server that fails."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self._server = server
+
+    async def request(self, call, **_):  # type: ignore[no-untyped-def]  # only what is used
+        return self._server.answer(call.what == BIND)
+
+
+@given(st.lists(st.sampled_from(FAULTS), max_size=2 * REQUESTS_MAX), st.floats(0, 0.999))
+async def test_whatever_the_server_does_bind_says_nothing_that_is_not_so(
+    faults: list[str], jitter: float
+) -> None:
+    """Done only of a pod that is bound there; Refused never of one; so many requests and no more."""
+    server, time = Server(faults), Time()
+    reply = await bind(errand(Faulty(server), time), REQUEST)
+    if isinstance(reply, Done):
+        assert server.has_our_pod
+    if isinstance(reply, Refused):
+        assert not server.has_our_pod
+    assert server.requests <= REQUESTS_MAX
+    assert sum(time.slept) <= EFFECT_SECONDS

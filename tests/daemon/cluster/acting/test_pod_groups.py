@@ -1,0 +1,149 @@
+"""Telling PodGroups, whose status may be a subresource or not (volcano B.14, rule K13)."""
+
+import msgspec
+
+from daemon.cluster.acting.errand import MERGE_PATCH
+from daemon.cluster.acting.pod_groups import READS_MAX, GroupTeller
+from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError
+from events.sighting import Done, GroupConditionRequest, PhaseRequest, Refused, Unknown
+from tests.daemon.cluster.acting.scripted import Answer, Scripted, errand, said
+
+AT_NS = 1_763_712_900_000_042_000
+
+APART, WHOLE, READ = "patch podgroups/status", "patch podgroups", "get podgroups"
+
+GONE = said(NotFoundError, 404, "NotFound", 'podgroups.scheduling.volcano.sh "a" not found')
+STALE = said(ConflictError, 409, "Conflict", "the object has been modified")
+
+PHASE = PhaseRequest(decision=7, namespace="default", name="a", uid="u1", phase="Inqueue")
+CONDITION = GroupConditionRequest(
+    decision=7,
+    namespace="default",
+    name="a",
+    uid="u1",
+    type="Unschedulable",
+    reason="NotEnoughResources",
+    message="3/3 tasks in gang unschedulable",
+)
+TOLD = {
+    "type": "Unschedulable",
+    "status": "True",
+    "transitionID": "7",
+    "lastTransitionTime": "2025-11-21T08:15:00Z",
+    "reason": "NotEnoughResources",
+    "message": "3/3 tasks in gang unschedulable",
+}
+FOREIGN = {"type": "Ready", "status": "False", "observedBy": "another", "weight": 3}
+
+
+def group(uid: str = "u1", phase: str = "", *conditions: object) -> bytes:
+    status: dict[str, object] = {"phase": phase} if phase else {}
+    if conditions:
+        status["conditions"] = conditions
+    metadata = {"name": "a", "uid": uid, "resourceVersion": "41"}
+    return msgspec.json.encode({"metadata": metadata, "status": status})
+
+
+def teller() -> GroupTeller:
+    return GroupTeller(lambda: AT_NS)
+
+
+async def test_a_phase_goes_to_the_status_subresource_k13_2() -> None:
+    client, groups = Scripted(group(phase="Inqueue"), repeats=True), teller()
+    assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert client.whats == [APART, APART]
+    asked = client.asked[0]
+    assert asked.content_type == MERGE_PATCH
+    assert asked.document == {"metadata": {"uid": "u1"}, "status": {"phase": "Inqueue"}}
+
+
+async def test_where_the_status_is_no_subresource_the_group_is_patched_and_that_is_remembered() -> (
+    None
+):
+    taken = group(phase="Inqueue")
+    client, groups = Scripted(GONE, taken, taken), teller()
+    assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert client.whats == [APART, WHOLE, WHOLE]
+    assert client.asked[1].body == client.asked[0].body
+
+
+async def test_where_the_status_has_become_a_subresource_that_is_noticed() -> None:
+    taken, ignored = group(phase="Inqueue"), group(phase="Pending")
+    client, groups = Scripted(GONE, taken, ignored, taken, taken), teller()
+    for _ in range(3):
+        assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert client.whats == [APART, WHOLE, WHOLE, APART, APART]
+
+
+async def test_a_group_that_is_gone_is_refused_and_says_nothing_of_its_kind() -> None:
+    client, groups = Scripted(GONE, GONE, group(phase="Inqueue")), teller()
+    reply = await groups.tell_phase(errand(client), PHASE)
+    assert isinstance(reply, Refused)
+    assert reply.code == "NotFound"
+    await groups.tell_phase(errand(client), PHASE)
+    assert client.whats == [APART, WHOLE, APART]
+
+
+async def test_a_kind_that_keeps_no_status_is_refused() -> None:
+    reply = await teller().tell_phase(errand(Scripted(GONE, group())), PHASE)
+    assert reply == Refused(code="Invalid", message="the PodGroup keeps no such status")
+
+
+async def test_a_condition_is_written_beside_those_of_others_and_only_if_they_are_still_the_same() -> (
+    None
+):
+    before = {**TOLD, "transitionID": "3", "message": "2/3 tasks in gang unschedulable"}
+    client = Scripted(group("u1", "Inqueue", FOREIGN, before), b"{}")
+    assert await teller().tell_condition(errand(client), CONDITION) == Done()
+    assert client.whats == [READ, APART]
+    assert client.asked[1].document == {
+        "metadata": {"uid": "u1", "resourceVersion": "41"},
+        "status": {"conditions": [FOREIGN, TOLD]},
+    }
+
+
+async def test_a_condition_of_a_new_type_is_added() -> None:
+    client = Scripted(group("u1", "", FOREIGN), b"{}")
+    assert await teller().tell_condition(errand(client), CONDITION) == Done()
+    assert client.asked[1].document["status"] == {"conditions": [FOREIGN, TOLD]}
+    client = Scripted(group(), b"{}")
+    assert await teller().tell_condition(errand(client), CONDITION) == Done()
+    assert client.asked[1].document["status"] == {"conditions": [TOLD]}
+
+
+async def test_a_condition_that_says_so_already_is_not_written_again_b_14() -> None:
+    standing = {**TOLD, "transitionID": "3", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    client = Scripted(group("u1", "Inqueue", FOREIGN, standing))
+    assert await teller().tell_condition(errand(client), CONDITION) == Done()
+    assert client.whats == [READ]
+
+
+async def test_a_condition_that_another_has_raced_is_read_again() -> None:
+    client = Scripted(group(), STALE, group("u1", "", FOREIGN), b"{}")
+    assert await teller().tell_condition(errand(client), CONDITION) == Done()
+    assert client.asked[3].document["status"] == {"conditions": [FOREIGN, TOLD]}
+
+
+async def test_a_group_that_never_stands_still_is_given_up() -> None:
+    answers: list[Answer] = [group(), STALE]
+    client = Scripted(*answers * READS_MAX)
+    reply = await teller().tell_condition(errand(client), CONDITION)
+    assert isinstance(reply, Refused)
+    assert reply.code == "Conflict"
+
+
+async def test_a_condition_is_not_written_on_another_group_of_that_name_k13_1() -> None:
+    client = Scripted(group(uid="u2"))
+    reply = await teller().tell_condition(errand(client), CONDITION)
+    assert isinstance(reply, Refused)
+    assert reply.code == "Conflict"
+    assert client.whats == [READ]
+
+
+async def test_a_group_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
+    broken = Scripted(said(ServerError, 500, "InternalError"), repeats=True)
+    assert isinstance(await teller().tell_condition(errand(broken), CONDITION), Unknown)
+    garbage = Scripted(b"<html>")
+    assert isinstance(await teller().tell_condition(errand(garbage), CONDITION), Unknown)

@@ -1,0 +1,160 @@
+"""Telling pods and queues what muster thinks of them (rules K7.7 and K13)."""
+
+import pytest
+
+from daemon.cluster.acting import telling
+from daemon.cluster.acting.telling import PodTeller, tell_queue
+from daemon.cluster.client.errors import (
+    ApiError,
+    Cause,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    UnansweredError,
+)
+from events.sighting import ConditionRequest, Done, QueueStatusRequest, Refused, Unknown
+from tests.daemon.cluster.acting.scripted import Scripted, errand, said
+
+AT_NS = 1_763_712_900_000_042_000
+
+GONE = said(NotFoundError, 404, "NotFound", 'pods "a" not found')
+ANOTHER = said(
+    InvalidError, 422, "Invalid", "", Cause("FieldValueInvalid", "is immutable", "metadata.uid")
+)
+REFUSED = said(InvalidError, 422, "Invalid", "the server rejected our request")
+LOST = UnansweredError("patch pods/status: the connection was lost")
+
+
+def waiting(
+    message: str = "0/3 nodes are unavailable: 3 Insufficient cpu.", node: str = ""
+) -> ConditionRequest:
+    return ConditionRequest(
+        decision=7,
+        namespace="default",
+        name="a",
+        uid="u1",
+        reason="Unschedulable",
+        message=message,
+        nominated_node=node,
+    )
+
+
+def teller() -> PodTeller:
+    return PodTeller(lambda: AT_NS)
+
+
+async def test_a_pod_is_told_by_a_strategic_merge_that_names_its_uid_k7_7_k13_1_k13_2() -> None:
+    client = Scripted(b"{}")
+    assert await teller().tell(errand(client), waiting()) == Done()
+    asked = client.asked[0]
+    assert asked.what == "patch pods/status"
+    assert asked.content_type == "application/strategic-merge-patch+json"
+    assert asked.document == {
+        "metadata": {"uid": "u1"},
+        "status": {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "0/3 nodes are unavailable: 3 Insufficient cpu.",
+                    "lastTransitionTime": "2025-11-21T08:15:00Z",
+                }
+            ]
+        },
+    }
+
+
+async def test_the_time_of_a_condition_stays_while_only_its_text_changes() -> None:
+    client, pods = Scripted(b"{}", b"{}"), teller()
+    await pods.tell(errand(client), waiting())
+    await pods.tell(errand(client), waiting("0/2 nodes are unavailable."))
+    assert b"lastTransitionTime" in client.asked[0].body
+    assert b"lastTransitionTime" not in client.asked[1].body
+
+
+async def test_a_telling_that_failed_gives_the_time_again() -> None:
+    client, pods = Scripted(GONE, b"{}"), teller()
+    reply = await pods.tell(errand(client), waiting())
+    assert isinstance(reply, Refused)
+    await pods.tell(errand(client), waiting())
+    assert b"lastTransitionTime" in client.asked[1].body
+
+
+async def test_a_nomination_is_made_and_only_ours_is_taken_back_k7_3() -> None:
+    client, pods = Scripted(b"{}", repeats=True), teller()
+    await pods.tell(errand(client), waiting(node="n1"))
+    await pods.tell(errand(client), waiting())
+    await pods.tell(errand(client), waiting("other"))
+    nominations = [
+        one.document["status"].get("nominatedNodeName", "-")  # type: ignore[attr-defined]  # a dict
+        for one in client.asked
+    ]
+    assert nominations == ["n1", None, "-"]
+
+
+async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "TOLD_MAX", 1)
+    client, pods = Scripted(b"{}", repeats=True), teller()
+    other = ConditionRequest(
+        decision=7, namespace="default", name="b", uid="u2", reason="Unschedulable", message="m"
+    )
+    for request in (waiting(), other, waiting()):
+        await pods.tell(errand(client), request)
+    assert all(b"lastTransitionTime" in one.body for one in client.asked)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GONE, "NotFound"),
+        (ANOTHER, "Conflict"),
+        (REFUSED, "Invalid"),
+        (said(ForbiddenError, 403, "Forbidden"), "Forbidden"),
+    ],
+)
+async def test_another_pod_of_that_name_is_not_told_k13_1(error: ApiError, code: str) -> None:
+    reply = await teller().tell(errand(Scripted(error)), waiting())
+    assert isinstance(reply, Refused)
+    assert reply.code == code
+
+
+async def test_a_patch_is_repeated_until_it_is_answered() -> None:
+    broken = said(ServerError, 500, "InternalError")
+    client = Scripted(LOST, broken, b"{}")
+    assert await teller().tell(errand(client), waiting()) == Done()
+    assert isinstance(
+        await teller().tell(errand(Scripted(broken, repeats=True)), waiting()), Unknown
+    )
+
+
+QUEUE = QueueStatusRequest(decision=7, name="a", uid="q1", allocated={"nvidia.com/gpu": "3"})
+ALLOCATED = {"cpu": "0", "memory": "0", "nvidia.com/gpu": "3"}
+
+
+async def test_what_is_allocated_replaces_what_was_and_holds_cpu_and_memory() -> None:
+    client = Scripted(b"{}")
+    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    asked = client.asked[0]
+    assert (asked.what, asked.namespace) == ("patch queues/status", "")
+    assert asked.content_type == "application/json-patch+json"
+    assert asked.body == (
+        b'[{"op":"test","path":"/metadata/uid","value":"q1"},'
+        b'{"op":"add","path":"/status/allocated",'
+        b'"value":{"cpu":"0","memory":"0","nvidia.com/gpu":"3"}}]'
+    )
+
+
+async def test_a_queue_without_a_status_gets_one_by_a_merge() -> None:
+    client = Scripted(REFUSED, b"{}")
+    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    asked = client.asked[1]
+    assert asked.content_type == "application/merge-patch+json"
+    assert asked.document == {"metadata": {"uid": "q1"}, "status": {"allocated": ALLOCATED}}
+
+
+async def test_another_queue_of_that_name_is_not_told_k13_1() -> None:
+    reply = await tell_queue(errand(Scripted(REFUSED, ANOTHER), namespace=""), QUEUE)
+    assert isinstance(reply, Refused)
+    assert reply.code == "Conflict"
