@@ -5,6 +5,7 @@ histograms and process figures are its business. Its registry is ours alone, so 
 another library registers somewhere.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import (
@@ -14,6 +15,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import Metric as Family
 
 from daemon.health import Health
 from daemon.metrics.gauges import Gauges
@@ -35,9 +37,26 @@ class Metrics:
         self._registry.register(Gauges(health, self.sources, (version, str(decider))))
         ProcessCollector(namespace="muster", registry=self._registry)
 
-    def text(self) -> bytes:
-        """All figures as they are now."""
+    def collect(self) -> list[Family]:
+        """All figures as they are now. In the thread of the loop: State is looked at."""
         state = self.sources.state()
         if state is not None:
             self.counted.forget_queues(state.cluster.queues)
-        return generate_latest(self._registry)
+        return list(self._registry.collect())
+
+
+def text_of(families: list[Family]) -> bytes:
+    """Figures as text. In whatever thread: with hundreds of queues it is most of the work."""
+    return generate_latest(_Collected(families))
+
+
+class _Collected(CollectorRegistry):
+    """What was collected before."""
+
+    def __init__(self, families: list[Family]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterable[Family]:
+        """It."""
+        return self._families

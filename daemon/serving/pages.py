@@ -1,10 +1,12 @@
 """What is answered: `/livez`, `/readyz`, `/metrics`."""
 
+import asyncio
+
 import msgspec
 from aiohttp import web
 
 from daemon.health import Health
-from daemon.metrics.export import CONTENT_TYPE, Metrics
+from daemon.metrics.export import CONTENT_TYPE, Metrics, text_of
 from daemon.serving.guard import guard
 
 _OK = 200
@@ -31,7 +33,10 @@ class Probes:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """All figures, for Prometheus."""
-        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        families = self._metrics.collect()
+        # The loop goes on meanwhile.
+        body = await asyncio.to_thread(text_of, families)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 def application(

@@ -9,7 +9,7 @@ from prometheus_client.samples import Sample
 from daemon.cli.assemble import simulate
 from daemon.health import Health
 from daemon.log.memory import MemoryLog
-from daemon.metrics.export import Metrics
+from daemon.metrics.export import Metrics, text_of
 from events import codec
 from events.record import GENESIS, Record
 from events.union import Event
@@ -96,7 +96,7 @@ def batch_of(*events: Event, subject: str = "Pod/default/a") -> Batch:
 
 def samples(metrics: Metrics) -> list[Sample]:
     """Everything that a scrape gets."""
-    text = metrics.text().decode()
+    text = text_of(metrics.collect()).decode()
     return [one for family in text_string_to_metric_families(text) for one in family.samples]
 
 

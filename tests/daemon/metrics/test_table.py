@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
-from daemon.metrics.export import Metrics
+from daemon.metrics.export import Metrics, text_of
 from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
 from events.outcome import BindFailed
@@ -33,7 +33,7 @@ async def everything() -> Metrics:
 
 async def families() -> dict[str, Family]:
     """Family by the name that the table has for it."""
-    text = (await everything()).text().decode()
+    text = text_of((await everything()).collect()).decode()
     found = {}
     for family in text_string_to_metric_families(text):
         suffix = "_total" if family.type == "counter" else ""

@@ -1,0 +1,68 @@
+"""What an operator sees of a running daemon, in one place: probes, metrics, stderr, the supervisor.
+
+Whoever builds a daemon makes an `Operation` first, so that a start that takes long can be looked at, and
+lets the loop and the shores tell it what happens.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import structlog
+
+from daemon.address import parse_address
+from daemon.durable import DurableLog
+from daemon.health import Health
+from daemon.log.contract import Log
+from daemon.metrics.export import Metrics
+from daemon.notify import Notifier, keep_told
+from daemon.serving.listening import listening
+from daemon.serving.pages import application
+from daemon.settings import Settings, Supervision, read_token
+from daemon.stderr import Teller
+
+_logger = structlog.get_logger("muster")
+
+
+class Operation:
+    """Health and metrics of this process, and who is told of them."""
+
+    def __init__(
+        self, elapsed_ns: Callable[[], int], teller: Teller, version: str, decider: int
+    ) -> None:
+        self._elapsed_ns = elapsed_ns
+        self._teller = teller
+        self.health = Health(elapsed_ns)
+        self.metrics = Metrics(self.health, version, decider)
+
+    def heard(self, log: Log) -> DurableLog:
+        """The log, of which each durable batch is counted and told."""
+        listeners = (self.metrics.counted.observe_batch, self._teller.hear)
+        return DurableLog(log, self._elapsed_ns, listeners)
+
+    @asynccontextmanager
+    async def open(
+        self, settings: Settings, folder: Path, supervision: Supervision
+    ) -> AsyncIterator[None]:
+        """Answer probes and tell the supervisor, until the block ends. `folder` is that of the settings."""
+        token = None
+        if settings.token_file is not None:
+            token = read_token(folder / settings.token_file)
+        async with AsyncExitStack() as stack:
+            if settings.listen:
+                address = parse_address(settings.listen)
+                app = application(
+                    self.health, self.metrics, token=token, is_loopback=address.is_loopback
+                )
+                given = await stack.enter_async_context(listening(address, app))
+                _logger.info("listening", address=str(given))
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            notifier = Notifier(supervision.address)
+            told = tasks.create_task(
+                keep_told(notifier, self.health, supervision.watchdog_seconds), name="supervisor"
+            )
+            try:
+                yield
+            finally:
+                told.cancel()
