@@ -9,16 +9,22 @@ USABLE = import ensurepip, sqlite3, sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,\
 	$(shell $(name) -c '$(USABLE)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help demo test check bench soak docs clean
+.PHONY: help demo test test-e2e check bench bench-e2e soak control-plane docs clean
 
 help:  ## say what there is to make
-	@awk -F ':.*  ## ' '/^[a-z]+:.*  ## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*  ## ' '/^[a-z0-9-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.installed  ## schedule a real cluster's pod mix, replay it, explain it
 	@$(VENV)/bin/muster demo
 
 test: $(VENV)/.developer  ## run the tests
 	$(RUN) -m pytest -q
+
+control-plane: $(VENV)/.developer  ## build a real control plane for the tests (needs Go; minutes the first time)
+	$(RUN) -m tests.control_plane.build
+
+test-e2e: $(VENV)/.developer  ## run the tests against a real API server, built or as MUSTER_TEST_KUBECONFIG says
+	$(RUN) -m pytest -q -m apiserver
 
 check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
 	$(VENV)/bin/ruff check --quiet
@@ -30,6 +36,9 @@ check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
 
 bench: $(VENV)/.developer  ## measure, print a table, write bench.json
 	$(RUN) -m benchmarks
+
+bench-e2e: control-plane  ## measure against kube-scheduler and a bare client on a real API server
+	$(RUN) -m benchmarks.end_to_end
 
 soak: $(VENV)/.developer  ## run the tests that take long
 	$(RUN) -m pytest -q -m soak
