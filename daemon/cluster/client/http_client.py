@@ -4,7 +4,7 @@ It decodes nothing but errors. How many requests are under way at a time is its 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPMethod, HTTPStatus
 from typing import Final
@@ -168,9 +168,11 @@ class Client:
                 response = await self._open(asking, timeouts(None, stall_seconds))
         except TimeoutError as error:
             raise StalledError(f"{asking.what}: no answer in {HEADERS_SECONDS:g} s") from error
+        chunks = self._chunks(asking, response)
         try:
-            yield self._chunks(asking, response)
+            yield chunks
         finally:
+            await chunks.aclose()
             # Never given back to the pool: what is left of the stream is nobody's.
             response.close()
 
@@ -188,7 +190,7 @@ class Client:
 
     async def _chunks(
         self, asking: Asking, response: aiohttp.ClientResponse
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         with translated(asking.what, self.server):
             async for chunk in response.content.iter_any():
                 yield chunk
