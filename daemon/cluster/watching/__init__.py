@@ -1,0 +1,1 @@
+"""What the API server shows: lists and watches of each kind, as sightings for the loop."""

@@ -1,0 +1,322 @@
+"""One kind, listed and watched for ever, whatever the server does (rules K2, K3, K4)."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Final
+
+from msgspec import Struct
+
+from daemon.cluster.client.errors import ForbiddenError, InvalidError
+from daemon.cluster.watching.discovery import is_served
+from daemon.cluster.watching.event import Failure
+from daemon.cluster.watching.health import Standing, logger
+from daemon.cluster.watching.intake import Outlet
+from daemon.cluster.watching.listing import current_revision, fetch
+from daemon.cluster.watching.opened import Chunks
+from daemon.cluster.watching.pace import Pace, now
+from daemon.cluster.watching.revision import is_malformed, is_newer
+from daemon.cluster.watching.server import (
+    ENDED,
+    BehindError,
+    End,
+    Server,
+    StalledError,
+    Watched,
+    end_of,
+)
+from daemon.cluster.watching.stream import Reading, Stream, whole_list
+from events.errors import ClusterError
+from events.sighting import Closed, Gone, Listed, Listing, Opened, Progressed, Seen, Sighting
+
+OPENING_SECONDS: Final = 30.0
+"""Seconds within which the server must have begun to answer a watch."""
+
+STALL_SECONDS: Final = 30.0
+"""Seconds by which a watch may overstay the time at which the server was to end it (K3.12)."""
+
+PROGRESS_SECONDS: Final = 10.0
+"""Seconds between two sightings of progress of a kind, at least: each becomes a record."""
+
+SILENT_SECONDS: Final = 60.0
+"""A watch that showed nothing at all for longer than this may be of a revision that is not there yet."""
+
+BAD_IN_A_ROW_MAX: Final = 3
+"""Errors inside of watches, with nothing new between them, after which a list is asked for (K3.8)."""
+
+
+class Kept(Struct):
+    """What of a kind outlives a restart of its reflector."""
+
+    pace: Pace
+    standing: Standing
+    streams_lists: bool = False
+    """Whether lists are asked for as streams (K3.13); given up when the server refuses one."""
+
+
+class Reflector:
+    """Hands over all of a kind, then what changes, without a gap that it does not tell of.
+
+    `revision` is where to go on: everything up to there is durable. Empty, all of it is listed.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        watched: Watched,
+        outlet: Outlet,
+        kept: Kept,
+        revision: str = "",
+    ) -> None:
+        self._server = server
+        self._watched = watched
+        self._name = watched.name
+        self._outlet = outlet
+        self._pace = kept.pace
+        self._standing = kept.standing
+        self._kept = kept
+        self._revision = revision
+        self._is_resuming = bool(revision)
+        self._is_unsure = False
+        """Whether the server may not have come to our revision yet."""
+        self._stream: Stream | None = None
+        """The watch that has been told of as opened."""
+        self._opened_at = 0.0
+        self._is_silent = True
+        self._closed_cause = ""
+        """Why it is closed, as last told; one record a change, not one a try."""
+        self._bad_in_a_row = 0
+        self._progressed_at = float("-inf")
+        self._is_absent = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            end = await self._once()
+            await asyncio.sleep(await self._rest(end))
+
+    # List and watch
+
+    async def _once(self) -> End:
+        """List where there is nothing to go on from, then watch until the watch ends."""
+        try:
+            if self._is_unsure:
+                await self._compare()
+            if not self._revision and self._kept.streams_lists:
+                return await self._stream_list()
+            if not self._revision:
+                await self._list()
+            return await self._watch()
+        except ClusterError as error:
+            return end_of(error)
+
+    async def _list(self) -> None:
+        if self._standing.state in {"starting", "watching"}:
+            self._standing.become("listing")
+        whole = await fetch(self._server, self._watched, self._pace)
+        sightings = whole_list(self._name, whole.resource_version, whole.raws)
+        await self._outlet.show(sightings, sum(map(len, whole.raws)))
+        self._go_on_from(whole.resource_version)
+
+    async def _stream_list(self) -> End:
+        """A watch that begins with all there is; a list, where the server has no such thing (K3.13)."""
+        try:
+            return await self._watch()
+        except (ForbiddenError, InvalidError) as error:
+            self._kept.streams_lists = False
+            reason = str(error)
+        logger.info("lists are not streamed", resource=self._name, reason=reason)
+        await self._list()
+        return await self._watch()
+
+    async def _watch(self) -> End:
+        seconds = self._pace.timeout_seconds()
+        stream = Stream(self._name, self._revision)
+        await self._pace.admit()
+        async with AsyncExitStack() as stack:
+            stall = seconds + STALL_SECONDS
+            watch = self._server.watch(self._watched.watch, self._query(seconds), stall + 5)
+            try:
+                async with asyncio.timeout(OPENING_SECONDS):
+                    chunks = Chunks(await stack.enter_async_context(watch), stall)
+            except TimeoutError:
+                raise StalledError(f"no answer within {OPENING_SECONDS:.0f} seconds") from None
+            self._opened_at, self._is_silent = now(), True
+            return await self._follow(chunks, stream)
+
+    def _query(self, seconds: int) -> dict[str, str]:
+        """As K3.1 has it; or K3.13, for a watch that begins with all there is."""
+        query = {
+            "watch": "1",
+            "resourceVersion": self._revision,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        if not self._revision:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return query
+
+    async def _follow(self, chunks: Chunks, stream: Stream) -> End:
+        """Hand over what the watch shows, until it ends."""
+        if self._is_resuming:
+            chunk = await chunks.first(lambda: self._resume(stream))
+        else:
+            if stream.revision:
+                await self._open(stream)
+            chunk = await chunks.next()
+        while chunk is not None:
+            reading = stream.read(chunk)
+            await self._show(reading, stream)
+            if reading.is_alive:
+                chunks.alive()
+            if isinstance(reading.end, Failure):
+                return self._failed(reading.end)
+            if reading.end is not None:
+                return self._bad(str(reading.end))
+            chunk = await chunks.next()
+        if not stream.is_between_lines:
+            return End("cut", "the watch ended in the middle of a line")
+        return ENDED
+
+    async def _resume(self, stream: Stream) -> None:
+        """The server was silent, and has so accepted our revision, unless it is one it has yet to reach."""
+        await self._compare()
+        await self._open(stream)
+
+    async def _compare(self) -> None:
+        """Make sure that the server is not behind us: a watch from its future is open, and shows nothing.
+
+        That is how an API server behaves whose data was restored from a copy.
+        """
+        current = await current_revision(self._server, self._watched, self._pace)
+        self._is_unsure = False
+        if is_malformed(current) or is_malformed(self._revision):
+            return
+        if is_newer(self._revision, current):
+            raise BehindError(f"the server is at revision {current}, before {self._revision}")
+
+    # What is handed over
+
+    async def _open(self, stream: Stream) -> None:
+        """Tell that the watch is open."""
+        opened = Opened(self._name, self._revision, is_resumed=self._is_resuming)
+        await self._outlet.show([opened])
+        self._is_open(stream)
+
+    def _is_open(self, stream: Stream) -> None:
+        self._stream = stream
+        self._closed_cause = ""
+        self._is_resuming = False
+        self._standing.is_listed = True
+        self._standing.become("watching")
+
+    async def _show(self, reading: Reading, stream: Stream) -> None:
+        """Hand over what a chunk said, and count it."""
+        if reading.is_alive:
+            self._is_silent = False
+            self._standing.last_event = now()
+            if self._is_resuming:
+                await self._open(stream)
+        sightings = reading.sightings
+        if stream.is_bookmarked and now() - self._progressed_at >= PROGRESS_SECONDS:
+            stream.is_bookmarked = False
+            self._progressed_at = now()
+            sightings.append(Progressed(self._name, stream.revision))
+        if sightings:
+            await self._outlet.show(sightings, reading.size)
+        self._count(reading)
+        if stream.revision != self._revision:
+            self._bad_in_a_row = 0
+            if not self._revision:
+                self._is_open(stream)
+            self._go_on_from(stream.revision)
+
+    def _count(self, reading: Reading) -> None:
+        shown = sum(isinstance(one, Seen | Gone) for one in reading.sightings)
+        self._standing.events += shown
+        self._standing.dropped += reading.dropped
+        self._standing.malformed += reading.malformed
+
+    def _go_on_from(self, revision: str) -> None:
+        """All of the kind up to a revision has been handed over."""
+        self._revision = revision
+        self._is_absent = False
+        self._standing.is_listed = True
+
+    # Ends
+
+    def _failed(self, failure: Failure) -> End:
+        """What an ERROR event means."""
+        message = f"{failure.code} {failure.reason}: {failure.message}"
+        if failure.is_expired:
+            return End("expired", message, has_gap=True)
+        return self._bad(message, failure.retry_after_seconds)
+
+    def _bad(self, message: str, retry_after_seconds: float | None = None) -> End:
+        """A watch was good until it said something else than events. A third time, list (K3.8)."""
+        self._bad_in_a_row += 1
+        has_gap = self._bad_in_a_row >= BAD_IN_A_ROW_MAX
+        return End("failed", message, has_gap, retry_after_seconds)
+
+    async def _rest(self, end: End) -> float:
+        """Tell how it ended; seconds to wait before going on."""
+        if end.cause == "absent":
+            end = await self._missing(end)
+            if self._is_absent:
+                return self._pace.while_absent()
+        if end.has_gap and not self._revision:
+            end = End(end.cause, end.message)  # A list that failed leaves no gap: none was closed.
+        self._standing.restarts[end.cause] += 1
+        await self._close(end)
+        self._outlet.failed()
+        if end.has_gap:
+            self._forget()
+        if end.cause == "ended":
+            return self._pace.after_end()
+        if end.cause == "forbidden":
+            self._standing.become("forbidden", end.cause, end.message)
+            return self._pace.after_refusal()
+        self._standing.become("waiting", end.cause, end.message)
+        return self._pace.after_failure(end.retry_after_seconds)
+
+    def _forget(self) -> None:
+        """There is nothing to go on from: the kind has to be listed."""
+        self._revision = ""
+        self._is_resuming = self._is_unsure = False
+        self._bad_in_a_row = 0
+
+    async def _close(self, end: End) -> None:
+        """Tell that a watch is closed; of one that could not even be opened, only what is new."""
+        stream, self._stream = self._stream, None
+        if stream is None and not end.has_gap and end.cause == self._closed_cause:
+            return
+        self._closed_cause = end.cause
+        lived = now() - self._opened_at if stream else 0.0
+        self._is_unsure = stream is not None and self._is_silent and lived >= SILENT_SECONDS
+        closed = Closed(
+            self._name,
+            self._revision,
+            end.cause,
+            end.message,
+            count=stream.count if stream else 0,
+            duration_ns=int(lived * 1_000_000_000),
+            has_gap=end.has_gap,
+        )
+        await self._outlet.tell(closed)
+
+    async def _missing(self, end: End) -> End:
+        """A 404: the kind is not served, if discovery says so too; else something else is wrong."""
+        if self._is_absent:
+            return end
+        try:
+            if self._watched.is_required or await is_served(
+                self._server, self._pace, self._watched.resource
+            ):
+                return End("failed", end.message)
+        except ClusterError as error:
+            return End("failed", f"{end.message}; {error}")
+        listed: list[Sighting] = [Listing(self._name), Listed(self._name, "", 0, served=False)]
+        await self._outlet.show(listed)
+        self._forget()
+        self._is_absent = self._standing.is_listed = True
+        self._standing.become("absent")
+        return end

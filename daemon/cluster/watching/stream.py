@@ -1,0 +1,125 @@
+"""One watch, from its opening to its end: which of its events are news (rules K3.3 to K3.8, K3.14).
+
+Nothing here waits. Bytes go in; sightings come out, and what ended the watch.
+"""
+
+from collections.abc import Collection
+
+from msgspec import Struct, field
+
+from daemon.cluster.watching.event import (
+    Bookmark,
+    Change,
+    Failure,
+    UnreadableEventError,
+    read_event,
+)
+from daemon.cluster.watching.lines import Lines, LineTooLongError
+from daemon.cluster.watching.revision import is_malformed, is_newer
+from events.sighting import Gone, Listed, Listing, Opened, Seen, Sighting
+
+
+class Reading(Struct):
+    """What a chunk said. `end` is why no more of this watch is to be read."""
+
+    sightings: list[Sighting] = field(default_factory=list)
+    end: Failure | UnreadableEventError | LineTooLongError | None = None
+    is_alive: bool = False
+    """Whether there was an event or a bookmark, and not only bytes (K3.12)."""
+    size: int = 0
+    """Bytes of the objects shown."""
+    dropped: int = 0
+    """Duplicates and regressions (K3.14)."""
+    malformed: int = 0
+    """Revisions that cannot be compared (K1.2)."""
+
+
+class Stream:
+    """A watch that was opened after `revision`; or, with none, one that begins with all there is.
+
+    Everything up to the opening revision has been handed over before, so what is not newer is a
+    duplicate. Versions by UID are kept from there on only: a watch lives for minutes, a cluster longer.
+    """
+
+    def __init__(self, resource: str, revision: str = "") -> None:
+        self.revision = revision
+        """Everything up to here has been shown; empty until a streamed list is whole."""
+        self.count = 0
+        """Events shown."""
+        self.is_bookmarked = False
+        """Whether a bookmark has told of progress that no event tells of."""
+        self._resource = resource
+        self._floor = revision
+        self._versions: dict[str, str] = {}
+        self._initial: dict[str, bytes] | None = None if revision else {}
+        self._lines = Lines()
+
+    @property
+    def is_between_lines(self) -> bool:
+        """Whether a watch that ends here was cut in the middle of nothing."""
+        return self._lines.is_between
+
+    def read(self, chunk: bytes) -> Reading:
+        """What the lines say that this chunk ends."""
+        reading = Reading()
+        try:
+            for line in self._lines.feed(chunk):
+                event = read_event(line)
+                if isinstance(event, Failure):
+                    reading.end = event
+                    break
+                reading.is_alive = True
+                if isinstance(event, Bookmark):
+                    self._mark(event, reading)
+                else:
+                    self._take(event, reading)
+        except (UnreadableEventError, LineTooLongError) as error:
+            reading.end = error
+        return reading
+
+    def _take(self, change: Change, reading: Reading) -> None:
+        """An event, unless it is no newer than what was shown of its object, or of all when opening."""
+        uid, revision = change.metadata.uid, change.metadata.resourceVersion
+        reading.malformed += is_malformed(revision)
+        if not is_newer(revision, self._versions.get(uid, self._floor)):
+            reading.dropped += 1
+            return
+        self._versions[uid] = revision
+        if self._initial is not None:
+            self._take_initial(change, self._initial)
+            return
+        self.count += 1
+        self._advance(revision)
+        is_gone = change.type == "DELETED"
+        reading.sightings.append(Gone(change.raw) if is_gone else Seen(change.raw))
+        reading.size += len(change.raw)
+
+    def _take_initial(self, change: Change, initial: dict[str, bytes]) -> None:
+        """An object of a streamed list, which may change while it is streamed (K3.13)."""
+        if change.type == "DELETED":
+            initial.pop(change.metadata.uid, None)
+        else:
+            initial[change.metadata.uid] = change.raw
+
+    def _mark(self, bookmark: Bookmark, reading: Reading) -> None:
+        reading.malformed += is_malformed(bookmark.resource_version)
+        if self._initial is None:
+            self.is_bookmarked |= self._advance(bookmark.resource_version)
+        elif bookmark.is_initial_end:
+            raws = self._initial.values()
+            reading.sightings += whole_list(self._resource, bookmark.resource_version, raws)
+            reading.sightings.append(Opened(self._resource, bookmark.resource_version))
+            reading.size += sum(map(len, raws))
+            self._initial = None
+            self.revision = bookmark.resource_version
+
+    def _advance(self, revision: str) -> bool:
+        is_further = is_newer(revision, self.revision)
+        if is_further:
+            self.revision = revision
+        return is_further
+
+
+def whole_list(resource: str, revision: str, raws: Collection[bytes]) -> list[Sighting]:
+    """All objects of a kind, to be handed over in one piece (K2.5)."""
+    return [Listing(resource), *map(Seen, raws), Listed(resource, revision, len(raws))]

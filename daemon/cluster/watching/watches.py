@@ -1,0 +1,104 @@
+"""All watches together, as the loop sees them: one stream of sightings, in arrival order."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Final
+
+from daemon.cluster.client.calls import WATCHED, Resource
+from daemon.cluster.watching.discovery import discover, features
+from daemon.cluster.watching.health import Standing, WatchHealth, logger
+from daemon.cluster.watching.intake import Intake, Outlet
+from daemon.cluster.watching.pace import Pace, now
+from daemon.cluster.watching.reflector import Kept, Reflector
+from daemon.cluster.watching.server import Server, watched
+from daemon.cluster.watching.turns import Turns
+from events.errors import ClusterError
+from events.sighting import Discovered, Sighting
+
+DISCOVERY: Final = "discovery"
+"""The turn of what the server says of itself: before all kinds."""
+
+
+class Watches:
+    """Lists and watches all kinds, again and again from what is durable.
+
+    `run` is a task of the caller's; `sightings` reads what it finds. Kinds are taken in for the first time
+    in the given order (K4.3), later as they come. One that fails for good does not end the others.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        jitter: Callable[[], float],
+        *,
+        resources: Sequence[Resource] = WATCHED,
+        streams_lists: bool = False,
+    ) -> None:
+        self._server = server
+        self._watched = [watched(resource) for resource in resources]
+        self._kept = {
+            one.name: Kept(Pace(jitter), Standing(one.name, one.is_required), streams_lists)
+            for one in self._watched
+        }
+        self._discovery_pace = Pace(jitter)
+        self._discovered: Discovered | None = None
+        self._intake = Intake()
+        self._progress: Mapping[str, str] = {}
+        self._wanted = asyncio.Event()
+
+    def show_since(self, progress: Mapping[str, str]) -> None:
+        """Begin again: each kind from its last durable revision on, or with a list where it has none."""
+        self._progress = dict(progress)
+        self._intake.close()
+        self._intake = Intake()
+        self._wanted.set()
+
+    async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
+        """Everything that is there at once, in arrival order; a whole list always in one piece (K2.5)."""
+        while True:
+            intake = self._intake
+            if (taken := await intake.take()) and intake is self._intake:
+                yield taken
+
+    async def run(self) -> None:
+        """Until cancelled; nothing is asked before `show_since` says what is known."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            async with asyncio.TaskGroup() as tasks:
+                running = self._start(tasks)
+                await self._wanted.wait()
+                for task in running:
+                    task.cancel()
+
+    def health(self) -> list[WatchHealth]:
+        """How the watch of each kind stands."""
+        moment = now()
+        return [kept.standing.at(moment, kept.pace.requests) for kept in self._kept.values()]
+
+    def _start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        turns = Turns([DISCOVERY, *self._kept])
+        outlet = Outlet(DISCOVERY, self._intake, turns)
+        running = [tasks.create_task(self._discover(outlet), name=DISCOVERY)]
+        for one in self._watched:
+            kept = self._kept[one.name]
+            kept.standing.become("starting")
+            kept.standing.is_listed = False
+            outlet = Outlet(one.name, self._intake, turns)
+            revision = self._progress.get(one.name, "")
+            reflector = Reflector(self._server, one, outlet, kept, revision)
+            running.append(tasks.create_task(reflector.run(), name=f"watch {one.name}"))
+        return running
+
+    async def _discover(self, outlet: Outlet) -> None:
+        """Ask the server once what it is and serves (K19), however often that takes."""
+        while self._discovered is None:
+            try:
+                self._discovered = found = await discover(self._server, self._discovery_pace)
+            except ClusterError as error:
+                outlet.failed()
+                logger.debug("discovery failed", error=str(error))
+                await asyncio.sleep(self._discovery_pace.after_failure())
+            else:
+                logger.info("server", version=found.version, features=features(found.served))
+        await outlet.show([self._discovered])

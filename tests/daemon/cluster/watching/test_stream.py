@@ -1,0 +1,68 @@
+"""Which events of a watch are news (K3.14, K1.2)."""
+
+import json
+
+from daemon.cluster.watching.stream import Stream
+from events.sighting import Gone, Listed, Listing, Opened, Seen
+
+
+def event(kind: str, revision: str, uid: str = "u") -> bytes:
+    """A line of a watch."""
+    metadata = {"name": uid, "uid": uid, "resourceVersion": revision}
+    return json.dumps({"type": kind, "object": {"metadata": metadata}}).encode() + b"\n"
+
+
+def mark(revision: str, **annotations: str) -> bytes:
+    """A bookmark."""
+    metadata = {"resourceVersion": revision, "annotations": annotations}
+    return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode() + b"\n"
+
+
+def test_what_is_not_newer_than_the_same_object_is_dropped_and_counted() -> None:
+    """K3.14: and K1.2: revisions are compared within one type only, by one helper."""
+    stream = Stream("Pod", "9")
+    reading = stream.read(event("ADDED", "10") + event("MODIFIED", "100") + event("ADDED", "99"))
+    assert (len(reading.sightings), reading.dropped, stream.revision) == (2, 1, "100")
+    assert len(stream.read(event("MODIFIED", "99", "other")).sightings) == 1
+    assert stream.revision == "100"
+
+
+def test_what_was_there_when_the_watch_was_opened_is_dropped() -> None:
+    stream = Stream("Pod", "50")
+    assert stream.read(event("ADDED", "50") + event("ADDED", "7")).dropped == 2
+
+
+def test_an_object_that_went_does_not_come_back_by_an_older_event() -> None:
+    stream = Stream("Pod", "1")
+    reading = stream.read(event("DELETED", "9") + event("MODIFIED", "8"))
+    assert [type(one) for one in reading.sightings] == [Gone]
+
+
+def test_revisions_that_cannot_be_compared_are_taken_in_and_reported() -> None:
+    """K1.2: report malformed values. Only equal ones are duplicates."""
+    stream = Stream("Pod", "1")
+    reading = stream.read(event("ADDED", "x") + event("MODIFIED", "x") + event("MODIFIED", "y"))
+    assert (len(reading.sightings), reading.dropped, reading.malformed) == (2, 1, 3)
+    assert stream.revision == "y"
+    assert stream.read(mark("z")).malformed == 1
+
+
+def test_what_came_before_a_line_that_cannot_be_read_counts() -> None:
+    reading = Stream("Pod", "1").read(event("ADDED", "2") + b"nonsense\n" + event("ADDED", "3"))
+    assert [type(one) for one in reading.sightings] == [Seen]
+    assert reading.end is not None
+
+
+def test_a_streamed_list_is_whole_at_its_bookmark_and_follows_what_changes_meanwhile() -> None:
+    """K3.13: only then is the set complete."""
+    stream = Stream("Pod")
+    chunk = event("ADDED", "1", "a") + event("ADDED", "2", "b") + event("MODIFIED", "5", "a")
+    reading = stream.read(chunk + event("DELETED", "6", "b") + mark("6"))
+    assert (reading.sightings, stream.revision) == ([], "")
+    reading = stream.read(mark("7", **{"k8s.io/initial-events-end": "true"}) + event("ADDED", "8"))
+    listing, seen, listed, opened, added = reading.sightings
+    assert (listing, listed, opened) == (Listing("Pod"), Listed("Pod", "7", 1), Opened("Pod", "7"))
+    assert isinstance(seen, Seen)
+    assert b'"5"' in seen.raw
+    assert isinstance(added, Seen)
+    assert (stream.revision, stream.count) == ("8", 1)
