@@ -15,9 +15,9 @@ from tests.checkout import ROOT
 Manifest: TypeAlias = dict[str, Any]
 
 FOLDER: Final = ROOT / "deploy/kustomize"
-WHOLE: Final = ("base", "overlays/postgres", "crds")
+WHOLE: Final = ("base", "overlays/postgres", "crds", "flow-control")
 """What can be applied as it stands; a component needs one of the others."""
-COMPONENTS: Final = ("flow-control", "monitoring")
+COMPONENTS: Final = ("monitoring",)
 
 
 def rendered(folder: Path) -> list[Manifest]:

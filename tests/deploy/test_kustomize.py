@@ -8,11 +8,12 @@ import yaml
 
 from daemon.address import parse_address
 from daemon.cli.running import run
+from daemon.cluster.client.rbac import cluster_rules, own_rules
 from daemon.settings import read_settings
 from tests.checkout import ROOT
 from tests.deploy.kustomizing import FOLDER, WHOLE, Manifest, composed, one, shipped
 
-TOMORROW = "elsewhere"
+ELSEWHERE = "elsewhere"
 
 
 def container(manifests: list[Manifest]) -> dict[str, Any]:
@@ -30,11 +31,11 @@ def test_kustomize_renders_the_folder_without_a_warning(name: str) -> None:
 @pytest.mark.parametrize("base", ["base", "overlays/postgres"])
 def test_the_components_can_be_added_to_either(base: str, tmp_path: Path) -> None:
     kinds = {manifest["kind"] for manifest in composed(tmp_path, base)}
-    assert kinds >= {"Deployment", "FlowSchema", "ServiceMonitor", "PrometheusRule", "Service"}
+    assert kinds >= {"Deployment", "ServiceMonitor", "PrometheusRule", "Service"}
 
 
 def test_another_namespace_reaches_every_reference_to_it(tmp_path: Path) -> None:
-    text = yaml.safe_dump_all(composed(tmp_path, "overlays/postgres", TOMORROW))
+    text = yaml.safe_dump_all(composed(tmp_path, "overlays/postgres", ELSEWHERE))
     assert "muster-system" not in text.replace("app.kubernetes.io", "")
 
 
@@ -115,12 +116,19 @@ def test_the_roles_are_bound_to_the_account_of_the_pods() -> None:
         assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
 
 
+def test_what_kustomize_renders_holds_the_very_rules_of_the_table() -> None:
+    """It follows names from object to object, and a Role's may look like one of them."""
+    found = [one(shipped("base"), kind)["rules"] for kind in ("ClusterRole", "Role")]
+    assert found == [
+        [rule.document() for rule in rules] for rules in (cluster_rules(), own_rules())
+    ]
+
+
 def test_leases_and_bindings_are_lifted_out_of_the_common_share() -> None:
     """Rule K12.3: "ship an optional FlowSchema that lifts leases and bindings"."""
-    text = (FOLDER / "components/flow-control/flow_schemas.yaml").read_text(encoding="utf-8")
     resources = {
         resource
-        for manifest in yaml.safe_load_all(text)
+        for manifest in shipped("flow-control")
         for rule in manifest["spec"].get("rules", [])
         for resources in rule["resourceRules"]
         for resource in resources["resources"]
