@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 import structlog
-from msgspec import Struct, field
+from msgspec import Struct
 
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
+from daemon.health import Health
 from events.errors import FencedError, LogUnavailableError
 from events.process import DaemonStarted, PolicyChanged
 from events.record import Head
@@ -28,14 +29,19 @@ from scheduling.step import Step
 INTAKE_MAX: Final = 10_000
 """Sightings taken into one batch."""
 
-RETRY_NS: Final = 1_000_000_000
+SECOND_NS: Final = 1_000_000_000
+
+RETRY_NS: Final = SECOND_NS
 """How long an unanswered binding, or a log that is away, is left alone before it is tried again."""
 
 TAKE_OVER_TRIES: Final = 20
 """How often to reach for a log that someone else writes, before giving up."""
 
-IDLE_NS: Final = 3_600_000_000_000
-"""The longest wait of a loop in which nothing happens."""
+IDLE_NS: Final = 20_000_000_000
+"""The longest wait of a loop in which nothing happens: it shows that it is alive."""
+
+OUT_OF_REACH: Final = "log"
+"""The reason, as `daemon/health.py` has it, while the log cannot be written."""
 
 logger: Final = structlog.get_logger("muster")
 
@@ -104,16 +110,8 @@ class Running(Struct, frozen=True):
     """Keep State each time so many records have been added, and when leaving; 0 for never."""
     cycles_max: int | None = None
     """Stop after so many cycle times, whether or not a cycle was due."""
-
-
-class Health(Struct):
-    """How the loop is, for whoever asks."""
-
-    log_is_writable: bool = True
-    is_synced: bool = False
-    cycles: int = 0
-    batches: int = 0
-    reasons: dict[str, str] = field(default_factory=dict)
+    tells: bool = False
+    """Whether objects are told why they wait, and what is allocated."""
 
 
 class Loop:
@@ -126,6 +124,7 @@ class Loop:
         clock: Clock,
         refold: Callable[[Head], Awaitable[Step]],
         running: Running,
+        health: Health | None = None,
     ) -> None:
         self._log = log
         self._cluster = cluster
@@ -144,7 +143,13 @@ class Loop:
         self._showing = 0
         """How often all there is has been asked for anew."""
         self._kept = 0
-        self.health = Health()
+        self._log_is_writable = True
+        self.cycle_held: Callable[[float, float], None] = lambda _decide, _whole: None
+        """Told seconds: those of deciding, and those until what was decided was durable."""
+        self.health = Health(clock.elapsed_ns) if health is None else health
+        self.is_synced = False
+        """Whether every required kind has been listed, and requests are made."""
+        self.cycles = self.batches = 0
         self.step: Step | None = None
 
     def stop(self) -> None:
@@ -191,6 +196,7 @@ class Loop:
             scheduler_names=self._running.scheduler_names,
         )
         step = self.step = await self._refold(head)
+        step.tells = self._running.tells
         self._kept = head.position
         policy = self._new_policy(step)
         batch = step.start(started, policy, head.epoch, self._clock.now_ns())
@@ -209,7 +215,7 @@ class Loop:
         if self._stop or self._clock.is_over:
             return True
         most = self._running.cycles_max
-        return most is not None and self.health.cycles >= most
+        return most is not None and self.cycles >= most
 
     async def _watch(self) -> None:
         async for taken in self._cluster.sightings():
@@ -228,30 +234,45 @@ class Loop:
         try:
             await self._turn()
         except LogUnavailableError as error:
-            self.health.log_is_writable = False
+            self._log_is_writable = False
             if self._clock.is_stepped:
                 raise  # Nobody but us lets time pass that could mend the log.
-            self.health.reasons["log"] = str(error)
+            self.health.set(OUT_OF_REACH, str(error))
             logger.warning("the log cannot be written", error=str(error))
             await self._resume()
 
     async def _turn(self) -> None:
         """Take in what came, hold a cycle if it is time, and wait for something to happen."""
         self._woken.clear()
+        self.health.beat()
         if self._clock.is_stepped:
             await self._effects.all_answered()
             await self._clock.settle()
         now = self._clock.now_ns()
         batches = [*self._answered(now), *self._seen(now)]
         is_time = now >= self._next_cycle_ns and not self._is_behind
-        if is_time:
-            batches += self._decided(now)
-        await self._append(*batches)
+        began = self._clock.elapsed_ns()
+        decided = self._decided(now) if is_time else []
+        deciding = self._clock.elapsed_ns() - began
+        await self._append(*batches, *decided)
+        if decided:
+            whole = self._clock.elapsed_ns() - began
+            self.cycle_held(deciding / SECOND_NS, whole / SECOND_NS)
         self._act(is_time=is_time)
         if self._is_done() or self._is_behind:
             return
         if not self._woken.is_set() and not self._inbox:
             await self._clock.wait(self._next_moment(), self._woken, IDLE_NS)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests to the cluster not yet answered."""
+        return self._effects.in_flight
+
+    @property
+    def intake(self) -> int:
+        """Sightings not yet taken in."""
+        return len(self._inbox)
 
     @property
     def _is_behind(self) -> bool:
@@ -266,7 +287,7 @@ class Loop:
             moments.append(self._next_cycle_ns)
         elif (deadline := step.state.next_deadline_ns) is not None:
             moments.append(max(deadline, self._next_cycle_ns))
-        if step.state.commitments and not self._clock.is_stepped:
+        if (step.state.commitments or step.state.evictions) and not self._clock.is_stepped:
             moments.append(self._clock.now_ns() + RETRY_NS)
         return min(moments, default=None)
 
@@ -287,17 +308,17 @@ class Loop:
         """The decisions of a cycle, as a batch, if one is due."""
         period = self._running.period_ns
         self._next_cycle_ns += max(1, -(-(now + 1 - self._next_cycle_ns) // period)) * period
-        self.health.cycles += 1
+        self.cycles += 1
         return _some(self._present().cycle(now))
 
     def _act(self, *, is_time: bool) -> None:
         """Ask for what is decided and, by now, durable; and again for what was never answered."""
         step = self._present()
-        is_last = self.health.cycles == self._running.cycles_max
+        is_last = self.cycles == self._running.cycles_max
         if not step.state.is_synced or is_last:
             return
-        if is_time or not self.health.is_synced:
-            self.health.is_synced = True
+        if is_time or not self.is_synced:
+            self.is_synced = True
             self._effects.ask(step.requests())
 
     async def _append(self, *batches: Batch) -> None:
@@ -308,7 +329,7 @@ class Loop:
         for failure in await asyncio.gather(*written, return_exceptions=True):
             if failure is not None:
                 raise failure
-        self.health.batches += len(batches)
+        self.batches += len(batches)
         every = self._running.snapshot_every
         if every and batches[-1].after.position - self._kept >= every:
             await self._keep()
@@ -328,24 +349,25 @@ class Loop:
 
     async def _resume(self) -> None:
         """Wait for the log to come back, and begin again from what it holds."""
-        if self.health.batches == self._batches_before:
+        if self.batches == self._batches_before:
             # It came back and took nothing in: a full disk does that.
-            await asyncio.sleep(RETRY_NS / 1_000_000_000)
-        while not self.health.log_is_writable:
+            await asyncio.sleep(RETRY_NS / SECOND_NS)
+        while not self._log_is_writable:
             if self._stop:
                 return
+            self.health.beat()
             try:
                 await self._start(await self._log.reopen())
-                self.health.log_is_writable = True
+                self._log_is_writable = True
             except LogUnavailableError as error:
-                self.health.reasons["log"] = str(error)
-                await asyncio.sleep(RETRY_NS / 1_000_000_000)
-        self._batches_before = self.health.batches
+                self.health.set(OUT_OF_REACH, str(error))
+                await asyncio.sleep(RETRY_NS / SECOND_NS)
+        self._batches_before = self.batches
         self._inbox = []
         self._showing += 1
         self._room.set()
-        self.health.is_synced = False
-        self.health.reasons.pop("log", None)
+        self.is_synced = False
+        self.health.clear(OUT_OF_REACH)
         self._cluster.show_since(self._present().state.watched)
         logger.info("the log is back", position=self._present().head.position)
 
@@ -354,14 +376,14 @@ class Loop:
         if self._running.cycles_max is not None:
             return
         try:
-            async with asyncio.timeout(self._running.grace_ns / 1_000_000_000):
+            async with asyncio.timeout(self._running.grace_ns / SECOND_NS):
                 await self._effects.all_answered()
         except TimeoutError:
             logger.warning("left with requests under way", count=self._effects.in_flight)
         answers = self._effects.take()
-        if answers and self.step is not None and self.health.log_is_writable:
+        if answers and self.step is not None and self._log_is_writable:
             await self._append(*_some(self.step.report(answers, self._clock.now_ns())))
-        if self._running.snapshot_every and self.step is not None and self.health.log_is_writable:
+        if self._running.snapshot_every and self.step is not None and self._log_is_writable:
             await self._keep()
 
 

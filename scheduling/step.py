@@ -41,7 +41,6 @@ class Step:
         views: Views | None = None,
         secret: Iterable[str] = (),
         audits: bool = False,
-        tells: bool = False,
     ) -> None:
         self.state = state
         self.head = head
@@ -49,7 +48,7 @@ class Step:
         self._views = views
         self._audits = audits
         """Whether what a batch touched is counted again at its end."""
-        self._tells = tells
+        self.tells = False
         """Whether objects are to be told why they wait and what is allocated."""
         self._known: dict[str, None] = {}
         self._records: list[Record] = []
@@ -111,7 +110,7 @@ class Step:
     def requests(self) -> Iterator[Request]:
         """Everything that was decided and has no outcome yet, then what objects are to be told."""
         yield from to_do(self.state)
-        if self._tells:
+        if self.tells:
             yield from to_tell(self.state)
 
     def _cause(self, event: Event) -> int | None:

@@ -69,12 +69,12 @@ async def test_nothing_is_done_while_the_log_is_away(tmp_path: Path, is_in_the_l
     async with rig.runs():
         await rig.until(lambda: rig.log.failures >= 2)
         assert rig.calls() == []
-        assert not rig.loop.health.log_is_writable
+        assert not rig.loop.health.is_ready
         assert "log" in rig.loop.health.reasons
         rig.log.is_away = False
         await rig.until(lambda: rig.count(PodBound) == 4)
     assert sorted(rig.bound()) == ["a1", "a2", "a3", "a4"]
-    assert rig.loop.health.log_is_writable
+    assert "log" not in rig.loop.health.reasons
     assert len(await rig.known()) == 4
 
 
