@@ -29,11 +29,9 @@ from daemon.cluster.client.plugin import Credential, run_plugin
 from daemon.cluster.client.trust import tls_context
 from events.errors import SettingsError
 
-_MALFORMED: Final = (
-    *(ConfigException, yaml.YAMLError, OSError, UnicodeError),
-    # What the library meets where a part has another shape than it should.
-    *(AssertionError, AttributeError, KeyError, TypeError, ValueError),
-)
+_TELLING: Final = (ConfigException, yaml.YAMLError, OSError, UnicodeError)
+_MALFORMED: Final = (AssertionError, AttributeError, KeyError, TypeError, ValueError)
+"""What the library meets where a part has another shape than it should."""
 
 
 class _Loader(KubeConfigLoader):
@@ -49,14 +47,20 @@ class _Loader(KubeConfigLoader):
 
     async def load_from_exec_plugin(self) -> bool:
         assert self._user is not None
-        assert self._cluster is not None
         folder = self._get_base_path(self._user.path)
         self.credential = await run_plugin(
-            self._user["exec"].value, self._cluster.value, Path(folder), self._environ
+            self._user["exec"].value, self.cluster, Path(folder), self._environ
         )
         if self.credential.token:
             self.token = f"Bearer {self.credential.token}"
         return True
+
+    @property
+    def cluster(self) -> Mapping[str, object]:
+        """The context's, as it stands in the file."""
+        assert self._cluster is not None
+        cluster: Mapping[str, object] = self._cluster.value
+        return cluster
 
     @property
     def namespace(self) -> str:
@@ -81,6 +85,7 @@ async def read_context(
 ) -> Reading:
     """Read the files and run the plug-in if there is one. An error names the files."""
     configuration = Configuration()
+    names = ", ".join(str(file) for file in files)
     try:
         # A kubeconfig of many clusters takes a while to parse.
         merged = await asyncio.to_thread(KubeConfigMerger, os.pathsep.join(map(str, files)))
@@ -89,10 +94,10 @@ async def read_context(
         loader = _Loader(merged.config, context, environment)
         await loader.load_and_set(configuration)
         return _reading(loader, configuration, environment)
+    except _TELLING as error:
+        raise SettingsError(f"{names}: {' '.join(str(error).split())}") from error
     except _MALFORMED as error:
-        told = str(error) if isinstance(error, ConfigException | OSError) else repr(error)
-        names = ", ".join(str(file) for file in files)
-        raise SettingsError(f"{names}: {' '.join(told.split())}") from error
+        raise SettingsError(f"{names}: a part of it is not as a kubeconfig has it") from error
     finally:
         # Keys that stood in the kubeconfig are on the disk for no longer than OpenSSL needs them there.
         _cleanup_temp_files()
@@ -102,6 +107,8 @@ def _reading(
     loader: _Loader, configuration: Configuration, environment: Mapping[str, str]
 ) -> Reading:
     server = str(configuration.host).rstrip("/")
+    if not server.startswith(("https://", "http://")) or "server" not in loader.cluster:
+        raise ConfigException("clusters: server is not given as https://HOST:PORT")
     kind, _, token = str(configuration.api_key.get("BearerToken", "")).partition(" ")
     credential = loader.credential
     identity = Identity(

@@ -1,6 +1,5 @@
 """The HTTP session, and what its errors prove: that nothing was sent, or nothing at all."""
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -130,6 +129,4 @@ async def whole_body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
         size += len(chunk)
         if size > bytes_max:
             raise aiohttp.ClientPayloadError(f"the answer is longer than {bytes_max} bytes")
-        # A body that is here already must not hold up everyone else.
-        await asyncio.sleep(0)
     return b"".join(chunks)

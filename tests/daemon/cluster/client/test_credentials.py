@@ -69,10 +69,12 @@ async def in_cluster(account: Account, url: str) -> AsyncIterator[Client]:
 async def test_a_pod_speaks_as_its_service_account(tmp_path: Path, authority: Authority) -> None:
     """K15.1: token, CA and namespace from the volume; white space is stripped."""
     account = Account(tmp_path, authority)
-    async with served(account.answer, authority.server_context("127.0.0.1")) as url:
-        async with in_cluster(account, url) as client:
-            await client.get("/version")
-            assert client.namespace == "muster-system"
+    async with (
+        served(account.answer, authority.server_context("127.0.0.1")) as url,
+        in_cluster(account, url) as client,
+    ):
+        await client.get("/version")
+        assert client.namespace == "muster-system"
     assert account.seen == ["Bearer one"]
 
 
@@ -165,12 +167,14 @@ async def test_a_ca_that_rotates_is_trusted_without_a_restart(
 ) -> None:
     """K15.1: the CA bundle can rotate: its file is watched, and the TLS context is made anew."""
     account, successor = Account(tmp_path, authority), Authority()
-    async with served(account.answer, successor.server_context("127.0.0.1")) as url:
-        async with in_cluster(account, url) as client:
-            with pytest.raises(UntrustedError):
-                await client.get("/version")
-            account.write("ca.crt", authority.pem + successor.pem)
+    async with (
+        served(account.answer, successor.server_context("127.0.0.1")) as url,
+        in_cluster(account, url) as client,
+    ):
+        with pytest.raises(UntrustedError):
             await client.get("/version")
+        account.write("ca.crt", authority.pem + successor.pem)
+        await client.get("/version")
     assert account.seen == ["Bearer one"]
 
 
@@ -179,12 +183,12 @@ async def test_a_certificate_of_another_authority_is_refused_and_named(
 ) -> None:
     """K15: the token never reaches a server that cannot prove who it is."""
     account = Account(tmp_path, authority)
-    async with served(account.answer, Authority().server_context("127.0.0.1")) as url:
-        async with in_cluster(account, url) as client:
-            with pytest.raises(
-                UntrustedError, match=f"certificate of {url} is not trusted: unable"
-            ):
-                await client.get("/version")
+    async with (
+        served(account.answer, Authority().server_context("127.0.0.1")) as url,
+        in_cluster(account, url) as client,
+    ):
+        with pytest.raises(UntrustedError, match=f"certificate of {url} is not trusted: unable"):
+            await client.get("/version")
     assert account.seen == []
 
 
@@ -192,10 +196,12 @@ async def test_a_certificate_for_another_host_is_refused_and_named(
     tmp_path: Path, authority: Authority
 ) -> None:
     account = Account(tmp_path, authority)
-    async with served(account.answer, authority.server_context("elsewhere.example")) as url:
-        async with in_cluster(account, url) as client:
-            with pytest.raises(UntrustedError, match="IP address mismatch"):
-                await client.get("/version")
+    async with (
+        served(account.answer, authority.server_context("elsewhere.example")) as url,
+        in_cluster(account, url) as client,
+    ):
+        with pytest.raises(UntrustedError, match="IP address mismatch"):
+            await client.get("/version")
     assert account.seen == []
 
 
@@ -233,6 +239,8 @@ async def test_a_server_over_plain_http_needs_no_trust(tmp_path: Path) -> None:
     async def answer(_: web.BaseRequest) -> web.Response:
         return web.json_response({})
 
-    async with served(answer) as url:
-        async with connected(kubeconfig(tmp_path / "config", url + os.sep)) as client:
-            assert await client.get("/version") == b"{}"
+    async with (
+        served(answer) as url,
+        connected(kubeconfig(tmp_path / "config", url + os.sep)) as client,
+    ):
+        assert await client.get("/version") == b"{}"

@@ -35,6 +35,8 @@ status.update(json.loads(os.environ.get("STATUS", "{}")))
 print(json.dumps({"apiVersion": asked["apiVersion"], "kind": "ExecCredential", "status": status}))
 """
 
+HERE = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+
 
 @pytest.fixture(scope="module")
 def authority() -> Authority:
@@ -334,12 +336,19 @@ async def test_what_is_wrong_with_a_plug_in_is_said(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", ""),
-        ("{", "while parsing"),
-        ("[1]", ""),
-        ("current-context: x\ncontexts: []\n", "x"),
-        ("contexts: 7\n", ""),
-        ("current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: []\n", "c"),
+        ("", "not as a kubeconfig"),
+        ("{", "while parsing a flow node"),
+        ("[1]", "not as a kubeconfig"),
+        ("current-context: x\ncontexts: []\n", "object with name x"),
+        ("contexts: 7\n", "not as a kubeconfig"),
+        (HERE + "clusters: []\n", "object with name c"),
+        (HERE + "clusters: [{name: c, cluster: {tls-server-name: x}}]\n", "server is not given"),
+        (HERE + "clusters: [{name: c, cluster: {server: x:6443}}]\n", "server is not given"),
+        (HERE + "clusters: [{name: c, cluster: {server: 7}}]\n", "not as a kubeconfig"),
+        (
+            HERE + "clusters: [{name: c, cluster: {server: https://x, certificate-authority: y}}]",
+            "File does not exist",
+        ),
     ],
 )
 async def test_a_malformed_kubeconfig_is_named(tmp_path: Path, text: str, told: str) -> None:
