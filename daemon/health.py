@@ -6,8 +6,9 @@ supervisor asks before it kills: does everything that has to move still move? An
 is a reason not to be ready, and none to be killed: a new process would not reach it either.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, Protocol
 
 REASONS: Final[Mapping[str, str]] = {
     "start": "The log is being opened, or folded up to its end. A long log without a snapshot takes a "
@@ -40,6 +41,16 @@ LOOP_SECONDS: Final = 60.0
 _SECOND_NS: Final = 1_000_000_000
 
 
+class Asked(Protocol):
+    """Someone who can say at any moment how it is. Answers at once, and changes nothing."""
+
+    def reasons(self) -> Mapping[str, str]:
+        """Reasons not to be ready, under keys as `Health.set` takes them."""
+
+    def still(self) -> Mapping[str, float]:
+        """What should move and does not, and for how many seconds."""
+
+
 class Health:
     """Reasons why the daemon is not ready, and pulses of what has to keep moving.
 
@@ -50,8 +61,9 @@ class Health:
         self._elapsed_ns = elapsed_ns
         self._reasons = {"start": "the daemon has only begun"}
         self._pulses: dict[str, tuple[int, float]] = {}
+        self._asked: list[Asked] = []
         self.role = "starting"
-        """`starting`, `leader` or `standby`; for people."""
+        """`starting`, `leader`, `standby` or `stopping`."""
 
     def set(self, key: str, reason: str) -> None:
         """There is a reason not to be ready; one of REASONS, with what it is about behind a slash."""
@@ -62,15 +74,27 @@ class Health:
         """The reason is gone, if it was there."""
         self._reasons.pop(key, None)
 
+    @contextmanager
+    def asking(self, asked: Asked) -> Iterator[None]:
+        """Ask someone at each look, for as long as the block lasts."""
+        self._asked.append(asked)
+        try:
+            yield
+        finally:
+            self._asked.remove(asked)
+
     @property
     def reasons(self) -> dict[str, str]:
         """Key to reason, by name."""
-        return dict(sorted(self._reasons.items()))
+        found = dict(self._reasons)
+        for one in self._asked:
+            found.update(one.reasons())
+        return dict(sorted(found.items()))
 
     @property
     def is_ready(self) -> bool:
         """Whether there is no reason against it."""
-        return not self._reasons
+        return not self.reasons
 
     @property
     def has_begun(self) -> bool:
@@ -93,7 +117,10 @@ class Health:
         """What should move and does not, and for how many seconds now."""
         now = self._elapsed_ns()
         ages = ((key, (now - at) / _SECOND_NS, bound) for key, (at, bound) in self._pulses.items())
-        return {key: age for key, age, bound in sorted(ages) if age > bound}
+        found = {key: age for key, age, bound in ages if age > bound}
+        for one in self._asked:
+            found.update(one.still())
+        return dict(sorted(found.items()))
 
     @property
     def is_live(self) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from daemon.cluster.acting.verdict import REFUSALS
 from daemon.cluster.client.calls import CALLS, WATCHED
 
 OTHER: Final = "other"
@@ -16,20 +17,7 @@ _CAUSES: Final = frozenset(
 
 _RESOURCES: Final = frozenset(one.name for one in WATCHED) | {"ConfigMap"}
 
-_CODES: Final = frozenset(
-    {
-        # Reasons of a `Status`, as the API server has them.
-        *("AlreadyExists", "BadRequest", "Conflict", "Expired", "Forbidden", "Gone"),
-        *("InternalError", "Invalid", "MethodNotAllowed", "NotAcceptable", "NotFound"),
-        *("RequestEntityTooLarge", "ServerTimeout", "ServiceUnavailable", "StorageReadError"),
-        *("Timeout", "TooManyRequests", "Unauthorized", "UnsupportedMediaType"),
-        # Our own, and causes that matter.
-        *("DisruptionBudget", "EvictionBudget", "MultipleBudgets", "NamespaceTerminating"),
-        *("NodeGone", "NodeNotFound", "PodChanged", "PodDeleted", "PodGone", "PodAssigned"),
-        *("PodGated", "PodReplaced", "PodTerminating", "AlreadyAssigned", "BoundElsewhere"),
-        *("Protected", "Throttled", "Unreachable"),
-    }
-)
+_CODES: Final = frozenset(REFUSALS)
 
 
 def call_of(what: str) -> str:

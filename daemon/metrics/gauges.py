@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 
 from daemon.health import Health
-from daemon.metrics.closed import resource_of
+from daemon.metrics.closed import cause_of, resource_of
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from projections.cluster import Cluster
@@ -21,6 +21,9 @@ from projections.views.now import queue_rows
 
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
+
+COUNTED: Final = ("events", "dropped", "malformed", "requests")
+"""What each watch counts of itself, as `muster_watch_<name>_total`."""
 
 _MEASURES: Final = QUEUE_QUOTA.column_names[QUEUE_QUOTA.keys :]
 _MILLI: Final = 1000
@@ -152,23 +155,27 @@ def _objects(cluster: Cluster) -> Family:
 def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:
     """What watches say of themselves."""
     opened, age = _family("muster_watch_open"), _family("muster_watch_age_seconds")
-    events, dropped, requests = (
-        CounterMetricFamily(name, METRICS[name].help, labels=tuple(METRICS[name].labels))
-        for name in (
-            "muster_watch_events_total",
-            "muster_watch_dropped_total",
-            "muster_watch_requests_total",
-        )
-    )
+    restarts = _counter("muster_watch_restarts_total")
+    counters = {name: _counter(f"muster_watch_{name}_total") for name in COUNTED}
     for one in figures:
-        labels = (resource_of(one.resource),)
-        opened.add_metric(labels, one.is_open)
-        if one.age_seconds is not None:
-            age.add_metric(labels, one.age_seconds)
-        events.add_metric(labels, one.events)
-        dropped.add_metric(labels, one.dropped)
-        requests.add_metric(labels, one.requests)
-    yield from (opened, age, events, dropped, requests)
+        resource = resource_of(one.resource)
+        opened.add_metric((resource,), one.state == "watching")
+        if one.last_event_seconds is not None:
+            age.add_metric((resource,), one.last_event_seconds)
+        for name, family in counters.items():
+            family.add_metric((resource,), getattr(one, name))
+        causes: Tally[str] = Tally()
+        for cause, count in one.restarts.items():
+            causes[cause_of(cause)] += count
+        for cause, count in causes.items():
+            restarts.add_metric((resource, cause), count)
+    yield from (opened, age, *counters.values(), restarts)
+
+
+def _counter(name: str) -> CounterMetricFamily:
+    metric = METRICS[name]
+    assert metric.kind == "counter", name
+    return CounterMetricFamily(name, metric.help, labels=tuple(metric.labels))
 
 
 def _family(name: str) -> GaugeMetricFamily:

@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
+from daemon.metrics.closed import call_of, code_of, status_of
 from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
 from events.codec import event_of
@@ -18,7 +18,7 @@ from events.decision import GangBindDecided
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Record
 from events.union import Event, Outcome
-from events.watching import BindRejectedByNode, ForeignPodPlaced, WatchClosed
+from events.watching import BindRejectedByNode, ForeignPodPlaced
 from projections.batch import Batch
 
 DECISIONS: Final = {
@@ -33,7 +33,7 @@ DECISIONS: Final = {
 """Kind of a decision to what it is called in views and metrics."""
 
 _OUTCOMES: Final = frozenset(outcome.kind for outcome in get_args(Outcome))
-_DECODED: Final = _OUTCOMES | {GangBindDecided.kind, WatchClosed.kind}
+_DECODED: Final = _OUTCOMES | {GangBindDecided.kind}
 _RESULTS: Final = {PodBound: "bound", BindFailed: "failed", BindOutcomeUnknown: "unknown"}
 _NS: Final = 1_000_000_000
 
@@ -55,7 +55,6 @@ class Instruments:
         self._outcomes = self._counter("muster_outcomes_total")
         self._foreign = self._counter("muster_foreign_placements_total")
         self._rejections = self._counter("muster_node_rejections_total")
-        self._restarts = self._counter("muster_watch_restarts_total")
         self._requests = self._counter("muster_api_requests_total")
         self._request = self._histogram("muster_api_request_seconds")
         self._dropped = self._counter("muster_events_dropped_total")
@@ -107,9 +106,6 @@ class Instruments:
                 self._placements.labels(event.queue).inc(len(event.placements))
                 self._placed[event.queue] = None
                 self._waited(record, event)
-            case WatchClosed():
-                labels = resource_of(event.resource), cause_of(event.cause)
-                self._restarts.labels(*labels).inc()
             case PodBound() | BindFailed() | BindOutcomeUnknown():
                 self._bind.labels(_RESULTS[type(event)]).observe(event.latency_ns / _NS)
                 self._came_out(record, event)

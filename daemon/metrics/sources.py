@@ -1,6 +1,6 @@
 """Where the figures of the moment are read: whoever builds the daemon says so, once there is something."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -9,38 +9,51 @@ from projections.state import State
 
 
 class WatchFigures(Protocol):
-    """What a watch says of itself."""
+    """What a watch says of itself, counted since the process began."""
 
     @property
     def resource(self) -> str:
         """The kind."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether it is being watched."""
+    def state(self) -> str:
+        """`watching`, or why not."""
 
     @property
-    def age_seconds(self) -> float | None:
-        """Since it last showed anything; None before it did."""
+    def last_event_seconds(self) -> float | None:
+        """Seconds since it last showed anything; None before it did."""
 
     @property
-    def events(self) -> int:
-        """Events shown since the process began."""
-
-    @property
-    def dropped(self) -> int:
-        """Events dropped since the process began."""
+    def restarts(self) -> Mapping[str, int]:
+        """Cause to how often it ended of that."""
 
     @property
     def requests(self) -> int:
-        """Requests made since the process began."""
+        """Requests made."""
+
+    @property
+    def events(self) -> int:
+        """Events shown."""
+
+    @property
+    def dropped(self) -> int:
+        """Events that were no news."""
+
+    @property
+    def malformed(self) -> int:
+        """Revisions that cannot be compared."""
 
 
-class Lag(Struct, frozen=True):
+class Lag(Protocol):
     """How far a standby is behind the log."""
 
-    records: int
-    seconds: float
+    @property
+    def records(self) -> int:
+        """Records that it has not read."""
+
+    @property
+    def seconds(self) -> float:
+        """Since it was last level."""
 
 
 def _no_state() -> State | None:

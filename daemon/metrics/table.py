@@ -214,6 +214,12 @@ _SHORE: Final = (
         {"resource": _KIND},
     ),
     Metric(
+        "muster_watch_malformed_total",
+        "counter",
+        "Revisions shown that cannot be compared (rule K1.2).",
+        {"resource": _KIND},
+    ),
+    Metric(
         "muster_watch_requests_total",
         "counter",
         "Requests made to list or watch the kind.",
@@ -222,7 +228,7 @@ _SHORE: Final = (
     Metric(
         "muster_watch_restarts_total",
         "counter",
-        "Watches that ended, once that is in the log.",
+        "Watches that ended.",
         {
             "resource": _KIND,
             "cause": "`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden`; "

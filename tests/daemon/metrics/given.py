@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from msgspec import Struct
+from msgspec import Struct, field
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -38,11 +38,20 @@ class Figures(Struct):
     """What a watch says of itself."""
 
     resource: str = "Pod"
-    is_open: bool = True
-    age_seconds: float | None = 2.5
+    state: str = "watching"
+    last_event_seconds: float | None = 2.5
+    restarts: dict[str, int] = field(default_factory=lambda: {"cut": 2})
+    requests: int = 3
     events: int = 10
     dropped: int = 1
-    requests: int = 3
+    malformed: int = 0
+
+
+class Behind(Struct):
+    """How far a standby is behind."""
+
+    records: int = 3
+    seconds: float = 0.5
 
 
 class HeardLog(MemoryLog):

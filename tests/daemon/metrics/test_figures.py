@@ -10,8 +10,17 @@ from daemon.metrics.instruments import DECISIONS
 from events.decision import GangBindDecided, Placement
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.union import Decision
-from events.watching import BindRejectedByNode, ForeignPodPlaced, WatchClosed
-from tests.daemon.metrics.given import CLUSTER, Figures, batch_of, made, played, samples, value
+from events.watching import BindRejectedByNode, ForeignPodPlaced
+from tests.daemon.metrics.given import (
+    CLUSTER,
+    Behind,
+    Figures,
+    batch_of,
+    made,
+    played,
+    samples,
+    value,
+)
 
 
 async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:
@@ -171,20 +180,28 @@ def test_nodes_that_turn_pods_away_and_strangers_are_counted() -> None:
 
 def test_watches_are_counted_by_kind_and_cause() -> None:
     metrics = made()
-    metrics.sources.watches = lambda: [Figures(), Figures("Node", is_open=False, age_seconds=None)]
-    closed = [
-        WatchClosed(resource=kind, resource_version="7", cause=cause)
-        for kind, cause in (("Pod", "cut"), ("Pod", "cut"), ("Pod", "weather"), ("Gadget", "cut"))
+    metrics.sources.watches = lambda: [
+        Figures(restarts={"cut": 2, "weather": 1, "tides": 4}),
+        Figures("Node", state="waiting", last_event_seconds=None),
+        Figures("Gadget", restarts={}),
     ]
-    metrics.counted.observe_batch(batch_of(*closed), 0.001)
     restarts = "muster_watch_restarts_total"
     assert value(metrics, restarts, resource="Pod", cause="cut") == 2
-    assert value(metrics, restarts, resource="Pod", cause="other") == 1
-    assert value(metrics, restarts, resource="other", cause="cut") == 1
+    assert value(metrics, restarts, resource="Pod", cause="other") == 5
+    assert value(metrics, "muster_watch_open", resource="Pod") == 1
     assert value(metrics, "muster_watch_open", resource="Node") == 0
+    assert value(metrics, "muster_watch_open", resource="other") == 1
     assert value(metrics, "muster_watch_age_seconds", resource="Node") is None
     assert value(metrics, "muster_watch_age_seconds", resource="Pod") == 2.5
     assert value(metrics, "muster_watch_events_total", resource="Pod") == 10
+    assert value(metrics, "muster_watch_dropped_total", resource="Pod") == 1
+
+
+def test_a_standby_says_how_far_it_is_behind() -> None:
+    metrics = made()
+    metrics.sources.lag = lambda: Behind()
+    assert value(metrics, "muster_log_lag_records") == 3
+    assert value(metrics, "muster_log_lag_seconds") == 0.5
 
 
 def test_the_process_says_who_it_is_and_why_it_is_not_ready() -> None:

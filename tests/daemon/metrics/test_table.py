@@ -7,11 +7,9 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from daemon.metrics.export import Metrics, text_of
-from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
 from events.outcome import BindFailed
-from events.watching import WatchClosed
-from tests.daemon.metrics.given import Figures, batch_of, played
+from tests.daemon.metrics.given import Behind, Figures, batch_of, played
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 
@@ -20,14 +18,13 @@ async def everything() -> Metrics:
     """Metrics of which each has a series."""
     metrics = await played()
     metrics.sources.watches = lambda: [Figures()]
-    metrics.sources.lag = lambda: Lag(records=3, seconds=0.5)
+    metrics.sources.lag = lambda: Behind()
     counted = metrics.counted
     counted.cycle_held(0.01, 0.02)
     counted.observe_request("create pods/binding", 201, 0.01)
     counted.event_dropped()
     failed = BindFailed(pod="default/a", uid="u", node="n", code="Conflict", message="")
-    closed = WatchClosed(resource="Pod", resource_version="7", cause="cut")
-    counted.observe_batch(batch_of(failed, closed), 0.01)
+    counted.observe_batch(batch_of(failed), 0.01)
     return metrics
 
 

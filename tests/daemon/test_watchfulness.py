@@ -1,0 +1,106 @@
+"""What watches mean for readiness and for the watchdog, told by standings of the test's own."""
+
+import pytest
+from msgspec import Struct
+
+from daemon.health import Health
+from daemon.watchfulness import PATIENCE_SECONDS, SILENCE_SECONDS, Watchfulness
+
+
+class Standing(Struct):
+    """A watch in good order."""
+
+    resource: str = "Pod"
+    is_required: bool = True
+    state: str = "watching"
+    state_seconds: float = 1.0
+    is_listed: bool = True
+    requests: int = 2
+    last_event_seconds: float | None = None
+    reason: str = ""
+
+
+class Watched:
+    """Standings, a clock, and the health that asks."""
+
+    def __init__(self) -> None:
+        self.pods = Standing()
+        self.standings = [self.pods, Standing("Deployment", is_required=False)]
+        self.seconds = 0.0
+        self.health = Health(self.elapsed_ns)
+        self.health.clear("start")
+        self.watchfulness = Watchfulness(lambda: self.standings, self.elapsed_ns)
+
+    def elapsed_ns(self) -> int:
+        """As a clock has it."""
+        return round(self.seconds * 1_000_000_000)
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_a_forbidden_kind_names_the_missing_verb_by_rule_k3_9(watched: Watched) -> None:
+    watched.pods.state, watched.pods.reason = "forbidden", "watch pods: 403 Forbidden"
+    with watched.health.asking(watched.watchfulness):
+        assert watched.health.reasons == {
+            "watch/Pod": "forbidden for 1 s: watch pods: 403 Forbidden"
+        }
+    assert watched.health.is_ready
+
+
+def test_a_short_absence_is_no_reason_and_a_long_one_is(watched: Watched) -> None:
+    watched.pods.state, watched.pods.reason = "waiting", "connection refused"
+    watched.pods.state_seconds = PATIENCE_SECONDS
+    assert watched.watchfulness.reasons() == {}
+    watched.pods.state_seconds = 31.4
+    assert watched.watchfulness.reasons() == {"watch/Pod": "waiting for 31 s: connection refused"}
+
+
+def test_nothing_is_ready_before_each_list_is_there_by_rule_k3_15(watched: Watched) -> None:
+    watched.pods.is_listed = False
+    watched.standings.append(Standing("Queue", is_required=False, is_listed=False))
+    assert watched.watchfulness.reasons() == {"lists": "not listed yet: Pod, Queue"}
+
+
+def test_a_kind_that_is_not_needed_holds_nothing_up(watched: Watched) -> None:
+    other = watched.standings[1]
+    other.state, other.is_listed, other.state_seconds = "forbidden", False, 1000
+    assert watched.watchfulness.reasons() == {}
+
+
+def test_a_silent_watch_is_alive_while_it_is_opened_anew(watched: Watched) -> None:
+    with watched.health.asking(watched.watchfulness):
+        for _ in range(20):
+            assert watched.health.is_live
+            watched.seconds += 630
+            for one in watched.standings:
+                one.requests += 1
+        assert watched.health.is_live
+
+
+def test_a_busy_watch_is_alive_without_a_new_request(watched: Watched) -> None:
+    watched.standings = [watched.pods]
+    watched.pods.last_event_seconds = 5
+    assert watched.watchfulness.still() == {}
+    watched.seconds = 5000
+    assert watched.watchfulness.still() == {}
+
+
+def test_a_watch_that_nobody_opens_anew_stands_still_by_rule_k3_12(watched: Watched) -> None:
+    with watched.health.asking(watched.watchfulness):
+        assert watched.health.is_live
+        watched.seconds = SILENCE_SECONDS + 1
+        watched.pods.requests += 1
+        assert watched.health.still == {"watch/Deployment": SILENCE_SECONDS + 1}
+    assert watched.health.is_live, "whoever is not there any more need not move"
+
+
+def test_a_server_that_is_away_is_no_reason_to_be_killed(watched: Watched) -> None:
+    for _ in range(100):
+        watched.pods.state, watched.pods.state_seconds = "waiting", watched.seconds
+        for one in watched.standings:
+            one.requests += 1
+        assert watched.watchfulness.still() == {}
+        watched.seconds += 30
