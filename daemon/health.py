@@ -74,6 +74,10 @@ class Health:
         """The reason is gone, if it was there."""
         self._reasons.pop(key, None)
 
+    def stands(self, key: str) -> bool:
+        """Whether this reason was set and is not gone."""
+        return key in self._reasons
+
     @contextmanager
     def asking(self, asked: Asked) -> Iterator[None]:
         """Ask someone at each look, for as long as the block lasts."""

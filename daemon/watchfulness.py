@@ -3,7 +3,8 @@
 A kind that State needs, and that cannot be watched, is a reason not to be ready: at once where it is
 forbidden, otherwise when it lasts. It is no reason to be killed. A kind of which nothing comes, and of
 which nothing is asked either, for longer than a watch may be open in silence (K3.12), is one: whoever
-should have opened it anew does not move.
+should have opened it anew does not move. Unless nobody takes in what is shown: while the log is away,
+watches stand still once their bound is reached, as they should.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,10 +60,14 @@ class Watchfulness:
     """Asked by `Health`, for as long as there is a task that watches."""
 
     def __init__(
-        self, standings: Callable[[], Iterable[WatchStanding]], elapsed_ns: Callable[[], int]
+        self,
+        standings: Callable[[], Iterable[WatchStanding]],
+        elapsed_ns: Callable[[], int],
+        is_held_up: Callable[[], bool],
     ) -> None:
         self._standings = standings
         self._elapsed_ns = elapsed_ns
+        self._is_held_up = is_held_up
         self._moved: dict[str, tuple[int, int]] = {}
         """Kind to the requests made by then, and when it was first seen that they were so many."""
 
@@ -77,6 +82,9 @@ class Watchfulness:
 
     def still(self) -> dict[str, float]:
         """Kinds of which nothing comes and nothing is asked."""
+        if self._is_held_up():
+            self._moved.clear()
+            return {}
         silent = {f"watch/{one.resource}": self._silence(one) for one in self._standings()}
         return {key: seconds for key, seconds in silent.items() if seconds > SILENCE_SECONDS}
 

@@ -29,7 +29,9 @@ class Watched:
         self.seconds = 0.0
         self.health = Health(self.elapsed_ns)
         self.health.clear("start")
-        self.watchfulness = Watchfulness(lambda: self.standings, self.elapsed_ns)
+        self.watchfulness = Watchfulness(
+            lambda: self.standings, self.elapsed_ns, lambda: self.health.stands("log")
+        )
 
     def elapsed_ns(self) -> int:
         """As a clock has it."""
@@ -104,3 +106,17 @@ def test_a_server_that_is_away_is_no_reason_to_be_killed(watched: Watched) -> No
             one.requests += 1
         assert watched.watchfulness.still() == {}
         watched.seconds += 30
+
+
+def test_watches_may_stand_still_while_the_log_takes_nothing_in(watched: Watched) -> None:
+    with watched.health.asking(watched.watchfulness):
+        assert watched.health.is_live
+        watched.health.set("log", "disk full")
+        watched.seconds = 3600
+        assert watched.health.is_live
+        watched.health.clear("log")
+        assert watched.health.is_live
+        watched.seconds += SILENCE_SECONDS
+        assert watched.health.is_live
+        watched.seconds += 1
+        assert list(watched.health.still) == ["watch/Deployment", "watch/Pod"]
