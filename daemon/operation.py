@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from daemon.address import parse_address
-from daemon.durable import DurableLog
+from daemon.durable import DurableLog, Listener
 from daemon.health import Health
 from daemon.log.contract import Log
 from daemon.metrics.export import Metrics
@@ -36,9 +36,9 @@ class Operation:
         self.health = Health(elapsed_ns)
         self.metrics = Metrics(self.health, version, decider)
 
-    def heard(self, log: Log) -> DurableLog:
-        """The log, of which each durable batch is counted and told."""
-        listeners = (self.metrics.counted.observe_batch, self._teller.hear)
+    def heard(self, log: Log, *others: Listener) -> DurableLog:
+        """The log, of which each durable batch is counted, told on stderr, and told to others."""
+        listeners = (self.metrics.counted.observe_batch, self._teller.hear, *others)
         return DurableLog(log, self._elapsed_ns, listeners)
 
     @asynccontextmanager

@@ -44,16 +44,13 @@ class WatchFigures(Protocol):
         """Revisions that cannot be compared."""
 
 
-class Lag(Protocol):
+class Lag(Struct, frozen=True):
     """How far a standby is behind the log."""
 
-    @property
-    def records(self) -> int:
-        """Records that it has not read."""
-
-    @property
-    def seconds(self) -> float:
-        """Since it was last level."""
+    records: int
+    """Records that it has not read."""
+    seconds: float
+    """Since it was last level."""
 
 
 def _no_state() -> State | None:

@@ -47,13 +47,6 @@ class Figures(Struct):
     malformed: int = 0
 
 
-class Behind(Struct):
-    """How far a standby is behind."""
-
-    records: int = 3
-    seconds: float = 0.5
-
-
 class HeardLog(MemoryLog):
     """A log whose batches are counted."""
 

@@ -7,13 +7,13 @@ from msgspec import structs
 
 from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
 from daemon.metrics.instruments import DECISIONS
+from daemon.metrics.sources import Lag
 from events.decision import GangBindDecided, Placement
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.union import Decision
 from events.watching import BindRejectedByNode, ForeignPodPlaced
 from tests.daemon.metrics.given import (
     CLUSTER,
-    Behind,
     Figures,
     batch_of,
     made,
@@ -199,7 +199,7 @@ def test_watches_are_counted_by_kind_and_cause() -> None:
 
 def test_a_standby_says_how_far_it_is_behind() -> None:
     metrics = made()
-    metrics.sources.lag = lambda: Behind()
+    metrics.sources.lag = lambda: Lag(records=3, seconds=0.5)
     assert value(metrics, "muster_log_lag_records") == 3
     assert value(metrics, "muster_log_lag_seconds") == 0.5
 

@@ -7,9 +7,10 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from daemon.metrics.export import Metrics, text_of
+from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
 from events.outcome import BindFailed
-from tests.daemon.metrics.given import Behind, Figures, batch_of, played
+from tests.daemon.metrics.given import Figures, batch_of, played
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 
@@ -18,7 +19,7 @@ async def everything() -> Metrics:
     """Metrics of which each has a series."""
     metrics = await played()
     metrics.sources.watches = lambda: [Figures()]
-    metrics.sources.lag = lambda: Behind()
+    metrics.sources.lag = lambda: Lag(records=3, seconds=0.5)
     counted = metrics.counted
     counted.cycle_held(0.01, 0.02)
     counted.observe_request("create pods/binding", 201, 0.01)
