@@ -1,0 +1,251 @@
+"""What is worth an Event in Kubernetes, as data: a record of the log to notices about objects (K11).
+
+Events are for people who look at an object and have no log at hand; they expire, and the log is the
+record. Reasons are a closed list, `REASONS`; what is beside them (the code of a refusal, say) is the
+`action` of the Event.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from events.decision import EvictionDecided, QueueFaulted, RefusalDecided
+from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
+from events.record import Fact
+from events.watching import BindRejectedByNode, ForeignPodPlaced
+from projections.cluster import Cluster
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+PODS_TOLD_MAX: Final = 32
+"""Pods of one refusal that get an Event. All of them get the condition `PodScheduled`."""
+
+REMEMBERED_MAX: Final = 10_000
+"""Evictions under way whose reasons are remembered; the oldest are forgotten first."""
+
+NOTICED: Final[frozenset[str]] = frozenset(
+    one.kind
+    for one in (
+        *(PodBound, BindFailed, RefusalDecided, PodGroupUpdated, QueueFaulted),
+        *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
+    )
+)
+"""Kinds of records that may bring about an Event."""
+
+
+class Reason(Struct, frozen=True):
+    """A reason of an Event."""
+
+    types: tuple[str, ...]
+    regarding: tuple[str, ...]
+    """Kinds of the objects that the Event is about."""
+    meaning: str
+
+
+_BOTH: Final = ("Pod", "PodGroup")
+_REFUSED: Final = (WARNING,)
+
+REASONS: Final[dict[str, Reason]] = {
+    "Scheduled": Reason((NORMAL,), _BOTH, "The pod was bound to a node; the pod group is ready."),
+    "FailedScheduling": Reason(
+        _REFUSED, ("Pod",), "The pod cannot be placed now; the action is the code of the refusal."
+    ),
+    "Unschedulable": Reason(
+        _REFUSED, ("PodGroup",), "The pod group cannot be placed now; the action is the code."
+    ),
+    "InsufficientCPUQuota": Reason(_REFUSED, _BOTH, "The queue's quota of cpu does not suffice."),
+    "InsufficientMemoryQuota": Reason(
+        _REFUSED, _BOTH, "The queue's quota of memory does not suffice."
+    ),
+    "InsufficientScalarQuota": Reason(
+        _REFUSED, _BOTH, "The queue's quota of a card or another resource does not suffice."
+    ),
+    "EmptyQueueCapability": Reason(_REFUSED, _BOTH, "The queue has no capability at all."),
+    "GetTaskRequestResourceFailed": Reason(
+        _REFUSED, _BOTH, "What the pod asks for cannot be computed."
+    ),
+    "FailedBinding": Reason(_REFUSED, ("Pod",), "The API server refused the binding."),
+    "Evict": Reason(
+        (NORMAL, WARNING),
+        _BOTH,
+        "The pod has begun to end: a warning on it, a notice on its group.",
+    ),
+    "FailedEviction": Reason(
+        _REFUSED, ("Pod",), "The API server or a budget refused the eviction; the pod stays."
+    ),
+    "InvalidQueue": Reason(
+        _REFUSED, ("Queue",), "Something in the Queue cannot be read; the action says what."
+    ),
+    "RejectedByNode": Reason(
+        _REFUSED,
+        ("Node",),
+        "The kubelet turned a pod away that was bound to it; the node is left alone for a while.",
+    ),
+    "ForeignPlacement": Reason(
+        _REFUSED, ("Node",), "Another scheduler placed a pod on a node dedicated to muster."
+    ),
+}
+"""Every reason of an Event that muster writes (K11.4)."""
+
+QUOTA_REASONS: Final = frozenset(
+    name for name, one in REASONS.items() if one.regarding == _BOTH and one.types == _REFUSED
+)
+"""Codes of refusals that are reasons of Events themselves."""
+
+
+class Regarding(Struct, frozen=True):
+    """The object that an Event is about."""
+
+    kind: str
+    name: str
+    uid: str
+    namespace: str = ""
+    api_version: str = "v1"
+
+
+class Notice(Struct, frozen=True):
+    """An Event to be."""
+
+    regarding: Regarding
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+class Noticer:
+    """Makes notices. It remembers why pods are being evicted until they are."""
+
+    def __init__(self) -> None:
+        self._evictions: dict[str, tuple[str, str]] = {}
+        """UID to pod group and reason."""
+
+    def notices(self, event: Fact, cluster: Cluster) -> list[Notice]:
+        """What a record is worth, in the cluster as it is."""
+        match event:
+            case PodBound():
+                note = f"Successfully assigned {event.pod} to {event.node}"
+                return [Notice(_pod(event.pod, event.uid), NORMAL, "Scheduled", "Binding", note)]
+            case BindFailed():
+                return _bind_failed(event)
+            case RefusalDecided():
+                return [*_refused(event, cluster)]
+            case PodGroupUpdated(phase="Running"):
+                note = "pod group is ready"
+                return _on_group(
+                    cluster, event.pod_group, NORMAL, reason="Scheduled", action="Ready", note=note
+                )
+            case EvictionDecided():
+                self._remember(event)
+            case PodEvicted():
+                return self._evicted(event, cluster)
+            case EvictionFailed():
+                self._evictions.pop(event.uid, None)
+                note = f"Eviction from node {event.node} failed: {event.code}: {event.message}"
+                regarding = _pod(event.pod, event.uid)
+                return [Notice(regarding, WARNING, "FailedEviction", event.code, note)]
+            case QueueFaulted():
+                return _faulted(event, cluster)
+            case BindRejectedByNode() | ForeignPodPlaced():
+                return _on_node(event, cluster)
+            case _:
+                pass
+        return []
+
+    def _remember(self, event: EvictionDecided) -> None:
+        because = event.action
+        if event.in_favour_of:
+            because += f" in favour of {event.in_favour_of}"
+        if event.message:
+            because += f": {event.message}"
+        for one in event.evictions:
+            self._evictions[one.uid] = (event.pod_group, because)
+        while len(self._evictions) > REMEMBERED_MAX:
+            del self._evictions[next(iter(self._evictions))]
+
+    def _evicted(self, event: PodEvicted, cluster: Cluster) -> list[Notice]:
+        group, because = self._evictions.pop(event.uid, ("", ""))
+        text = f"is evicted, because of {because}" if because else "is evicted"
+        regarding = _pod(event.pod, event.uid)
+        on_group = _on_group(
+            cluster,
+            group,
+            NORMAL,
+            reason="Evict",
+            action="Evicting",
+            note=f"Pod {event.pod} {text}",
+        )
+        return [Notice(regarding, WARNING, "Evict", "Evicting", f"Pod {text}"), *on_group]
+
+
+def _bind_failed(event: BindFailed) -> list[Notice]:
+    if event.code == "NotFound":
+        return []  # There is nothing left that an Event could be about.
+    note = f"Binding to node {event.node} failed: {event.code}: {event.message}"
+    return [Notice(_pod(event.pod, event.uid), WARNING, "FailedBinding", event.code, note)]
+
+
+def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
+    """The group, where it has an object, and the pods that wait; the one that was looked at first."""
+    named = event.code if event.code in QUOTA_REASONS else ""
+    yield from _on_group(
+        cluster,
+        event.pod_group,
+        WARNING,
+        reason=named or "Unschedulable",
+        action=event.code,
+        note=event.message,
+    )
+    group = cluster.groups.get(event.pod_group)
+    if group is None:
+        return
+    first = [one for one in group.pending if one.key == event.pod]
+    rest = (one for one in group.pending if one.key != event.pod)
+    for pod in [*first, *islice(rest, PODS_TOLD_MAX - len(first))]:
+        regarding = _pod(pod.key, pod.facts.uid)
+        yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, event.message)
+
+
+def _on_group(
+    cluster: Cluster, key: str, kind: str, *, reason: str, action: str, note: str
+) -> list[Notice]:
+    group = cluster.groups.get(key)
+    if group is None or group.facts is None:
+        return []
+    facts = group.facts
+    regarding = Regarding(
+        "PodGroup", facts.name, facts.uid, facts.namespace, "scheduling.volcano.sh/v1beta1"
+    )
+    return [Notice(regarding, kind, reason, action, note)]
+
+
+def _faulted(event: QueueFaulted, cluster: Cluster) -> list[Notice]:
+    queue = cluster.queues.get(event.queue)
+    if queue is None or queue.facts is None:
+        return []
+    regarding = Regarding(
+        "Queue", event.queue, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
+    )
+    return [Notice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
+
+
+def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> list[Notice]:
+    node = cluster.nodes.nodes.get(event.node)
+    if node is None or node.facts is None:
+        return []
+    regarding = Regarding("Node", event.node, node.facts.uid)
+    if isinstance(event, BindRejectedByNode):
+        missing = ", ".join(event.resources)
+        note = f"Pod {event.pod} was turned away: {event.reason}; no more {missing} for a while"
+        return [Notice(regarding, WARNING, "RejectedByNode", "Quarantining", note)]
+    by = f"scheduler {event.scheduler}" if event.scheduler else "no scheduler"
+    note = f"Pod {event.pod} was placed here by {by}, on a node dedicated to muster"
+    return [Notice(regarding, WARNING, "ForeignPlacement", "Counting", note)]
+
+
+def _pod(key: str, uid: str) -> Regarding:
+    namespace, _, name = key.partition("/")
+    return Regarding("Pod", name, uid, namespace)

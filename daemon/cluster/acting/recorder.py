@@ -1,0 +1,157 @@
+"""Kubernetes Events (K11): best effort, on a bounded queue of their own, never in the way of a decision.
+
+Whatever goes wrong here is counted and goes no further. The log is the record.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from daemon.cluster.acting.correlation import Correlator, Write
+from daemon.cluster.acting.errand import JSON, MERGE_PATCH, REQUEST_SECONDS, Pacing, Requester
+from daemon.cluster.acting.notices import NOTICED, Notice, Noticer
+from daemon.cluster.acting.verdict import is_gone, may_be_done, refusal_of
+from daemon.cluster.client.calls import CREATE_EVENT, PATCH_EVENT
+from daemon.cluster.client.errors import AlreadyExistsError, ApiError
+from events.codec import event_of
+from events.errors import ClusterError
+from events.record import Record
+from projections.cluster import Cluster
+
+QUEUE_MAX: Final = 10_000
+"""Notices that wait; one that finds no room is dropped."""
+
+TRIES_MAX: Final = 12
+"""Tries of one Event, then it is dropped (K11.3)."""
+
+PER_SECOND: Final = 50.0
+AT_ONCE: Final = 100.0
+"""Events a second, and how many may be caught up with at once: a server has better things to do."""
+
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 10.0
+
+logger: Final = structlog.get_logger("muster")
+
+
+class Recorder:
+    """Writes Events, one after the other, while `run` runs."""
+
+    def __init__(
+        self, client: Requester, pacing: Pacing, now_ns: Callable[[], int], instance: str
+    ) -> None:
+        self._client = client
+        self._pacing = pacing
+        self._now_ns = now_ns
+        self._noticer = Noticer()
+        self._correlator = Correlator(instance)
+        self._queue: deque[tuple[int, Notice]] = deque()
+        self._ready = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._due_seconds = 0.0
+        self._is_failing = False
+        self.written = 0
+        """Requests that made an Event or lengthened a series."""
+        self.suppressed = 0
+        """Notices that their object's budget did not allow."""
+        self.dropped = 0
+        """Notices that found no room in the queue, or that the server did not take."""
+
+    def observe(self, records: Iterable[Record], cluster: Cluster) -> None:
+        """Take note of durable records. It never waits."""
+        for record in records:
+            if record.kind in NOTICED:
+                self.note(self._noticer.notices(event_of(record), cluster))
+
+    def note(self, notices: Iterable[Notice]) -> None:
+        """Queue notices as of now, as far as there is room."""
+        at_ns = self._now_ns()
+        for notice in notices:
+            if len(self._queue) >= QUEUE_MAX:
+                self.dropped += 1
+                continue
+            self._queue.append((at_ns, notice))
+            self._idle.clear()
+            self._ready.set()
+
+    async def run(self) -> None:
+        """Write what is queued, until cancelled."""
+        while True:
+            if not self._queue:
+                self._idle.set()
+                self._ready.clear()
+                await self._ready.wait()
+            at_ns, notice = self._queue.popleft()
+            write = self._correlator.write(notice, at_ns)
+            if write is None:
+                self.suppressed += 1
+                continue
+            await self._wait_for_turn()
+            if await self._written(write):
+                self.written += 1
+            else:
+                self.dropped += 1
+
+    async def drained(self, seconds: float) -> bool:
+        """Wait until nothing is queued, but not longer than so long, and say whether that is so."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _wait_for_turn(self) -> None:
+        now = self._pacing.elapsed_seconds()
+        self._due_seconds = max(self._due_seconds, now - AT_ONCE / PER_SECOND) + 1 / PER_SECOND
+        if self._due_seconds > now:
+            await self._pacing.sleep(self._due_seconds - now)
+
+    async def _written(self, write: Write) -> bool:
+        in_doubt = False
+        for tries in range(1, TRIES_MAX + 1):
+            try:
+                await self._send(write)
+            except ClusterError as error:
+                failure = error
+            else:
+                self._is_failing = False
+                return True
+            if isinstance(failure, AlreadyExistsError) and in_doubt:
+                return True  # An earlier try made it, and its answer was lost.
+            if isinstance(failure, AlreadyExistsError) or (not write.is_new and is_gone(failure)):
+                write, in_doubt = self._correlator.anew(write.notice, self._now_ns()), False
+                continue
+            in_doubt = in_doubt or may_be_done(failure)
+            if refusal_of(failure) is not None:
+                break
+            await self._pacing.sleep(_pause_seconds(tries, self._pacing.jitter(), failure))
+        self._tell(write)
+        return False
+
+    async def _send(self, write: Write) -> None:
+        await self._client.request(
+            CREATE_EVENT if write.is_new else PATCH_EVENT,
+            name="" if write.is_new else write.name,
+            namespace=write.namespace,
+            body=write.body,
+            content_type=JSON if write.is_new else MERGE_PATCH,
+            deadline_seconds=REQUEST_SECONDS,
+        )
+
+    def _tell(self, write: Write) -> None:
+        """Say once that Events are being lost, until one is written again."""
+        if not self._is_failing:
+            self._is_failing = True
+            reason, kind = write.notice.reason, write.notice.regarding.kind
+            logger.warning("events are being dropped", reason=reason, regarding=kind)
+
+
+def _pause_seconds(tries: int, jitter: float, error: ClusterError) -> float:
+    asked = error.retry_after_seconds if isinstance(error, ApiError) else None
+    bound = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (tries - 1))
+    return min(LONGEST_PAUSE_SECONDS, asked or 0.0) + jitter * bound

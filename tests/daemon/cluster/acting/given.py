@@ -1,0 +1,55 @@
+"""A cluster of a few objects, as State has it after they were shown."""
+
+import msgspec
+
+from events.process import DaemonStarted
+from events.record import GENESIS
+from events.sighting import Listed, Listing, Seen
+from projections.cluster import Cluster
+from projections.state import State
+from scheduling.step import Step
+
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+
+
+def cluster(pods: int = 2, *, has_group: bool = True) -> Cluster:
+    """Queue q1 (faulty), node n1, and the pods a-0, a-1 ... of the group default/a."""
+    shown: list[dict[str, object]] = [
+        _object("Queue", "q1", "uid-q1", VOLCANO, spec={"capability": {"cpu": "much"}}),
+        _object("Node", "n1", "uid-n1", "v1", status={"allocatable": {"cpu": "8"}}),
+    ]
+    group = {"scheduling.k8s.io/group-name": "a"}
+    if has_group:
+        spec = {"minMember": 1, "queue": "q1"}
+        shown.append(_object("PodGroup", "a", "uid-a", VOLCANO, "default", spec=spec))
+    for index in range(pods):
+        name = f"a-{index}"
+        one = _object("Pod", name, f"uid-{name}", "v1", "default", annotations=group)
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "16"}}}]
+        one["spec"] = {"schedulerName": "muster", "containers": containers}
+        one["status"] = {"phase": "Pending"}
+        shown.append(one)
+    step = Step(State(), GENESIS)
+    step.start(
+        DaemonStarted(holder="h", version="0", period_ns=1, scheduler_names=("muster",)), None, 1, 0
+    )
+    for kind in ("Node", "Queue", "PodGroup", "Pod"):
+        listed = [Seen(msgspec.json.encode(one)) for one in shown if one["kind"] == kind]
+        step.observe([Listing(kind), *listed, Listed(kind, "1", len(listed))], 0)
+    return step.state.cluster
+
+
+def _object(
+    kind: str,
+    name: str,
+    uid: str,
+    api_version: str,
+    namespace: str = "",
+    **more: object,
+) -> dict[str, object]:
+    metadata: dict[str, object] = {"name": name, "uid": uid, "resourceVersion": "1"}
+    if namespace:
+        metadata["namespace"] = namespace
+    if annotations := more.pop("annotations", None):
+        metadata["annotations"] = annotations
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}

@@ -1,0 +1,180 @@
+"""Which records are worth an Event, about what, and with which reason (rule K11, volcano B.14, B.15, D.9)."""
+
+from typing import get_args
+
+import pytest
+
+from daemon.cluster.acting.notices import (
+    NOTICED,
+    PODS_TOLD_MAX,
+    QUOTA_REASONS,
+    REASONS,
+    Notice,
+    Noticer,
+    Regarding,
+)
+from events.decision import Eviction, EvictionDecided, QueueFaulted, RefusalDecided
+from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
+from events.record import Fact
+from events.union import Event
+from events.watching import BindRejectedByNode, ForeignPodPlaced
+from projections.refusals import CODES
+from tests.daemon.cluster.acting.given import VOLCANO, cluster
+
+POD = Regarding("Pod", "a-0", "uid-a-0", "default")
+GROUP = Regarding("PodGroup", "a", "uid-a", "default", VOLCANO)
+NODE = Regarding("Node", "n1", "uid-n1")
+
+BOUND = PodBound(pod="default/a-0", uid="uid-a-0", node="n1")
+
+
+def refusal(code: str = "NotEnoughResources", pod: str = "") -> RefusalDecided:
+    return RefusalDecided(
+        pod_group="default/a", queue="q1", action="allocate", code=code, message="m", pod=pod
+    )
+
+
+def eviction(message: str = "") -> EvictionDecided:
+    return EvictionDecided(
+        pod_group="default/a",
+        queue="q1",
+        evictions=(Eviction("default/a-0", "uid-a-0", "n1"),),
+        action="preempt",
+        in_favour_of="default/b",
+        message=message,
+    )
+
+
+def test_a_pod_that_is_bound_is_scheduled_b_15() -> None:
+    note = "Successfully assigned default/a-0 to n1"
+    assert Noticer().notices(BOUND, cluster()) == [
+        Notice(POD, "Normal", "Scheduled", "Binding", note)
+    ]
+
+
+def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_first_b_14() -> None:
+    told = Noticer().notices(refusal(pod="default/a-1"), cluster())
+    assert [(one.regarding.name, one.reason) for one in told] == [
+        ("a", "Unschedulable"),
+        ("a-1", "FailedScheduling"),
+        ("a-0", "FailedScheduling"),
+    ]
+    assert {(one.type, one.action, one.note) for one in told} == {
+        ("Warning", "NotEnoughResources", "m")
+    }
+    assert told[0].regarding == GROUP
+    assert told[2].regarding == POD
+
+
+@pytest.mark.parametrize("code", sorted(QUOTA_REASONS))
+def test_a_refusal_by_quota_bears_the_reason_that_operators_know_d_9(code: str) -> None:
+    told = Noticer().notices(refusal(code), cluster(pods=1))
+    assert [(one.regarding.kind, one.reason) for one in told] == [("PodGroup", code), ("Pod", code)]
+
+
+def test_a_group_without_pods_is_told_alone_and_pods_without_a_group_object_too() -> None:
+    alone = Noticer().notices(refusal(), cluster(pods=0))
+    assert [one.regarding for one in alone] == [GROUP]
+    without = Noticer().notices(refusal(), cluster(pods=1, has_group=False))
+    assert [one.regarding.kind for one in without] == ["Pod"]
+
+
+def test_only_so_many_pods_of_a_refusal_are_told() -> None:
+    last = f"default/a-{PODS_TOLD_MAX + 4}"
+    told = Noticer().notices(refusal(pod=last), cluster(pods=PODS_TOLD_MAX + 5))
+    assert len(told) == 1 + PODS_TOLD_MAX
+    assert told[1].regarding.name == f"a-{PODS_TOLD_MAX + 4}"
+
+
+def test_a_group_that_runs_is_ready_b_14() -> None:
+    ready = PodGroupUpdated(pod_group="default/a", phase="Running")
+    (told,) = Noticer().notices(ready, cluster())
+    assert told == Notice(GROUP, "Normal", "Scheduled", "Ready", "pod group is ready")
+    assert not Noticer().notices(PodGroupUpdated(pod_group="default/a", phase="Inqueue"), cluster())
+
+
+def test_an_eviction_is_told_with_its_reason_when_it_has_happened_and_not_before_b_15() -> None:
+    noticer = Noticer()
+    assert noticer.notices(eviction("it is of higher priority"), cluster()) == []
+    evicted = PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1")
+    because = "because of preempt in favour of default/b: it is of higher priority"
+    assert noticer.notices(evicted, cluster()) == [
+        Notice(POD, "Warning", "Evict", "Evicting", f"Pod is evicted, {because}"),
+        Notice(GROUP, "Normal", "Evict", "Evicting", f"Pod default/a-0 is evicted, {because}"),
+    ]
+    (again,) = noticer.notices(evicted, cluster())
+    assert again.note == "Pod is evicted"
+
+
+def test_an_eviction_that_failed_is_told() -> None:
+    failed = EvictionFailed(
+        pod="default/a-0", uid="uid-a-0", node="n1", code="DisruptionBudget", message="no"
+    )
+    note = "Eviction from node n1 failed: DisruptionBudget: no"
+    assert Noticer().notices(failed, cluster()) == [
+        Notice(POD, "Warning", "FailedEviction", "DisruptionBudget", note)
+    ]
+
+
+def test_a_binding_that_failed_is_told_unless_the_pod_is_gone() -> None:
+    def failed(code: str) -> BindFailed:
+        return BindFailed(pod="default/a-0", uid="uid-a-0", node="n1", code=code, message="no")
+
+    note = "Binding to node n1 failed: Conflict: no"
+    assert Noticer().notices(failed("Conflict"), cluster()) == [
+        Notice(POD, "Warning", "FailedBinding", "Conflict", note)
+    ]
+    assert Noticer().notices(failed("NotFound"), cluster()) == []
+
+
+def test_what_befalls_a_node_is_told_to_the_node() -> None:
+    rejected = BindRejectedByNode(
+        pod="default/a-0", uid="uid-a-0", node="n1", reason="OutOfcpu", resources=("cpu",)
+    )
+    (told,) = Noticer().notices(rejected, cluster())
+    assert (told.regarding, told.reason) == (NODE, "RejectedByNode")
+    assert "OutOfcpu" in told.note
+    foreign = ForeignPodPlaced(pod="default/x", uid="uid-x", node="n1", scheduler="other")
+    (told,) = Noticer().notices(foreign, cluster())
+    assert (told.regarding, told.reason) == (NODE, "ForeignPlacement")
+    gone = BindRejectedByNode(pod="default/a-0", uid="u", node="n9", reason="r", resources=())
+    assert Noticer().notices(gone, cluster()) == []
+
+
+def test_a_queue_that_cannot_be_read_is_told() -> None:
+    (told,) = Noticer().notices(
+        QueueFaulted(queue="q1", code="InvalidQuantity", message="m"), cluster()
+    )
+    assert told.regarding == Regarding("Queue", "q1", "uid-q1", "", VOLCANO)
+    assert (told.reason, told.action) == ("InvalidQueue", "InvalidQuantity")
+    assert not Noticer().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
+
+
+ALL: list[Fact] = [
+    *(BOUND, refusal(), PodGroupUpdated(pod_group="default/a", phase="Running")),
+    *(refusal(code) for code in sorted(CODES)),
+    BindFailed(pod="default/a-0", uid="u", node="n1", code="Conflict", message="m"),
+    eviction(),
+    PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1"),
+    EvictionFailed(pod="default/a-0", uid="u", node="n1", code="Conflict", message="m"),
+    QueueFaulted(queue="q1", code="c", message="m"),
+    BindRejectedByNode(pod="default/a-0", uid="u", node="n1", reason="r", resources=()),
+    ForeignPodPlaced(pod="default/a-0", uid="u", node="n1", scheduler=""),
+]
+
+
+def test_reasons_are_a_closed_list_in_camel_case_each_of_which_is_used_k11_4() -> None:
+    noticer, state = Noticer(), cluster()
+    told = [one for event in ALL for one in noticer.notices(event, state)]
+    for one in told:
+        reason = REASONS[one.reason]
+        assert one.type in reason.types
+        assert one.regarding.kind in reason.regarding
+    used = {(one.reason, one.regarding.kind) for one in told}
+    assert used == {(name, kind) for name, one in REASONS.items() for kind in one.regarding}
+    assert all(name.isalpha() and name[0].isupper() for name in REASONS)
+
+
+def test_every_kind_that_is_noticed_is_an_event_and_is_worth_something() -> None:
+    assert {event.kind for event in ALL} == NOTICED
+    assert {event.kind for event in get_args(Event)} >= NOTICED
