@@ -64,7 +64,9 @@ class Watchfulness:
         standings: Callable[[], Iterable[WatchStanding]],
         elapsed_ns: Callable[[], int],
         is_held_up: Callable[[], bool],
+        server: str = "",
     ) -> None:
+        self._server = server
         self._standings = standings
         self._elapsed_ns = elapsed_ns
         self._is_held_up = is_held_up
@@ -77,7 +79,8 @@ class Watchfulness:
         found = {f"watch/{one.resource}": _why(one) for one in needed if _is_away(one)}
         missing = [one.resource for one in needed if not one.is_listed]
         if missing:
-            found["lists"] = f"not listed yet: {', '.join(missing)}"
+            why = next((f" ({self._server}: {one.reason})" for one in needed if one.reason), "")
+            found["lists"] = f"not listed yet: {', '.join(missing)}{why}"
         return found
 
     def still(self) -> dict[str, float]:

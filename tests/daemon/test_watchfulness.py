@@ -30,7 +30,10 @@ class Watched:
         self.health = Health(self.elapsed_ns)
         self.health.clear("start")
         self.watchfulness = Watchfulness(
-            lambda: self.standings, self.elapsed_ns, lambda: self.health.stands("log")
+            lambda: self.standings,
+            self.elapsed_ns,
+            lambda: self.health.stands("log"),
+            "https://10.0.0.1",
         )
 
     def elapsed_ns(self) -> int:
@@ -64,6 +67,10 @@ def test_nothing_is_ready_before_each_list_is_there_by_rule_k3_15(watched: Watch
     watched.pods.is_listed = False
     watched.standings.append(Standing("Queue", is_required=False, is_listed=False))
     assert watched.watchfulness.reasons() == {"lists": "not listed yet: Pod, Queue"}
+    watched.pods.state, watched.pods.reason = "waiting", "connection refused"
+    assert watched.watchfulness.reasons() == {
+        "lists": "not listed yet: Pod, Queue (https://10.0.0.1: connection refused)"
+    }
 
 
 def test_a_kind_that_is_not_needed_holds_nothing_up(watched: Watched) -> None:
