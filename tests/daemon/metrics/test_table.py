@@ -1,6 +1,8 @@
 """What is exported is what the table says: names, types, labels, buckets and help, no more and no less."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 from prometheus_client.metrics_core import Metric as Family
@@ -65,6 +67,19 @@ async def test_every_histogram_has_the_buckets_of_the_table() -> None:
         ]
         assert bounds[: len(metric.buckets)] == [float(one) for one in metric.buckets]
         assert bool(metric.buckets) == (metric.kind == "histogram")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
+async def test_promtool_finds_nothing_to_say_of_a_scrape() -> None:
+    text = text_of((await everything()).collect())
+    done = subprocess.run(
+        ["promtool", "check", "metrics"],  # noqa: S607
+        input=text,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
