@@ -46,6 +46,29 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     token_file: str | None = None
     """A file with the bearer token that is asked for everything but probes and metrics, from the folder of
     this file on; without one nothing else is answered but on a loopback address."""
+    kubeconfig: str | None = None
+    """How to reach the API server, from the folder of this file on; `--kubeconfig` comes first. Without one,
+    in a pod, the pod's own service account; else what KUBECONFIG says."""
+    context: str | None = None
+    """A context of the kubeconfig; None for its current one."""
+    leader_elect: bool = True
+    """Whether a Lease is held while deciding. Without one nothing but the log keeps two daemons apart."""
+    lease_name: str = "muster"
+    """The name of that Lease, in the namespace that muster itself is in."""
+    lease_seconds: int = 15
+    """Seconds that others wait for a leader of whom they do not hear."""
+    renew_seconds: float = 2.0
+    """Seconds between two renewals of the Lease."""
+    give_up_seconds: float = 10.0
+    """Seconds without a renewal after which a leader stops; less than `lease_seconds`."""
+    streams_lists: bool = False
+    """Whether lists are streamed where the API server can (it falls back where not)."""
+    writes_events: bool = True
+    """Whether Kubernetes Events are written."""
+    evictions_per_minute: int = 120
+    """How many pods may be evicted in a minute, in the whole cluster."""
+    evictions_per_workload: int = 30
+    """How many of one owner's pods may be evicted in a minute."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What is said on stderr: this and what is worse. Records are told at `info`."""
 
@@ -61,7 +84,8 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise SettingsError(f"{path}: {error}") from error
-    for key in ("period_seconds", "requests_at_once", "grace_seconds"):
+    positive = ("period_seconds", "requests_at_once", "grace_seconds", "lease_seconds", "renew_seconds")
+    for key in (*positive, "give_up_seconds", "evictions_per_minute", "evictions_per_workload"):
         if (value := getattr(settings, key)) is not None and value <= 0:
             raise SettingsError(f"{path}: {key} must be more than nothing")
     if settings.snapshot_every < 0:

@@ -201,7 +201,9 @@ def test_a_wrong_setting_names_the_key_and_the_file(tmp_path: Path, text: str, s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "running against a Kubernetes API server is not part of this release"),
+        (["--log", "w.db", "--listen", "", "--kubeconfig", "none.yaml"], "none.yaml: no such file"),
+        (["--log", "w.db", "--world", "w"], "--world belongs to --simulate"),
+        ([], "the log has no name"),
         (["--simulate", str(QUOTA)], "--simulate needs --world FILE"),
         (["--simulate", str(QUOTA), "--world", "w"], "the log has no name"),
         (["--simulate", "none.yaml", "--world", "w"], "none.yaml: No such file"),

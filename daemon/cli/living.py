@@ -1,0 +1,316 @@
+"""The life of a daemon on a real API server: elected, followed and followed by others, observed, stopped.
+
+What is made here once stays for the whole process: the client, probes and metrics. What is made for each
+term is the log opened for writing, the watches, and the loop.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from secrets import SystemRandom
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from daemon.cli.assemble import VERSION, refolder
+from daemon.cli.crashing import Crash, DeadlyShore
+from daemon.cli.stopping import Stop
+from daemon.clock import WallClock
+from daemon.cluster.client.access import missing_calls
+from daemon.cluster.client.credentials import Access
+from daemon.cluster.client.http_client import Client
+from daemon.cluster.kubernetes import KubernetesCluster, Manner
+from daemon.cluster.lease import ApiLease
+from daemon.following import Follower
+from daemon.health import Health
+from daemon.leadership import Elector, Timing, holder_identity
+from daemon.leading import Career, Standby, Warm, Work
+from daemon.log.contract import Log
+from daemon.log.opening import open_log
+from daemon.log.store import SqlLog, no_faults
+from daemon.loop import Loop, Running
+from daemon.metrics.sources import Lag
+from daemon.operation import Operation
+from daemon.settings import Settings, supervision
+from events.errors import ClusterError
+from events.record import Head
+from events.sighting import Reply, Request, Sighting, Unknown
+from projections.batch import Batch
+from scheduling.step import Step
+
+ACCESS_SECONDS: Final = 60.0
+"""Between two looks at what we may do, while something is missing or the server is away."""
+
+logger: Final = structlog.get_logger("muster")
+
+
+class Plan(Struct, frozen=True):
+    """What was said about a daemon, by the command line and the settings."""
+
+    settings: Settings
+    access: Access
+    log: str
+    running: Running
+    folder: Path = Path()
+    """That of the settings file: paths in it are meant from there on."""
+
+
+class Life:
+    """One daemon on one API server."""
+
+    def __init__(self, plan: Plan, operation: Operation, clock: WallClock, crash: Crash) -> None:
+        self._plan = plan
+        self._operation = operation
+        self._clock = clock
+        self._crash = crash
+        self._jitter = SystemRandom().random
+        self._identity = holder_identity()
+        self._loop: Loop | None = None
+        self._cluster: KubernetesCluster | None = None
+        self._follower: Follower | None = None
+        self._career: Career | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End in good order."""
+        self._is_stopped = True
+        self._operation.health.set("stop", "asked to stop")
+        if self._career is not None:
+            self._career.stop()
+
+    async def run(self) -> None:
+        """Until stopped, or until something is wrong that another try would not mend."""
+        observe = self._operation.metrics.counted.observe_request
+        client = await Client.connect(self._plan.access, self._jitter, f"muster/{VERSION}", observe)
+        try:
+            self._career = career = self._new_career(client)
+            self._tell_sources()
+            if self._is_stopped:
+                career.stop()
+            async with asyncio.TaskGroup() as tasks:
+                others = [
+                    tasks.create_task(self._look_at_access(client), name="access"),
+                    tasks.create_task(self._look_at_role(career), name="role"),
+                ]
+                try:
+                    await career.run()
+                finally:
+                    for task in others:
+                        task.cancel()
+        finally:
+            await client.close()
+
+    def _new_career(self, client: Client) -> Career:
+        settings = self._plan.settings
+        elector = None
+        if settings.leader_elect:
+            elector = Elector(
+                ApiLease(client, client.namespace, settings.lease_name),
+                self._identity,
+                now_ns=self._clock.now_ns,
+                jitter=self._jitter,
+                timing=Timing(
+                    lease_seconds=settings.lease_seconds,
+                    renew_seconds=settings.renew_seconds,
+                    give_up_seconds=settings.give_up_seconds,
+                ),
+            )
+        is_shared = self._plan.log.startswith(("postgresql://", "postgres://"))
+
+        @asynccontextmanager
+        async def begin(warm: Warm) -> AsyncIterator[Work]:
+            async with self._term(client, elector, warm) as work:
+                yield work
+
+        standby = self._new_follower if is_shared and elector is not None else None
+        return Career(begin, elector=elector, standby=standby)
+
+    def _new_follower(self) -> Standby:
+        async def open_reading() -> SqlLog:
+            log = await open_log(self._plan.log, "read")
+            assert isinstance(log, SqlLog)
+            return log
+
+        secret = self._plan.settings.secret_annotations
+        self._follower = Follower(open_reading, audits=True, secret=secret)
+        return self._follower
+
+    @asynccontextmanager
+    async def _term(
+        self, client: Client, elector: Elector | None, warm: Warm
+    ) -> AsyncIterator["_Term"]:
+        plan, clock = self._plan, self._clock
+        faults = self._crash if self._crash.point else no_faults
+        log = await open_log(plan.log, "write", faults=faults)
+        try:
+            cluster = KubernetesCluster(
+                client,
+                _manner(plan.settings),
+                self._identity,
+                jitter=self._jitter,
+                now_ns=clock.now_ns,
+                elapsed_ns=clock.elapsed_ns,
+            )
+            shore = _Shore(cluster, elector)
+            deadly = DeadlyShore(shore, self._crash)
+            health = self._operation.health
+            heard = self._operation.heard(log, self._noted)
+            loop = Loop(heard, deadly, clock, self._refold(log, warm), plan.running, health)
+            loop.cycle_held = self._operation.metrics.counted.cycle_held
+            cluster.knows_owners(self._owner_of)
+            self._loop, self._cluster = loop, cluster
+            yield _Term(loop, cluster, health)
+            logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
+        finally:
+            await log.close()
+
+    def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Step]]:
+        """The warm step of the standby the first time; later what the log holds."""
+        secret = self._plan.settings.secret_annotations
+        fold = refolder(log, with_views=True, audits=True, secret=secret)
+        is_first = True
+
+        async def refold(head: Head) -> Step:
+            nonlocal is_first
+            step = await warm(head) if is_first else None
+            is_first = False
+            return await fold(head) if step is None else step
+
+        return refold
+
+    def _noted(self, batch: Batch, _seconds: float) -> None:
+        """Durable records become Events."""
+        if self._cluster is not None and self._loop is not None and self._loop.step is not None:
+            self._cluster.note(batch.records, self._loop.step.state.cluster)
+
+    def _owner_of(self, uid: str) -> str:
+        step = None if self._loop is None else self._loop.step
+        pod = None if step is None else step.state.cluster.pods.get(uid)
+        owner = None if pod is None else pod.facts.owner
+        return "" if owner is None else owner.uid
+
+    def _tell_sources(self) -> None:
+        """Where metrics read the figures of the moment."""
+        sources = self._operation.metrics.sources
+        sources.state = lambda: None if self._step is None else self._step.state
+        sources.position = self._position
+        sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
+        sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
+        sources.intake = lambda: 0 if self._loop is None else self._loop.intake
+        sources.lag = self._lag
+        sources.watches = lambda: () if self._cluster is None else self._cluster.watch_health()
+
+    @property
+    def _step(self) -> Step | None:
+        return None if self._loop is None else self._loop.step
+
+    def _position(self) -> int:
+        if self._step is not None:
+            return self._step.head.position
+        return 0 if self._follower is None else self._follower.position
+
+    def _lag(self) -> Lag | None:
+        if self._follower is None or (self._career and self._career.post.role == "leading"):
+            return None
+        lag = self._follower.lag
+        return Lag(records=lag.records, seconds=lag.seconds)
+
+    async def _look_at_role(self, career: Career) -> None:
+        """Say who we are, and whether a standby is fit to take over."""
+        health = self._operation.health
+        while True:
+            leads = career.post.role == "leading"
+            health.role = "leader" if leads else career.post.role
+            if not leads:
+                # A standby has no loop that must turn.
+                health.rest()
+                self._loop = self._cluster = None
+                reason = "" if self._follower is None else self._follower.reason
+                if self._follower is not None and not self._follower.is_ready:
+                    health.set("standby", reason)
+                else:
+                    health.clear("standby")
+                    health.clear("start")
+            else:
+                health.clear("standby")
+                if self._step is not None:
+                    health.clear("start")
+            await asyncio.sleep(1.0)
+
+    async def _look_at_access(self, client: Client) -> None:
+        """Ask what we may do until nothing is missing; say what is (rule K15.3)."""
+        health = self._operation.health
+        while True:
+            try:
+                missing = await missing_calls(client, self._plan.settings.lease_name)
+            except ClusterError as error:
+                health.set("api", str(error))
+            else:
+                health.clear("api")
+                if not missing:
+                    health.clear("access")
+                    return
+                told = ", ".join(call.what for call in missing)
+                health.set("access", told)
+                logger.warning("permissions are missing", calls=told)
+            await asyncio.sleep(ACCESS_SECONDS if "access" in health.reasons else 5.0)
+
+
+class _Shore:
+    """The cluster, of which nothing is asked by a daemon that does not lead any more (rule K14.4)."""
+
+    def __init__(self, cluster: KubernetesCluster, elector: Elector | None) -> None:
+        self._cluster = cluster
+        self._elector = elector
+
+    def sightings(self) -> AsyncIterator[list[Sighting]]:
+        return self._cluster.sightings()
+
+    def show_since(self, progress: Mapping[str, str]) -> None:
+        self._cluster.show_since(progress)
+
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        if self._elector is not None and not self._elector.may_act():
+            return Unknown(message="not asked: this daemon does not lead any more"), 0
+        return await self._cluster.attempt(request)
+
+
+class _Term:
+    """What a leader does: the loop, and its cluster beside it."""
+
+    def __init__(self, loop: Loop, cluster: KubernetesCluster, health: Health) -> None:
+        self._loop = loop
+        self._cluster = cluster
+        self._health = health
+
+    def stop(self) -> None:
+        self._loop.stop()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            beside = tasks.create_task(self._cluster.run(self._health), name="cluster")
+            try:
+                await self._loop.run()
+                await self._cluster.recorder.drained(1.0)
+            finally:
+                beside.cancel()
+
+
+def _manner(settings: Settings) -> Manner:
+    return Manner(
+        streams_lists=settings.streams_lists,
+        writes_events=settings.writes_events,
+        evictions_per_minute=settings.evictions_per_minute,
+        evictions_per_workload=settings.evictions_per_workload,
+    )
+
+
+async def live(plan: Plan, operation: Operation, crash: Crash, stop: Stop) -> None:
+    """A daemon from its first breath to its last."""
+    life = Life(plan, operation, WallClock(), crash)
+    stop.reaches(life.stop)
+    async with operation.open(plan.settings, plan.folder, supervision(os.getpid())):
+        await life.run()

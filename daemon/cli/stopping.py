@@ -1,0 +1,38 @@
+"""A wish to stop, by a signal or by whoever asks."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+
+class Stop:
+    """A wish to stop, which may come before there is anything to be stopped."""
+
+    def __init__(self) -> None:
+        self._is_wished = False
+        self._stop: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        """Wish it."""
+        self._is_wished = True
+        if self._stop is not None:
+            self._stop()
+
+    def reaches(self, stop: Callable[[], None]) -> None:
+        """From here on the wish is granted by `stop`."""
+        self._stop = stop
+        if self._is_wished:
+            stop()
+
+
+def on_signals(stop: Callable[[], None]) -> None:
+    """The first signal stops in good order; a second one is not waited for."""
+    running = asyncio.get_running_loop()
+
+    def once() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            running.remove_signal_handler(number)
+        stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, once)
