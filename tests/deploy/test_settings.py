@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from daemon.cluster.client.rbac import NAME
 from daemon.settings import read_settings
 from projections.policy import parse_policy
 from replay.world.sources import read_policy
@@ -25,3 +26,8 @@ def test_every_policy_that_is_shipped_holds_nothing_unknown(path: Path) -> None:
     policy = path.with_name("policy.yaml")
     content = msgspec.json.encode(read_policy(policy.read_text(encoding="utf-8"), str(policy)))
     assert parse_policy(content)[1] == ()
+
+
+def test_the_lease_of_the_settings_is_the_one_that_the_role_allows() -> None:
+    """Rule K15.3: get and update for our name only."""
+    assert {read_settings(path).lease_name for path in SETTINGS} == {NAME}
