@@ -1,0 +1,59 @@
+"""What was asked of the server and what befell it: for judges, and for whoever counts requests."""
+
+from collections import defaultdict, deque
+from typing import Final
+
+from msgspec import Struct
+
+ENTRIES_MAX: Final = 200_000
+"""Entries that are kept; older ones are dropped."""
+MINUTE: Final = 60.0
+
+
+class Entry(Struct, frozen=True):
+    """One request. `fault` is empty where nothing befell it; a status of 0 is no answer."""
+
+    index: int
+    at_seconds: float
+    verb: str
+    resource: str
+    """`pods`, `pods/binding`; the path where it is none."""
+    namespace: str
+    name: str
+    status: int
+    fault: str = ""
+
+
+class Journal:
+    """All requests, and the times of those that a watch is kept up with."""
+
+    def __init__(self) -> None:
+        self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
+        self.count = 0
+        self._times: dict[str, list[float]] = defaultdict(list)
+
+    def next_index(self) -> int:
+        """The number of the next request, from 1."""
+        self.count += 1
+        return self.count
+
+    def note(self, entry: Entry) -> None:
+        """A request was answered, or was not."""
+        self.entries.append(entry)
+
+    def note_watching(self, plural: str, at_seconds: float) -> None:
+        """A list or a watch of a whole resource was asked for."""
+        self._times[plural].append(at_seconds)
+
+    def busiest_minute(self, plural: str) -> int:
+        """The most lists and watches of a resource in any minute (rule K3.11: at most 60)."""
+        times, first, most = self._times[plural], 0, 0
+        for last, at in enumerate(times):
+            while at - times[first] >= MINUTE:
+                first += 1
+            most = max(most, last - first + 1)
+        return most
+
+    def watched(self) -> tuple[str, ...]:
+        """The resources that were listed or watched."""
+        return tuple(sorted(self._times))

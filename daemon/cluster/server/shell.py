@@ -1,0 +1,277 @@
+"""HTTP around the API of a simulated cluster: it moves bytes, keeps time, and carries faults out.
+
+The semantics are in `replay/world/api`; nothing here decides what is answered.
+"""
+
+import asyncio
+from collections import defaultdict
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from daemon.cluster.server.record import Entry, Journal
+from daemon.cluster.server.striking import (
+    FAILED,
+    STRIKES_LINES,
+    BrokenError,
+    StruckLines,
+    befall,
+)
+from replay.world.api.api import Api
+from replay.world.api.faults import Ask, Fault, Faults, Kind, NoFaults
+from replay.world.api.message import JSON, Request, Response
+from replay.world.api.target import Address, address_of
+from replay.world.api.watching import Watch
+from replay.world.duration import SECOND
+
+BODY_MAX: Final = 16 * 1024 * 1024
+"""Bytes of a request that are read at all."""
+LONGEST_TICK_SECONDS: Final = 1.0
+STALL_SECONDS: Final = 600.0
+"""A server that is silent for longer lets the connection go."""
+WRITE_SECONDS: Final = 60.0
+"""A client that takes nothing for longer is let go."""
+
+
+class Clock(Protocol):
+    """Where the server's time comes from."""
+
+    def elapsed_ns(self) -> int:
+        """Time that only ever goes forward."""
+        ...
+
+
+class Shell:
+    """Answers HTTP requests with what the API says."""
+
+    def __init__(self, api: Api, clock: Clock, faults: Faults | None = None) -> None:
+        self.api = api
+        self.faults: Faults = faults or NoFaults()
+        self.journal = Journal()
+        self.is_ending = False
+        self._clock = clock
+        self._begun_ns = clock.elapsed_ns() - api.world.now_ns
+        self._wakers: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._stirred = asyncio.Event()
+        self._open: dict[int, web.Request] = {}
+        api.shelf.listen(self._note)
+
+    @property
+    def now_ns(self) -> int:
+        """Since the world began."""
+        return self._clock.elapsed_ns() - self._begun_ns
+
+    def wake(self) -> None:
+        """Let everyone look again: time has leapt, or the end is near."""
+        self._stirred.set()
+        for wakers in self._wakers.values():
+            for waker in wakers:
+                waker.set()
+
+    def end(self) -> None:
+        """No watch goes on."""
+        self.is_ending = True
+        self.wake()
+
+    def break_connections(self) -> None:
+        """Break every connection on which someone waits, as a server that is killed does."""
+        for http in list(self._open.values()):
+            _break_off(http)
+
+    async def keep_time(self) -> None:
+        """Let the world go on while nobody asks."""
+        while not self.is_ending:
+            self._stirred.clear()
+            self.api.advance(self.now_ns)
+            wait = LONGEST_TICK_SECONDS
+            if (due := self.api.next_event_ns) is not None:
+                wait = min(wait, max(0.0, (due - self.now_ns) / SECOND))
+            await _wait(self._stirred, wait)
+
+    async def answer(self, http: web.Request) -> web.StreamResponse:
+        """One HTTP request."""
+        request = await read_request(http)
+        address = address_of(request.method, request.path, is_watch=self.api.is_watch(request))
+        index = self.journal.next_index()
+        fault = self._fault(index, address)
+        if address is not None and address.verb in ("list", "watch"):
+            self.journal.note_watching(address.plural, self.now_ns / SECOND)
+        self.api.advance(self.now_ns)
+        status = 0
+        self._open[index] = http
+        try:
+            answer = await self._answer(http, request, fault)
+            status = answer.status
+        except BrokenError:
+            _break_off(http)
+            answer = web.Response()
+        finally:
+            del self._open[index]
+            self._record(index, address, request, (status, fault))
+        return answer
+
+    async def _answer(
+        self, http: web.Request, request: Request, fault: Fault | None
+    ) -> web.StreamResponse:
+        if fault is not None and (early := await befall(fault, self.api)) is not None:
+            return _written(early)
+        if self.api.is_watch(request):
+            return await self._watch(http, request, fault)
+        if fault is not None and fault.kind is Kind.TWICE:
+            self.api.handle(request)
+        response = self.api.handle(request)
+        match None if fault is None else fault.kind:
+            case Kind.LOSE:
+                raise BrokenError
+            case Kind.FAIL_AFTER:
+                return _written(FAILED)
+            case Kind.EMPTY:
+                return _written(Response(response.status))
+            case Kind.CUT:
+                await _half(http, response)
+                raise BrokenError
+            case Kind.STALL:
+                await _half(http, response)
+                await self._silence(http)
+            case _:
+                pass
+        return _written(response)
+
+    async def _watch(
+        self, http: web.Request, request: Request, fault: Fault | None
+    ) -> web.StreamResponse:
+        watch = self.api.watch(request)
+        if isinstance(watch, Response):
+            return _written(watch)
+        if fault is not None and fault.kind is Kind.EMPTY:
+            return _written(Response(200))
+        struck = StruckLines(fault) if fault and fault.kind in STRIKES_LINES else None
+        answer = web.StreamResponse(headers={"Content-Type": JSON})
+        answer.enable_chunked_encoding()
+        await answer.prepare(http)
+        waker = asyncio.Event()
+        wakers = self._wakers[watch.served.resource]
+        wakers.add(waker)
+        try:
+            await self._pump(answer, watch, waker, struck)
+        except (ConnectionError, TimeoutError):
+            raise BrokenError from None
+        finally:
+            wakers.discard(waker)
+        if struck is not None and struck.has_struck and struck.kind is not Kind.GONE_EVENT:
+            if struck.kind is Kind.STALL:
+                await self._silence(http)
+            raise BrokenError
+        return answer
+
+    async def _pump(
+        self,
+        answer: web.StreamResponse,
+        watch: Watch,
+        waker: asyncio.Event,
+        struck: StruckLines | None,
+    ) -> None:
+        while True:
+            waker.clear()
+            chunk = watch.take(self.now_ns)
+            if struck is not None:
+                chunk = struck.feed(chunk)
+            if chunk:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await answer.write(chunk)
+            if struck is not None and struck.has_struck:
+                return
+            if chunk:
+                continue
+            if watch.is_over or self.is_ending or not self.api.is_served(watch.served):
+                return
+            await _wait(waker, max(0.0, (watch.next_ns - self.now_ns) / SECOND))
+
+    async def _silence(self, http: web.Request) -> None:
+        """Until the client has had enough."""
+        waker = asyncio.Event()
+        self._wakers[""].add(waker)
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                while not self.is_ending and http.transport is not None:
+                    waker.clear()
+                    await _wait(waker, LONGEST_TICK_SECONDS)
+        except TimeoutError:
+            pass
+        finally:
+            self._wakers[""].discard(waker)
+        raise BrokenError
+
+    def _fault(self, index: int, address: Address | None) -> Fault | None:
+        if address is None:
+            return self.faults.pick(Ask(index, "get", ""))
+        return self.faults.pick(Ask(index, address.verb, address.plural, address.part))
+
+    def _record(
+        self,
+        index: int,
+        address: Address | None,
+        request: Request,
+        came: tuple[int, Fault | None],
+    ) -> None:
+        status, fault = came
+        told = address or Address("", "", request.path, "", "", "", "get")
+        self.journal.note(
+            Entry(
+                index=index,
+                at_seconds=self.now_ns / SECOND,
+                verb=told.verb,
+                resource=told.plural + (f"/{told.part}" if told.part else ""),
+                namespace=told.namespace,
+                name=told.name,
+                status=status,
+                fault=fault.kind.value if fault is not None else "",
+            )
+        )
+
+    def _note(self, resource: str) -> None:
+        self._stirred.set()
+        for waker in self._wakers[resource]:
+            waker.set()
+
+
+async def read_request(http: web.Request) -> Request:
+    """What aiohttp read, as the API takes it."""
+    body = await http.read() if http.can_read_body else b""
+    scheme, _, token = http.headers.get("Authorization", "").partition(" ")
+    return Request(
+        method=http.method,
+        path=http.path,
+        query=dict(http.query),
+        body=body,
+        content_type=http.content_type if body else JSON,
+        token=token.strip() if scheme == "Bearer" else "",
+        user_agent=http.headers.get("User-Agent", ""),
+    )
+
+
+def _written(response: Response) -> web.Response:
+    headers = {"Content-Type": response.content_type, **response.headers}
+    return web.Response(status=response.status, body=response.body, headers=headers)
+
+
+async def _half(http: web.Request, response: Response) -> None:
+    """The first half of a body that was announced whole."""
+    answer = web.StreamResponse(status=response.status, headers={"Content-Type": JSON})
+    answer.content_length = max(2, len(response.body))
+    await answer.prepare(http)
+    await answer.write(response.body[: len(response.body) // 2])
+
+
+def _break_off(http: web.Request) -> None:
+    """Close the connection, whatever the client waits for."""
+    if http.transport is not None:
+        http.transport.abort()
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

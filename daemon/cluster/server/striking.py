@@ -1,0 +1,83 @@
+"""Faults, as they are carried out on answers and on the lines of a watch."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from replay.world.api.api import Api
+from replay.world.api.faults import Fault, Kind
+from replay.world.api.message import Response, StatusError
+from replay.world.api.refusals import expired
+from replay.world.duration import SECOND
+
+CLOCK_NS: Final = 3600 * SECOND
+_DELAY_UNIT_SECONDS: Final = 0.01
+_BUSY: Final = "Too many requests, please try again later."
+_GONE: Final = expired("too old resource version: a fault")
+
+FAILED: Final = StatusError(
+    500, "InternalError", "Internal error occurred: etcdserver: leader changed", {}
+).response
+_ANSWERS: Final = {
+    Kind.GONE: _GONE.response,
+    Kind.THROTTLE: StatusError(429, "TooManyRequests", _BUSY, {}).response,
+    Kind.CONFLICT: StatusError(
+        409, "Conflict", "Operation cannot be fulfilled: a fault", {}
+    ).response,
+    Kind.FAIL: FAILED,
+    Kind.FAIL_TEXT: Response(500, b"Internal Server Error\n", "text/plain; charset=utf-8"),
+}
+
+
+class BrokenError(Exception):
+    """The connection is to be broken off, as a fault wants it."""
+
+
+async def befall(fault: Fault, api: Api) -> Response | None:
+    """What happens before anything is done; an answer where that is all. May raise BrokenError."""
+    match fault.kind:
+        case Kind.DROP:
+            raise BrokenError
+        case Kind.DELAY:
+            await asyncio.sleep(fault.amount * _DELAY_UNIT_SECONDS)
+        case Kind.CLOCK:
+            api.world.store.set_clock(CLOCK_NS if fault.amount % 2 else -CLOCK_NS)
+        case Kind.THROTTLE_LATER:
+            seconds = max(1, fault.amount)
+            return StatusError(
+                429, "TooManyRequests", _BUSY, {"retryAfterSeconds": seconds}
+            ).response
+        case _:
+            return _ANSWERS.get(fault.kind)
+    return None
+
+
+class StruckLines:
+    """Lets so many lines of a watch through; then comes the fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.kind = fault.kind
+        self.has_struck = False
+        self._left = fault.amount
+        self._needs_line = fault.kind in (Kind.CUT, Kind.STALL)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What the client sees of a chunk of whole lines; afterwards look at `has_struck`."""
+        lines = chunk.splitlines(keepends=True)
+        if len(lines) < self._left or (len(lines) == self._left and self._needs_line):
+            self._left -= len(lines)
+            return chunk
+        shown = lines[: self._left]
+        self.has_struck = True
+        if self._needs_line:
+            line = lines[self._left]
+            shown.append(line[: len(line) // 2])
+        elif self.kind is Kind.GONE_EVENT:
+            document = msgspec.json.encode(_GONE.document)
+            shown.append(b'{"type":"ERROR","object":' + document + b"}\n")
+        return b"".join(shown)
+
+
+STRIKES_LINES: Final = (Kind.LOSE, Kind.CUT, Kind.STALL, Kind.GONE_EVENT)
+"""Faults that befall a watch when it is under way."""
