@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -33,7 +33,8 @@ class Served:
         self.forget: Callable[[], object] = lambda: pytest.skip(
             "this cluster is not ours to compact"
         )
-        self.is_real = False
+        self.limited: Callable[[], AbstractAsyncContextManager[Api]] = lambda: Api.of(kubeconfig)
+        """Someone who may do no more than muster must."""
 
     def unique(self, name: str) -> str:
         """A name for something that is in no namespace."""
@@ -53,7 +54,7 @@ class Served:
         return await self.api.create(NODES, node(self.unique(name), cards))
 
     async def pod(
-        self, name: str = "pod", labels: dict[str, str] | None = None, **spec: object
+        self, name: str = "pod", labels: dict[str, str] | None = None, **spec: Any
     ) -> Object:
         """A new pod."""
         manifest = pod(self.namespace, name, **spec)
@@ -91,7 +92,7 @@ async def on_real(cluster: Cluster, name: str) -> AsyncIterator[Served]:
     async with Api.of(cluster.admin) as api:
         namespace = f"{name}-{secrets.token_hex(3)}"
         served = Served(api, namespace, cluster.admin)
-        served.is_real = True
+        served.limited = lambda: Api.of(cluster.muster)
         if cluster.plane is not None:
             served.forget, served.forgetful = cluster.plane.compact, TEMPLATES
         await _open(served)

@@ -22,6 +22,8 @@ Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, decoded."""
 
 REPLY_SECONDS: Final = 30.0
+CLOSE_SECONDS: Final = 0.02
+"""A cut TLS connection is gone some turns of the loop after it was closed."""
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -132,6 +134,7 @@ class Api:
             connector=connector, headers=headers, timeout=limits, read_bufsize=LINE_BYTES_MAX
         ) as session:
             yield cls(cluster["server"], session)
+        await asyncio.sleep(CLOSE_SECONDS)
 
     async def ask(
         self,
