@@ -24,7 +24,7 @@ from kubernetes_asyncio.config.kube_config import (
 )
 
 from daemon.cluster.client.credentials import Identity, Reading
-from daemon.cluster.client.environment import proxy_for
+from daemon.cluster.client.environment import checked_proxy, proxy_for
 from daemon.cluster.client.plugin import Credential, run_plugin
 from daemon.cluster.client.trust import tls_context
 from events.errors import SettingsError
@@ -110,13 +110,13 @@ def _reading(
     if not server.startswith(("https://", "http://")) or "server" not in loader.cluster:
         raise ConfigException("clusters: server is not given as https://HOST:PORT")
     kind, _, token = str(configuration.api_key.get("BearerToken", "")).partition(" ")
-    credential = loader.credential
+    credential, named = loader.credential, configuration.proxy
     identity = Identity(
         server=server,
         authorization=f"{kind} {token.strip()}" if token.strip() else "",
         tls=_tls(loader, configuration) if server.startswith("https:") else None,
         server_name=configuration.tls_server_name or None,
-        proxy=configuration.proxy or proxy_for(server, environment),
+        proxy=checked_proxy(named, "proxy-url") if named else proxy_for(server, environment),
         namespace=loader.namespace,
     )
     return Reading(

@@ -1,5 +1,6 @@
 """The HTTP session, and what its errors prove: that nothing was sent, or nothing at all."""
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,7 @@ from daemon.cluster.client.errors import (
 )
 
 CONNECT_SECONDS: Final = 5.0
-"""For a free connection or a new one, with its TLS (rule K12.4)."""
-CONNECTIONS_MAX: Final = 100
+"""For a new connection, with its TLS (rule K12.4)."""
 READ_BYTES: Final = 2**20
 """Read ahead of whoever takes a body."""
 IDLE_SECONDS: Final = 30.0
@@ -27,11 +27,16 @@ PROBES_MAX: Final = 3
 """TCP keep-alive (rule K3.12): a peer that is gone is noticed within a minute."""
 
 
+class TooLongError(aiohttp.ClientPayloadError):
+    """A body has no end in sight."""
+
+
 def new_session(user_agent: str) -> aiohttp.ClientSession:
     """The one session of a client: no cookies, no redirects, no environment, no time-out of its own."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=CONNECTIONS_MAX,
+            # Callers bound what they have under way; a bound here would let watches starve requests.
+            limit=0,
             keepalive_timeout=IDLE_SECONDS,
             socket_factory=_keeping_alive,
         ),
@@ -96,6 +101,9 @@ def _keeping_alive(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 def _reason(error: OSError) -> str:
+    """The system's words; asyncio's own name the address once more, and not what is wrong."""
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
     return error.strerror or str(error) or type(error).__name__
 
 
@@ -103,6 +111,8 @@ def _lost(error: Exception) -> str:
     """aiohttp's own words where it has any; they may repeat part of a body, so not all of them."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the connection was closed before an answer"
+    if isinstance(error, TooLongError):
+        return str(error)
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the connection was closed within the answer"
     return f"the connection was lost: {' '.join(str(error).split())[:200] or type(error).__name__}"
@@ -128,5 +138,5 @@ async def whole_body(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > bytes_max:
-            raise aiohttp.ClientPayloadError(f"the answer is longer than {bytes_max} bytes")
+            raise TooLongError(f"the answer is longer than {bytes_max} bytes")
     return b"".join(chunks)

@@ -239,6 +239,20 @@ def test_a_range_of_addresses_may_be_exempt_from_the_proxy() -> None:
     assert proxy_for("https://11.1.2.3:443", environment) == "http://p:1"
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "[::1]"])
+def test_this_machine_is_never_reached_through_the_environments_proxy(host: str) -> None:
+    assert proxy_for(f"https://{host}:6443", {"https_proxy": "http://p:1"}) is None
+
+
+async def test_a_proxy_of_a_kind_that_we_cannot_use_is_named(tmp_path: Path) -> None:
+    """K15.2: said at the start, without the password that its address may hold."""
+    named: dict[str, object] = {"proxy-url": "socks5://me:secret@p:1"}
+    with pytest.raises(SettingsError, match=r"proxy-url: .* not socks5://$"):
+        await load(kubeconfig(tmp_path / "config", "https://x:1", None, named))
+    with pytest.raises(SettingsError, match="https_proxy"):
+        proxy_for("https://x:1", {"HTTPS_PROXY": "socks5://p:1"})
+
+
 async def test_a_plug_in_is_run_once_until_its_token_expires(tmp_path: Path) -> None:
     """K15.2: cache until `expirationTimestamp`."""
     env = [{"name": "STATUS", "value": '{"expirationTimestamp": "2099-01-01T00:00:00Z"}'}]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from daemon.cluster.client import http_client
 from daemon.cluster.client.calls import BIND_POD, GET_POD, LIST, WATCH
 from daemon.cluster.client.errors import (
     ExpiredError,
@@ -46,7 +47,9 @@ async def test_nothing_was_asked_of_a_server_that_is_not_there(tmp_path: Path) -
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         async with connected(kubeconfig(tmp_path / "config", url)) as client:
-            with pytest.raises(UnreachableError, match=f"create pods/binding: {url}"):
+            with pytest.raises(
+                UnreachableError, match=f"create pods/binding: {url}: Connection refused"
+            ):
                 await bind(client)
 
 
@@ -182,6 +185,62 @@ async def test_a_watch_that_goes_silent_is_stalled(tmp_path: Path) -> None:
         with pytest.raises(StalledError, match="watch pods"):
             await watched(client, 0.2)
         over.set()
+
+
+async def test_a_watch_that_does_not_begin_to_answer_is_stalled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K12.4: even a watch has a deadline for its beginning."""
+    monkeypatch.setattr(http_client, "HEADERS_SECONDS", 0.1)
+    over = asyncio.Event()
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        await over.wait()
+        return web.json_response({})
+
+    async with talking(answer, tmp_path) as client:
+        with pytest.raises(StalledError, match=r"no answer in 0\.1 s"):
+            await watched(client, 60.0)
+        over.set()
+
+
+async def test_an_object_of_five_mebibytes_arrives_whole(tmp_path: Path) -> None:
+    """K3.2: an object may be several MiB, in an answer as in a watch."""
+    text = b'{"x":"' + b"y" * 5 * 2**20 + b'"}\n'
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(body=text, content_type="application/json")
+
+    async with talking(answer, tmp_path) as client:
+        assert await client.request(LIST["Pod"]) == text
+        assert await watched(client, 5.0) == text
+
+
+async def test_an_answer_that_does_not_end_is_not_read_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_client, "BODY_BYTES_MAX", 1000)
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(body=b" " * 1001, content_type="application/json")
+
+    async with talking(answer, tmp_path) as client:
+        with pytest.raises(UnansweredError, match="longer than 1000 bytes"):
+            await client.request(LIST["Pod"])
+
+
+async def test_a_request_that_nobody_answers_is_told_to_whoever_observes(tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+    async with (
+        wire(b"") as url,
+        connected(
+            kubeconfig(tmp_path / "config", url),
+            observe=lambda what, status, _: seen.append((what, status)),
+        ) as client,
+    ):
+        with pytest.raises(UnansweredError):
+            await bind(client)
+    assert seen == [("create pods/binding", 0)]
 
 
 async def test_a_watch_that_is_refused_says_so_on_the_way_in(tmp_path: Path) -> None:
