@@ -40,6 +40,9 @@ TAKE_OVER_TRIES: Final = 20
 IDLE_NS: Final = 20_000_000_000
 """The longest wait of a loop in which nothing happens: it shows that it is alive."""
 
+FOLD_SECONDS: Final = 1800.0
+"""The longest that folding a log may take before whoever supervises us may think that it never ends."""
+
 OUT_OF_REACH: Final = "log"
 """The reason, as `daemon/health.py` has it, while the log cannot be written."""
 
@@ -195,6 +198,7 @@ class Loop:
             period_ns=self._running.period_ns,
             scheduler_names=self._running.scheduler_names,
         )
+        self.health.beat(within_seconds=FOLD_SECONDS)
         step = self.step = await self._refold(head)
         step.tells = self._running.tells
         self._kept = head.position

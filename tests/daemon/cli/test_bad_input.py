@@ -204,9 +204,9 @@ def test_a_wrong_setting_names_the_key_and_the_file(tmp_path: Path, text: str, s
         (["--log", "w.db", "--listen", "", "--kubeconfig", "none.yaml"], "none.yaml: no such file"),
         (["--log", "w.db", "--world", "w"], "--world belongs to --simulate"),
         ([], "the log has no name"),
-        (["--simulate", str(QUOTA)], "--simulate needs --world FILE"),
+        (["--simulate", str(QUOTA), "--log", "w.db"], "--simulate needs --world FILE"),
         (["--simulate", str(QUOTA), "--world", "w"], "the log has no name"),
-        (["--simulate", "none.yaml", "--world", "w"], "none.yaml: No such file"),
+        (["--simulate", "none.yaml", "--world", "w", "--log", "w.db"], "none.yaml: No such file"),
     ],
 )
 def test_a_daemon_that_lacks_something_says_what(words: list[str], said: str) -> None:

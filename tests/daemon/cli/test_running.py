@@ -118,7 +118,7 @@ def test_a_signal_stops_the_daemon_in_good_order(daemon: Daemon, number: int) ->
     process = daemon.start()
     until(daemon.has_settled)
     daemon.stop(process, number)
-    assert '"event": "daemon stopped"' in daemon.told().splitlines()[-1]
+    assert '"event":"daemon stopped"' in daemon.told().splitlines()[-1]
     (state,) = documents(muster("state", daemon.log, "-o", "json"))
     assert state["commitments"] == 0
     assert muster("replay", daemon.log).exit_code == 0
