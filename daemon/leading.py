@@ -18,7 +18,6 @@ from msgspec import Struct
 from daemon.leadership import Elector
 from events.errors import FencedError, LogUnavailableError
 from events.record import Head
-from events.sighting import Reply, Request, Unknown
 from scheduling.step import Step
 
 PAUSE_SECONDS: Final = 3.0
@@ -198,19 +197,6 @@ async def reign(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _Term:
         working.cancel()
         holding.cancel()
     return term
-
-
-def only_while(
-    may_act: Callable[[], bool], perform: Callable[[Request], Awaitable[Reply]]
-) -> Callable[[Request], Awaitable[Reply]]:
-    """`perform`, but nothing is asked of the cluster by a daemon that may not act (K14.4)."""
-
-    async def guarded(request: Request) -> Reply:
-        if not may_act():
-            return Unknown(message="not asked: this daemon does not lead any more")
-        return await perform(request)
-
-    return guarded
 
 
 def _is_passing(term: _Term) -> bool:
