@@ -26,10 +26,10 @@ SHORTEST_REQUEST_SECONDS: Final = 1.0
 """What the last request is given, however late it is: an outcome is worth a second."""
 
 PAUSES_MAX: Final = 8
-"""Pauses within one effect. Between two of them it makes at most two requests."""
+"""Pauses within one effect. Between two of them a binding or an eviction makes at most two requests."""
 
 REQUESTS_MAX: Final = 2 * (PAUSES_MAX + 1)
-"""Requests that one effect makes at most."""
+"""Requests that a binding or an eviction makes at most."""
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 8.0
@@ -39,7 +39,6 @@ NO_QUERY: Final[Mapping[str, str]] = {}
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
 
 
 class Requester(Protocol):

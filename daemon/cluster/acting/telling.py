@@ -1,7 +1,7 @@
 """Telling pods and queues what muster thinks of them, in their status (K7.7, K13).
 
-Every patch bears the uid of the object, so it cannot reach another one of that name, and only the keys
-that change. Status goes through the `status` subresource (K13.2).
+No patch can reach another object of the same name, and each bears only the keys that change. Status goes
+through the `status` subresource (K13.2).
 """
 
 from collections.abc import Callable
@@ -9,15 +9,11 @@ from typing import Final
 
 import msgspec
 
-from daemon.cluster.acting.errand import (
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_MERGE_PATCH,
-    Errand,
-)
+from daemon.cluster.acting.errand import STRATEGIC_MERGE_PATCH, Errand
 from daemon.cluster.acting.patching import answered
 from daemon.cluster.acting.stamp import seconds_of
-from daemon.cluster.client.calls import PATCH_POD_STATUS, PATCH_QUEUE_STATUS
+from daemon.cluster.acting.statuses import Status, change_status, writes_to
+from daemon.cluster.client.calls import GET_QUEUE, PATCH_POD_STATUS, PATCH_QUEUE_STATUS
 from events.sighting import ConditionRequest, Done, QueueStatusRequest, Refused, Reply
 
 MESSAGE_MAX: Final = 32_768
@@ -75,20 +71,15 @@ class PodTeller:
 
 
 async def tell_queue(errand: Errand, request: QueueStatusRequest) -> Reply:
-    """Set what is allocated in a queue.
-
-    The map is replaced whole by a JSON patch, as a merge would keep what is no longer in it. A Queue
-    without any status yet refuses that patch; then there is nothing to keep, and a merge makes it.
-    """
+    """Set what is allocated in a queue, and take out what is no longer there: a merge would keep it."""
     allocated = {**NOTHING_ALLOCATED, **request.allocated}
-    replacing = [
-        {"op": "test", "path": "/metadata/uid", "value": request.uid},
-        {"op": "add", "path": "/status/allocated", "value": allocated},
-    ]
-    body = msgspec.json.encode(replacing)
-    reply = await answered(errand, PATCH_QUEUE_STATUS, body, JSON_PATCH)
-    if isinstance(reply, Refused) and reply.code in ("Invalid", "Conflict"):
-        merging = {"metadata": {"uid": request.uid}, "status": {"allocated": allocated}}
-        body = msgspec.json.encode(merging)
-        reply = await answered(errand, PATCH_QUEUE_STATUS, body, MERGE_PATCH)
-    return Done() if isinstance(reply, bytes) else reply
+
+    def change(status: Status) -> Status | None:
+        standing = status.get("allocated")
+        if standing == allocated:
+            return None
+        before = standing if isinstance(standing, dict) else {}
+        return {"allocated": {**dict.fromkeys(before), **allocated}}
+
+    write = writes_to(errand, PATCH_QUEUE_STATUS)
+    return await change_status(errand, GET_QUEUE, request.uid, change, write)

@@ -110,6 +110,7 @@ PATCH_POD_STATUS: Final = Call("patch", PODS, "status")
 GET_POD_GROUP: Final = Call("get", POD_GROUPS)
 PATCH_POD_GROUP: Final = Call("patch", POD_GROUPS)
 PATCH_POD_GROUP_STATUS: Final = Call("patch", POD_GROUPS, "status")
+GET_QUEUE: Final = Call("get", QUEUES)
 PATCH_QUEUE_STATUS: Final = Call("patch", QUEUES, "status")
 CREATE_EVENT: Final = Call("create", EVENTS)
 PATCH_EVENT: Final = Call("patch", EVENTS)
@@ -122,7 +123,8 @@ CALLS: Final = (
     *LIST.values(),
     *WATCH.values(),
     *(GET_POD, BIND_POD, EVICT_POD, PATCH_POD_STATUS),
-    *(GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS, PATCH_QUEUE_STATUS),
+    *(GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS),
+    *(GET_QUEUE, PATCH_QUEUE_STATUS),
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
 )
 """All of them. `/version`, `/api` and `/apis` are open to everyone who is authenticated."""

@@ -29,7 +29,7 @@ PHASE = PhaseRequest(decision=7, namespace="default", name="g", uid="u2", phase=
 GROUP = GroupConditionRequest(
     decision=7, namespace="default", name="g", uid="u2", type="Scheduled", reason="r", message="m"
 )
-QUEUE = QueueStatusRequest(decision=7, name="q", uid="u3", allocated={})
+QUEUE = QueueStatusRequest(decision=7, name="q", uid="u2", allocated={})
 
 LOST = UnansweredError("the connection was lost")
 
@@ -44,9 +44,9 @@ def actor(client: Scripted, budget: EvictionBudget | None = None) -> Actor:
         (BIND, ["create pods/binding"], "a"),
         (EVICT, ["create pods/eviction"], "a"),
         (CONDITION, ["patch pods/status"], "a"),
-        (PHASE, ["patch podgroups/status"], "g"),
+        (PHASE, ["get podgroups", "patch podgroups/status"], "g"),
         (GROUP, ["get podgroups", "patch podgroups/status"], "g"),
-        (QUEUE, ["patch queues/status"], "q"),
+        (QUEUE, ["get queues", "patch queues/status"], "q"),
     ],
 )
 async def test_each_request_has_its_effect(request_: Request, whats: list[str], name: str) -> None:

@@ -3,8 +3,9 @@
 import msgspec
 
 from daemon.cluster.acting.errand import MERGE_PATCH
-from daemon.cluster.acting.pod_groups import READS_MAX, GroupTeller
-from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError
+from daemon.cluster.acting.pod_groups import GroupTeller
+from daemon.cluster.acting.statuses import READS_MAX
+from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError, UnansweredError
 from events.sighting import Done, GroupConditionRequest, PhaseRequest, Refused, Unknown
 from tests.daemon.cluster.acting.scripted import Answer, Scripted, errand, said
 
@@ -48,47 +49,67 @@ def teller() -> GroupTeller:
     return GroupTeller(lambda: AT_NS)
 
 
-async def test_a_phase_goes_to_the_status_subresource_k13_2() -> None:
-    client, groups = Scripted(group(phase="Inqueue"), repeats=True), teller()
+BEFORE, AFTER = group(phase="Pending"), group(phase="Inqueue")
+
+
+async def test_a_phase_goes_to_the_status_subresource_of_what_was_read_k13_2() -> None:
+    client, groups = Scripted(BEFORE, AFTER, BEFORE, AFTER), teller()
     assert await groups.tell_phase(errand(client), PHASE) == Done()
     assert await groups.tell_phase(errand(client), PHASE) == Done()
-    assert client.whats == [APART, APART]
-    asked = client.asked[0]
+    assert client.whats == [READ, APART] * 2
+    asked = client.asked[1]
     assert asked.content_type == MERGE_PATCH
-    assert asked.document == {"metadata": {"uid": "u1"}, "status": {"phase": "Inqueue"}}
+    assert asked.document == {
+        "metadata": {"uid": "u1", "resourceVersion": "41"},
+        "status": {"phase": "Inqueue"},
+    }
+
+
+async def test_a_group_in_that_phase_is_not_written() -> None:
+    client = Scripted(AFTER)
+    assert await teller().tell_phase(errand(client), PHASE) == Done()
+    assert client.whats == [READ]
 
 
 async def test_where_the_status_is_no_subresource_the_group_is_patched_and_that_is_remembered() -> (
     None
 ):
-    taken = group(phase="Inqueue")
-    client, groups = Scripted(GONE, taken, taken), teller()
+    client, groups = Scripted(BEFORE, GONE, AFTER, BEFORE, AFTER), teller()
     assert await groups.tell_phase(errand(client), PHASE) == Done()
     assert await groups.tell_phase(errand(client), PHASE) == Done()
-    assert client.whats == [APART, WHOLE, WHOLE]
-    assert client.asked[1].body == client.asked[0].body
+    assert client.whats == [READ, APART, WHOLE, READ, WHOLE]
+    assert client.asked[2].body == client.asked[1].body
 
 
 async def test_where_the_status_has_become_a_subresource_that_is_noticed() -> None:
-    taken, ignored = group(phase="Inqueue"), group(phase="Pending")
-    client, groups = Scripted(GONE, taken, ignored, taken, taken), teller()
+    first: list[Answer] = [BEFORE, GONE, AFTER]
+    then: list[Answer] = [BEFORE, BEFORE, AFTER]
+    client, groups = Scripted(*first, *then, BEFORE, AFTER), teller()
     for _ in range(3):
         assert await groups.tell_phase(errand(client), PHASE) == Done()
-    assert client.whats == [APART, WHOLE, WHOLE, APART, APART]
+    assert client.whats == [READ, APART, WHOLE, READ, WHOLE, APART, READ, APART]
 
 
 async def test_a_group_that_is_gone_is_refused_and_says_nothing_of_its_kind() -> None:
-    client, groups = Scripted(GONE, GONE, group(phase="Inqueue")), teller()
-    reply = await groups.tell_phase(errand(client), PHASE)
-    assert isinstance(reply, Refused)
-    assert reply.code == "NotFound"
+    client, groups = Scripted(BEFORE, GONE, GONE, GONE, BEFORE, AFTER), teller()
+    for _ in range(2):
+        reply = await groups.tell_phase(errand(client), PHASE)
+        assert isinstance(reply, Refused)
+        assert reply.code == "NotFound"
     await groups.tell_phase(errand(client), PHASE)
-    assert client.whats == [APART, WHOLE, APART]
+    assert client.whats == [READ, APART, WHOLE, READ, READ, APART]
 
 
 async def test_a_kind_that_keeps_no_status_is_refused() -> None:
-    reply = await teller().tell_phase(errand(Scripted(GONE, group())), PHASE)
+    reply = await teller().tell_phase(errand(Scripted(group(), GONE, group())), PHASE)
     assert reply == Refused(code="Invalid", message="the PodGroup keeps no such status")
+
+
+async def test_a_phase_whose_answer_was_lost_is_not_written_twice() -> None:
+    lost = UnansweredError("patch podgroups/status: the connection was lost")
+    client = Scripted(BEFORE, lost, STALE, AFTER)
+    assert await teller().tell_phase(errand(client), PHASE) == Done()
+    assert client.whats == [READ, APART, APART, READ]
 
 
 async def test_a_condition_is_written_beside_those_of_others_and_only_if_they_are_still_the_same() -> (

@@ -1,5 +1,6 @@
 """Telling pods and queues what muster thinks of them (rules K7.7 and K13)."""
 
+import msgspec
 import pytest
 
 from daemon.cluster.acting import telling
@@ -132,29 +133,46 @@ async def test_a_patch_is_repeated_until_it_is_answered() -> None:
 QUEUE = QueueStatusRequest(decision=7, name="a", uid="q1", allocated={"nvidia.com/gpu": "3"})
 ALLOCATED = {"cpu": "0", "memory": "0", "nvidia.com/gpu": "3"}
 
+READ, WRITE = "get queues", "patch queues/status"
 
-async def test_what_is_allocated_replaces_what_was_and_holds_cpu_and_memory() -> None:
-    client = Scripted(b"{}")
+
+def queue(allocated: dict[str, str] | None = None, uid: str = "q1") -> bytes:
+    """A queue, as it is read."""
+    status: dict[str, object] = {"state": "Open"}
+    if allocated is not None:
+        status["allocated"] = allocated
+    metadata = {"name": "a", "uid": uid, "resourceVersion": "41"}
+    return msgspec.json.encode({"metadata": metadata, "status": status})
+
+
+async def test_what_is_allocated_holds_cpu_and_memory_and_not_what_was() -> None:
+    client = Scripted(queue({"cpu": "4", "x/y": "1"}), b"{}")
     assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
-    asked = client.asked[0]
-    assert (asked.what, asked.namespace) == ("patch queues/status", "")
-    assert asked.content_type == "application/json-patch+json"
-    assert asked.body == (
-        b'[{"op":"test","path":"/metadata/uid","value":"q1"},'
-        b'{"op":"add","path":"/status/allocated",'
-        b'"value":{"cpu":"0","memory":"0","nvidia.com/gpu":"3"}}]'
-    )
-
-
-async def test_a_queue_without_a_status_gets_one_by_a_merge() -> None:
-    client = Scripted(REFUSED, b"{}")
-    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    assert client.whats == [READ, WRITE]
     asked = client.asked[1]
-    assert asked.content_type == "application/merge-patch+json"
-    assert asked.document == {"metadata": {"uid": "q1"}, "status": {"allocated": ALLOCATED}}
+    assert (asked.namespace, asked.content_type) == ("", "application/merge-patch+json")
+    assert asked.document == {
+        "metadata": {"uid": "q1", "resourceVersion": "41"},
+        "status": {"allocated": {**ALLOCATED, "x/y": None}},
+    }
+
+
+@pytest.mark.parametrize("found", [queue(), b'{"metadata":{"uid":"q1","resourceVersion":"41"}}'])
+async def test_a_queue_of_which_nothing_was_told_is_told(found: bytes) -> None:
+    client = Scripted(found, b"{}")
+    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    assert client.asked[1].document["status"] == {"allocated": ALLOCATED}
+
+
+async def test_a_queue_that_says_so_already_is_not_written() -> None:
+    client = Scripted(queue(ALLOCATED))
+    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    assert client.whats == [READ]
 
 
 async def test_another_queue_of_that_name_is_not_told_k13_1() -> None:
-    reply = await tell_queue(errand(Scripted(REFUSED, ANOTHER), namespace=""), QUEUE)
+    client = Scripted(queue(uid="q2"))
+    reply = await tell_queue(errand(client, namespace=""), QUEUE)
     assert isinstance(reply, Refused)
     assert reply.code == "Conflict"
+    assert client.whats == [READ]

@@ -1,0 +1,82 @@
+"""Changing the status of a custom resource: read, change, and write only if it is still what was read.
+
+A uid in a merge patch protects built-in kinds (K13.1), but not the status of a custom resource: there the
+server takes all metadata from the object it has, whichever that is. A resourceVersion protects both. It
+also lets lists, which a merge replaces whole, be changed without losing what others put there.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from daemon.cluster.acting.errand import MERGE_PATCH, Errand
+from daemon.cluster.acting.patching import answered
+from daemon.cluster.client.calls import Call
+from events.sighting import Done, Refused, Reply, Unknown
+
+READS_MAX: Final = 5
+"""How often an object that others write at the same time is read before giving up."""
+
+Status = dict[str, object]
+"""A status, or the part of one that a merge changes."""
+
+Change = Callable[[Status], Status | None]
+"""What is to be merged into a status; None where it says all of that already."""
+
+Write = Callable[[bytes, Change], Awaitable[Reply]]
+"""Sends a merge patch, and tells what came of it."""
+
+
+class _Metadata(Struct):
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815
+
+
+class _Object(Struct):
+    metadata: _Metadata
+    status: Status | None = None
+
+
+async def change_status(
+    errand: Errand, read: Call, uid: str, change: Change, write: Write
+) -> Reply:
+    """Change the status of an object that has this uid, unless it says so already."""
+    reply: Reply = Unknown(message="nothing was asked")
+    for _ in range(READS_MAX):
+        raw = await answered(errand, read)
+        if not isinstance(raw, bytes):
+            return raw
+        try:
+            found = msgspec.json.decode(raw, type=_Object)
+        except msgspec.DecodeError as error:
+            return Unknown(message=f"the object cannot be read: {error}")
+        if found.metadata.uid != uid:
+            return Refused(code="Conflict", message=f"it was made anew: its uid is not {uid}")
+        changed = change(found.status or {})
+        if changed is None:
+            return Done()
+        version = {"uid": uid, "resourceVersion": found.metadata.resourceVersion}
+        reply = await write(msgspec.json.encode({"metadata": version, "status": changed}), change)
+        if not isinstance(reply, Refused) or reply.code != "Conflict":
+            return reply
+    return reply
+
+
+def writes_to(errand: Errand, call: Call) -> Write:
+    """Sends patches to one place."""
+
+    async def write(body: bytes, _: Change) -> Reply:
+        reply = await answered(errand, call, body, MERGE_PATCH)
+        return Done() if isinstance(reply, bytes) else reply
+
+    return write
+
+
+def says_all(raw: bytes, change: Change) -> bool:
+    """Whether an object, as the server gave it back, says all that a change was to make it say."""
+    try:
+        return change(msgspec.json.decode(raw, type=_Object).status or {}) is None
+    except msgspec.DecodeError:
+        return False
