@@ -126,7 +126,7 @@ class Api:
         self.send(PODS, chunk)
 
     def _happened(self, kind: str, resource: Resource, obj: Object) -> None:
-        whole = {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
+        whole = _whole(resource, obj)
         self.history.append((self.revision, resource.name, kind, whole))
         self.send(resource, line(kind, whole))
 
@@ -206,7 +206,7 @@ class Api:
         resource = stream.resource
         if query.get("sendInitialEvents") == "true":
             for obj in self.objects[resource.name].values():
-                stream.send(line("ADDED", obj))
+                stream.send(line("ADDED", _whole(resource, obj)))
             stream.send(line("BOOKMARK", self.mark(resource, is_end=True)))
             return
         since = int(query["resourceVersion"])
@@ -223,6 +223,11 @@ class Api:
         if isinstance(spoiled, ClusterError):
             raise spoiled
         return spoiled
+
+
+def _whole(resource: Resource, obj: Object) -> Object:
+    """An object as it is outside of lists (K1.4)."""
+    return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
 
 
 async def _chunks(stream: Stream, timeout_seconds: float) -> AsyncIterator[bytes]:
