@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +12,12 @@ _numbers = count(1)
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.apiserver)])
-async def server(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
     """A server, with a namespace that the test has to itself."""
     name = f"contract-{next(_numbers)}"
     if request.param == "real":
         async with on_real(request.getfixturevalue("cluster"), name) as served:
             yield served
     else:
-        async with on_simulated(name) as served:
+        async with on_simulated(name, tmp_path) as served:
             yield served

@@ -10,13 +10,19 @@ from typing import Any, Final
 import pytest
 
 from daemon.cluster.client.calls import NODES, PODS, Resource
+from daemon.cluster.client.rbac import cluster_rules, own_rules
+from daemon.cluster.server.running import running_server
+from replay.world.api.access import Rule, User
+from replay.world.api.api import Behaviour
+from replay.world.scenario import Scenario
 from tests.control_plane.api import STRATEGIC, Api, Object
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.manifests import binding, node, pod, running
-from tests.control_plane.setup import NAMESPACES
+from tests.control_plane.setup import NAMESPACE, NAMESPACES
 
 SETTLE_SECONDS: Final = 20.0
 POLL_SECONDS: Final = 0.05
+ADMIN, MUSTER = "token-of-the-admin", "token-of-muster"
 TEMPLATES: Final = Resource("PodTemplate", "podtemplates")
 """A kind that our API server keeps no cache of: it forgets as soon as etcd does."""
 
@@ -100,10 +106,27 @@ async def on_real(cluster: Cluster, name: str) -> AsyncIterator[Served]:
 
 
 @asynccontextmanager
-async def on_simulated(name: str) -> AsyncIterator[Served]:
-    """The simulated server."""
-    pytest.skip("the simulated server is not there yet")
-    yield
+async def on_simulated(name: str, folder: Path) -> AsyncIterator[Served]:
+    """The simulated server: without kubelets, as the real one."""
+    behaviour = Behaviour(has_kubelets=False, has_watch_list=True)
+    async with running_server(Scenario(name="contract"), behaviour=behaviour) as server:
+        server.access.tokens |= {ADMIN: User("admin"), MUSTER: User(MUSTER, _rules())}
+        kubeconfig = server.kubeconfig(folder / "admin.yaml", ADMIN)
+        async with Api.of(kubeconfig) as api:
+            served = Served(api, name, kubeconfig)
+            served.forget = server.api.compact
+            served.limited = lambda: Api.of(kubeconfig, MUSTER)
+            await _open(served)
+            yield served
+
+
+def _rules() -> tuple[Rule, ...]:
+    """Muster's own, as the simulated server has rules."""
+    everywhere = [(rule, "") for rule in cluster_rules()]
+    return tuple(
+        Rule(one.verbs, (one.group,), one.resources, namespace, one.names)
+        for one, namespace in (*everywhere, *((rule, NAMESPACE) for rule in own_rules()))
+    )
 
 
 async def _open(served: Served) -> None:
