@@ -67,7 +67,7 @@ class Shelf:
         self._sorted: dict[str, list[Key]] = {}
         self._forgotten: dict[str, int] = defaultdict(int)
         self._listeners: list[Callable[[str], None]] = []
-        self.list_floor = 0
+        self.list_floor = store.revision
         """Lists of older revisions cannot be had."""
         self._watch_floor = 0
         for resource, objects in store.objects().items():
