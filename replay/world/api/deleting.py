@@ -81,9 +81,9 @@ class Deleter:
         if left is not None:
             return answered(left)
         if served.kind.kind == "Pod":
-            at = self._world.store.timestamp()
+            revision = str(self._shelf.revision)
             return answered(
-                changed(found, "metadata", deletionTimestamp=at, deletionGracePeriodSeconds=0)
+                changed(self._marked(served, found, 0), "metadata", resourceVersion=revision)
             )
         details: JsonObject = {**details_of(served, name_of(found)), "uid": uid_of(found)}
         return success(200, details)
@@ -118,6 +118,9 @@ class Deleter:
         if options.dryRun:
             return found if grace or is_held else None
         if not grace and not is_held:
+            if served.kind.kind == "Pod" and not _is_marked(found):
+                # A pod is seen to be marked first, even if it goes at once.
+                self._world.put(served.kind, self._marked(served, found, 0))
             self._remove(served, key, found)
             return None
         if is_terminating(found) and not self._is_sooner(found, grace, options):
@@ -154,6 +157,10 @@ class Deleter:
             number = whole_at(section(found, "metadata"), "generation", 1)
             marked = changed(marked, "metadata", generation=number + 1)
         return marked
+
+
+def _is_marked(found: Manifest) -> bool:
+    return section(found, "metadata").get("deletionGracePeriodSeconds") == 0
 
 
 def check_preconditions(served: Served, found: Manifest, options: DeleteOptions) -> None:

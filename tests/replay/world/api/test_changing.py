@@ -222,7 +222,7 @@ def test_a_running_pod_has_a_grace_period() -> None:
     assert section(sooner, "metadata")["deletionGracePeriodSeconds"] == 5
     opened = watch(api, "/api/v1/pods", resourceVersion=revision(sooner))
     assert ask(api, "DELETE", PODS + "/a", {"gracePeriodSeconds": 0}).status == 200
-    assert told(opened) == ["DELETED a"]
+    assert told(opened) == ["MODIFIED a", "DELETED a"]
 
 
 def test_the_kubelet_of_the_world_finishes_a_deletion() -> None:
