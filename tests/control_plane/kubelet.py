@@ -12,7 +12,7 @@ from typing import Final
 
 from daemon.cluster.client.calls import NODES, PODS
 from tests.control_plane.api import STRATEGIC, Api, Object, Watch
-from tests.control_plane.manifests import CARD, node, running
+from tests.control_plane.manifests import CARD, GPU, node, running
 
 FINISH: Final = "kubelet.test/finish"
 """On a pod: `Succeeded` or `Failed`."""
@@ -153,8 +153,6 @@ def name_of(pod: Object) -> str:
 
 
 def cards_of(pod: Object) -> int:
-    """How many cards its containers ask for."""
-    containers = pod["spec"]["containers"]
-    return sum(
-        int(one.get("resources", {}).get("requests", {}).get(CARD, "0")) for one in containers
-    )
+    """How many cards its containers ask for, of whatever product."""
+    asked = [one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"]]
+    return sum(int(requests.get(product, "0")) for requests in asked for product in (CARD, GPU))
