@@ -1,9 +1,8 @@
 """A server on a port: started, taken down and brought back, with a kubeconfig that leads to it."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -121,16 +120,10 @@ async def running_server(
     api = Api(scenario, wall.now_ns(), behaviour)
     shell = Shell(api, clock or wall, faults)
     server = Server(shell, listening or Listening())
-    await server.go_up()
+    shell.start()
     try:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(shell.keep_time(), name="time of the simulated cluster")
-            try:
-                yield server
-            finally:
-                shell.end()
-                with suppress(ClusterError):
-                    await server.go_down()
-                task.cancel()
+        await server.go_up()
+        yield server
     finally:
         shell.end()
+        await server.go_down()

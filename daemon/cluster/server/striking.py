@@ -77,7 +77,3 @@ class StruckLines:
             document = msgspec.json.encode(_GONE.document)
             shown.append(b'{"type":"ERROR","object":' + document + b"}\n")
         return b"".join(shown)
-
-
-STRIKES_LINES: Final = (Kind.LOSE, Kind.CUT, Kind.STALL, Kind.GONE_EVENT)
-"""Faults that befall a watch when it is under way."""

@@ -15,7 +15,7 @@ from replay.world.content import section, text_at
 from replay.world.manifest import Manifest
 from replay.world.store import Change, Key, Store
 
-WINDOW: Final = 20_000
+WINDOW: Final = 10_000
 """Changes of one resource that are kept at least."""
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -13,7 +13,7 @@ from daemon.cluster.server.running import Listening, Server, running_server
 from events.errors import ClusterError
 from events.normalize import JsonObject
 from replay.world.api.access import User
-from replay.world.api.faults import Fault, Faults, Kind, ScriptedFaults, SeededFaults
+from replay.world.api.faults import Ask, Fault, Faults, Kind, ScriptedFaults, SeededFaults
 from replay.world.content import section
 from replay.world.scenario import parse_scenario
 from tests.replay.world.api.given import PODS, binding, pod
@@ -238,6 +238,53 @@ async def test_the_same_seed_strikes_the_same_requests() -> None:
     first, again, other = await run(1), await run(1), await run(2)
     assert first == again != other
     assert {"fail", "throttle", ""} == {fault for fault, _ in first}
+
+
+class Leaps:
+    """A clock that stands until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.at_ns = 0
+
+    def elapsed_ns(self) -> int:
+        return self.at_ns
+
+
+async def test_time_is_what_the_clock_says() -> None:
+    clock = Leaps()
+    scenario = parse_scenario("scenario: a test\n" + NODE, "test.yaml")
+    async with (
+        running_server(scenario, clock=clock) as server,
+        aiohttp.ClientSession(server.url, timeout=aiohttp.ClientTimeout(total=5)) as client,
+    ):
+        query = {"watch": "1", "timeoutSeconds": "3000"}
+        async with client.get("/api/v1/nodes", params=query) as watching:
+            await watching.content.readline()
+            clock.at_ns = 3_000_000_000_000
+            server.shell.wake()
+            assert await watching.read() == b""
+
+
+async def test_every_watch_of_a_storm_breaks_some_time() -> None:
+    """K18: drop, cut line, 410 while a watch is under way."""
+    faults = SeededFaults(1, 0, (Kind.LOSE, Kind.CUT, Kind.GONE_EVENT), watch_events=5)
+    kinds = {faults.pick(Ask(index, "watch", "pods")) for index in range(200)}
+    assert {one.kind for one in kinds if one} == {Kind.LOSE, Kind.CUT, Kind.GONE_EVENT}
+    assert {one.amount for one in kinds if one} == set(range(5))
+    assert faults.pick(Ask(1, "list", "pods")) is None
+    async with served(faults) as (_, client):
+        for name in "abcdef":
+            await made(client, name)
+        for _ in range(5):
+            with pytest.raises(aiohttp.ClientError):
+                await _read_to_its_end(client)
+
+
+async def _read_to_its_end(client: aiohttp.ClientSession) -> None:
+    """Broken off; a watch that expired in order is opened once more."""
+    while True:
+        async with client.get(ALL_PODS, params={"watch": "1"}) as watching:
+            assert b'"ERROR"' in await watching.read()
 
 
 async def test_a_thousand_pods_are_shown_to_many_watchers_in_order() -> None:
