@@ -14,8 +14,8 @@ from daemon.clock import WallClock
 from daemon.cluster.server.shell import BODY_MAX, Clock, Shell
 from events.errors import ClusterError
 from replay.world.api.access import Access
-from replay.world.api.api import Api, Behaviour
 from replay.world.api.faults import Faults
+from replay.world.api.front import Api, Behaviour
 from replay.world.scenario import Scenario
 
 LOOPBACK: Final = "127.0.0.1"

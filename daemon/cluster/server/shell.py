@@ -11,8 +11,8 @@ from aiohttp import web
 
 from daemon.cluster.server.record import Entry, Journal
 from daemon.cluster.server.striking import FAILED, BrokenError, StruckLines, befall
-from replay.world.api.api import Api
 from replay.world.api.faults import UNDER_WAY, Ask, Fault, Faults, Kind, NoFaults
+from replay.world.api.front import Api
 from replay.world.api.message import JSON, Request, Response
 from replay.world.api.target import Address, address_of
 from replay.world.api.watching import Watch

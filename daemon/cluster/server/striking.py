@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from replay.world.api.api import Api
 from replay.world.api.faults import Fault, Kind
+from replay.world.api.front import Api
 from replay.world.api.message import Response, StatusError
 from replay.world.api.refusals import expired
 from replay.world.duration import SECOND

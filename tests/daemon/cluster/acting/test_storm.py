@@ -31,8 +31,8 @@ from events.sighting import (
     Request,
     Unknown,
 )
-from replay.world.api.api import Behaviour
 from replay.world.api.faults import Ask, Fault, SeededFaults
+from replay.world.api.front import Behaviour
 from replay.world.scenario import Scenario
 from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import pod

@@ -5,7 +5,7 @@ from textwrap import dedent
 import msgspec
 
 from events.normalize import Json, JsonObject
-from replay.world.api.api import Api, Behaviour
+from replay.world.api.front import Api, Behaviour
 from replay.world.api.message import JSON, Request, Response
 from replay.world.api.watching import Watch
 from replay.world.content import section

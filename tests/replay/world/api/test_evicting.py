@@ -1,7 +1,7 @@
 """Evictions and disruption budgets (rule K9)."""
 
 from events.normalize import Json, JsonObject
-from replay.world.api.api import Api
+from replay.world.api.front import Api
 from replay.world.content import list_at, section
 from tests.replay.world.api.given import (
     BUDGETS,

@@ -5,7 +5,7 @@ import pytest
 
 from events.normalize import Json, JsonObject
 from replay.world.api.access import Rule, User
-from replay.world.api.api import Api
+from replay.world.api.front import Api
 from replay.world.api.message import Request, Response
 from replay.world.content import list_at, section
 from tests.replay.world.api.given import (

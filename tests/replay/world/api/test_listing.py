@@ -153,7 +153,7 @@ def _first(document: JsonObject) -> JsonObject:
         ("fieldSelector=status.phase=Pending,metadata.name!=a", ["b", "c"]),
     ],
 )
-def test_selectors_choose(query: str, wanted: list[str]) -> None:
+def test_selectors_choose_what_is_listed(query: str, wanted: list[str]) -> None:
     api = bare()
     posted(api, "a", labels={"app": "x"})
     posted(api, "b", labels={"app": "y"})
