@@ -165,6 +165,10 @@ class World:
         self._follow()
         self.advance(self.now_ns)
 
+    def release(self, uid: str) -> None:
+        """What a workload owns is to stay when it goes."""
+        self._controllers.release(uid)
+
     def stop(self, key: Key, grace_ns: int) -> None:
         """A pod was asked to go: its kubelet stops it in its time, and then it is removed."""
         if self.has_kubelets:

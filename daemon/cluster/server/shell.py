@@ -43,6 +43,7 @@ class Shell:
         self.faults: Faults = faults or NoFaults()
         self.journal = Journal()
         self.is_ending = False
+        self.stall_seconds = STALL_SECONDS
         self._clock = clock
         self._begun_ns = clock.elapsed_ns() - api.world.now_ns
         self._wakers: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -181,7 +182,7 @@ class Shell:
         waker = asyncio.Event()
         self._wakers[""].add(waker)
         try:
-            async with asyncio.timeout(STALL_SECONDS):
+            async with asyncio.timeout(self.stall_seconds):
                 while not self.is_ending and http.transport is not None:
                     waker.clear()
                     await _wait(waker, LONGEST_TICK_SECONDS)

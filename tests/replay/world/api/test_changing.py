@@ -264,6 +264,25 @@ def test_a_deletion_has_preconditions(wanted: JsonObject) -> None:
     assert found(api, CONFIG_MAPS + "/a")
 
 
+@pytest.mark.parametrize(("policy", "left"), [("Background", []), ("Orphan", ["r-0"])])
+def test_what_a_workload_owned_goes_with_it_unless_it_is_orphaned(
+    policy: str, left: list[str]
+) -> None:
+    """K10.1: owners."""
+    api = served()
+    template: JsonObject = {"spec": {"containers": [{"name": "c"}]}}
+    replica_set: JsonObject = {
+        "kind": "ReplicaSet",
+        "metadata": {"name": "r"},
+        "spec": {"replicas": 1, "template": template},
+    }
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    done(ask(api, "POST", path, replica_set))
+    assert names(found(api, PODS)) == ["r-0"]
+    done(ask(api, "DELETE", path + "/r", {"propagationPolicy": policy}))
+    assert names(found(api, PODS)) == left
+
+
 def test_a_collection_is_deleted_by_its_labels() -> None:
     api = bare()
     posted(api, "a", labels={"x": "1"})
