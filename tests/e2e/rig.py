@@ -1,6 +1,7 @@
 """A cluster with nodes, a kubelet and daemons, in a namespace of the test's own."""
 
 import asyncio
+import contextlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +18,7 @@ from daemon.cluster.client.calls import (
     QUEUES,
     Resource,
 )
-from tests.control_plane.api import Api, Object
+from tests.control_plane.api import GONE, Api, Object
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.kubelet import Kubelet
 from tests.control_plane.manifests import GPU, GPU_NAME, pod, pod_spec
@@ -65,9 +66,9 @@ class Rig:
         self._daemons.append(made)
         return made
 
-    async def started(self, **settings: Any) -> Daemon:
+    async def started(self, kubeconfig: Path | None = None, **settings: Any) -> Daemon:
         """A daemon that leads."""
-        made = self.daemon(**settings)
+        made = self.daemon(kubeconfig, **settings)
         await made.start()
         await made.until_ready()
         return made
@@ -139,9 +140,10 @@ class Rig:
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    found = await self.pods(app)
-                    if are_so(found):
-                        return found
+                    with contextlib.suppress(*GONE):
+                        found = await self.pods(app)
+                        if are_so(found):
+                            return found
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             shown = [(one["metadata"]["name"], phase_of(one), node_of(one)) for one in found]
