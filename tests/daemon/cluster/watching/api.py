@@ -19,6 +19,9 @@ Spoiling: TypeAlias = Callable[[str, Mapping[str, str]], ClusterError | bytes | 
 
 BASIC: Final = (NODES, PRIORITY_CLASSES, PODS)
 
+REQUESTS_MAX: Final = 20_000
+"""No story makes more requests. In virtual time a loop without a pause would go on for ever."""
+
 
 def no_spoiling(what: str, query: Mapping[str, str]) -> None:
     """Everything is answered as it should be."""
@@ -220,6 +223,7 @@ class Api:
                 stream.send(line(kind, obj))
 
     async def _ask(self, what: str, query: Mapping[str, str]) -> bytes | None:
+        assert len(self.asked) < REQUESTS_MAX, "a hot loop"
         self.asked.append((asyncio.get_running_loop().time(), what, dict(query)))
         await asyncio.sleep(0.001)
         spoiled = self.spoil(what, query)
