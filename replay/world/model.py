@@ -59,6 +59,7 @@ class World:
         scenario: Scenario,
         origin_ns: int = 0,
         *,
+        era_ns: int = 0,
         has_kubelets: bool = True,
         has_controllers: bool = True,
     ) -> None:
@@ -66,7 +67,7 @@ class World:
         """Without, pods stay as they are: others play the nodes."""
         self.has_controllers = has_controllers
         """Without, workloads make no pods."""
-        self._store = Store(origin_ns)
+        self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
         self._controllers = Controllers(self._store, self._kubelets.delete)

@@ -1,5 +1,6 @@
 """A server on a port: started, taken down and brought back, with a kubeconfig that leads to it."""
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,14 @@ class Listening(Struct, frozen=True, kw_only=True):
     port: int = 0
     """0: any that is free."""
     tls: ssl.SSLContext | None = None
+
+
+class LoopClock:
+    """The time of the event loop, so that a loop in which time flies has a server that keeps up."""
+
+    def elapsed_ns(self) -> int:
+        """Time that only ever goes forward."""
+        return int(asyncio.get_running_loop().time() * 1_000_000_000)
 
 
 class Server:
@@ -116,9 +125,8 @@ async def running_server(
     listening: Listening | None = None,
 ) -> AsyncIterator[Server]:
     """A server as long as the context is open."""
-    wall = WallClock()
-    api = Api(scenario, wall.now_ns(), behaviour)
-    shell = Shell(api, clock or wall, faults)
+    api = Api(scenario, WallClock().now_ns(), behaviour)
+    shell = Shell(api, clock or LoopClock(), faults)
     server = Server(shell, listening or Listening())
     shell.start()
     try:

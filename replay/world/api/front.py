@@ -65,6 +65,8 @@ class Api:
         self.world = World(
             scenario,
             origin_ns,
+            # A server that starts anew is another cluster: nobody must take its objects for those before.
+            era_ns=origin_ns,
             has_kubelets=self.behaviour.has_kubelets,
             has_controllers=self.behaviour.has_controllers,
         )

@@ -97,6 +97,20 @@ async def test_a_server_that_goes_down_breaks_watches_and_comes_back_with_everyt
             assert answer.status == 200
 
 
+async def test_a_server_that_starts_anew_is_another_cluster() -> None:
+    """K1.1, K3.7: its uids are new, and a revision of the one before is too old."""
+    async with served() as (server, client):
+        first = await made(client, "a")
+        before = str(server.api.shelf.revision)
+    async with served() as (_, client):
+        second = await made(client, "a")
+        query = {"watch": "1", "resourceVersion": before}
+        async with client.get(ALL_PODS, params=query) as watching:
+            line = msgspec.json.decode(await watching.content.readline())
+    assert (line["type"], line["object"]["code"]) == ("ERROR", 410)
+    assert section(first, "metadata")["uid"] != section(second, "metadata")["uid"]
+
+
 async def test_a_port_that_is_taken_is_an_error_with_its_name() -> None:
     scenario = parse_scenario("scenario: a test\n", "test.yaml")
     async with running_server(scenario) as server:
