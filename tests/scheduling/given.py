@@ -76,9 +76,10 @@ def raw(kind: str, name: str, uid: str = "", **parts: object) -> bytes:
     return msgspec.json.encode({"kind": kind, "metadata": {**meta, **more}, **parts})
 
 
-def node(name: str, uid: str = "", cpu: int = 4, **metadata: object) -> bytes:
+def node(name: str, uid: str = "", cpu: int = 4, labels: dict[str, str] | None = None) -> bytes:
     """A node with some cpus and as many cards."""
     amounts = {"cpu": str(cpu), "pods": "110", "example.com/card": str(cpu)}
+    metadata = {"labels": labels or {}}
     return raw("Node", name, uid, metadata=metadata, spec={}, status={"allocatable": amounts})
 
 
@@ -93,7 +94,7 @@ def pod(
     **parts: object,
 ) -> bytes:
     """A pod that asks for one cpu, and perhaps cards."""
-    requests = {"cpu": "1", **({"example.com/card": str(cards)} if cards else {})}
+    requests: JsonObject = {"cpu": "1", **({"example.com/card": str(cards)} if cards else {})}
     spec: JsonObject = {
         "schedulerName": "muster",
         "containers": [{"name": "main", "resources": {"requests": requests}}],

@@ -250,14 +250,14 @@ def test_a_pod_bound_by_others_and_turned_away_says_nothing_of_our_choice() -> N
     assert not told.state.quarantined
 
 
-DEDICATED = {"labels": {"muster.sh/dedicated": "true"}}
+DEDICATED = {"muster.sh/dedicated": "true"}
 
 
 @pytest.mark.parametrize(("scheduler", "owner"), [("other", ""), ("", ""), ("muster", "")])
 def test_a_pod_that_others_put_on_a_dedicated_node_is_recorded(scheduler: str, owner: str) -> None:
     """K7.6"""
     told = Told()
-    told.show_all("Node", node("n1", **DEDICATED))
+    told.show_all("Node", node("n1", labels=DEDICATED))
     told.show_the_rest()
     told.see(Seen(pod("b", on="n1", spec={"schedulerName": scheduler})))
     event = event_of(record(told, "foreign_pod_placed"))
@@ -280,7 +280,7 @@ def test_a_taint_dedicates_a_node_as_well() -> None:
 
 def test_daemon_set_and_mirror_pods_belong_on_their_node() -> None:
     told = Told()
-    told.show_all("Node", node("n1", **DEDICATED))
+    told.show_all("Node", node("n1", labels=DEDICATED))
     told.show_the_rest()
     for kind in ("DaemonSet", "Node"):
         owner = {"ownerReferences": [{"kind": kind, "name": "x", "uid": "o", "controller": True}]}
@@ -290,7 +290,7 @@ def test_daemon_set_and_mirror_pods_belong_on_their_node() -> None:
 
 def test_our_own_placements_on_a_dedicated_node_are_no_news() -> None:
     told = Told()
-    told.show_all("Node", node("n1", **DEDICATED))
+    told.show_all("Node", node("n1", labels=DEDICATED))
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
     told.cycle()
