@@ -54,9 +54,9 @@ async def judge(url: str, world_path: Path, scenario: Scenario) -> Verdict:
         await log.close()
     calls, origin_ns = journal(world_path)
     state = replayed(entries)
-    decided = _decided(entries)
+    decided = decided_in(entries)
     _check_calls(calls, decided, _enqueued(entries))
-    _check_outcomes(entries, decided)
+    check_outcomes(entries, decided)
     _check_world(state, scenario, calls, origin_ns, entries[-1].record.recorded_at_ns)
     results = [call.result for call in calls if call.verb == "bind"]
     return Verdict(
@@ -97,7 +97,7 @@ def replayed(entries: list[Entry]) -> State:
     return replay.state
 
 
-def _decided(entries: list[Entry]) -> dict[Promise, str]:
+def decided_in(entries: list[Entry]) -> dict[Promise, str]:
     """Decision and pod to the node decided on."""
     decided: dict[Promise, str] = {}
     for entry in entries:
@@ -129,7 +129,7 @@ def _check_calls(calls: list[Call], decided: dict[Promise, str], enqueued: set[P
             bound[call.uid] = call
 
 
-def _check_outcomes(entries: list[Entry], decided: dict[Promise, str]) -> None:
+def check_outcomes(entries: list[Entry], decided: dict[Promise, str]) -> None:
     """No decision is lost: each has an outcome, or its pod is gone."""
     left = dict.fromkeys(decided)
     gone: set[str] = set()

@@ -1,0 +1,65 @@
+"""Virtual time for real connections: when nobody has anything to do, the next moment comes at once."""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from daemon.clock import WallClock
+
+T = TypeVar("T")
+
+GRACE_SECONDS: Final = 0.00005
+"""Real time in which bytes that are on their way through the kernel arrive."""
+THREAD_SECONDS: Final = 30.0
+ORIGIN_NS: Final = 1_700_000_000_000_000_000
+
+
+class Hurried(selectors.SelectSelector):
+    """Waits for a connection a little while; what it would have waited longer is counted instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 1000.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is ready."""
+        if ready := super().select(0):
+            return ready
+        if timeout is None:
+            # Only a thread can have something to do, and it does it in real time.
+            ready = super().select(THREAD_SECONDS)
+            assert ready, "nothing will ever happen any more"
+        elif timeout > 0 and not (ready := super().select(GRACE_SECONDS)):
+            self.passed += timeout
+        return ready
+
+
+class HurriedLoop(asyncio.SelectorEventLoop):
+    """An event loop on such a clock."""
+
+    def __init__(self) -> None:
+        self._hurried = Hurried()
+        super().__init__(self._hurried)
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._hurried.passed
+
+
+class LoopClock(WallClock):
+    """The time of the running loop, for all who ask a clock."""
+
+    def now_ns(self) -> int:
+        """As if the loop had begun at a certain moment."""
+        return ORIGIN_NS + self.elapsed_ns()
+
+    def elapsed_ns(self) -> int:
+        """Of the loop."""
+        return int(asyncio.get_running_loop().time() * 1_000_000_000)
+
+
+def hurried(story: Coroutine[Any, Any, T]) -> T:
+    """What comes of a coroutine in virtual time."""
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        return runner.run(story)

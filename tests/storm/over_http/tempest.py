@@ -1,0 +1,288 @@
+"""One run of a storm: a daemon on a server that fails by a seed, while others change what is there.
+
+Server and daemon stand in one process and speak HTTP over real connections; time is virtual, so that a
+back-off of half a minute takes none. At the end the faults cease, and what is left must be as it should.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from daemon.cli.assemble import policy_of, refolder
+from daemon.cluster.client.credentials import Access
+from daemon.cluster.client.http_client import Client
+from daemon.cluster.kubernetes import KubernetesCluster, Manner
+from daemon.cluster.server.running import Server, running_server
+from daemon.health import Health
+from daemon.log.memory import Memory, MemoryLog
+from daemon.log.verify import verify
+from daemon.loop import Loop, Running
+from events.record import GENESIS
+from projections.batch import Batch
+from projections.state import State
+from replay.world.api.faults import Ask, Fault, Kind, SeededFaults
+from replay.world.scenario import Scenario, parse_scenario
+from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
+from tests.storm.over_http.changes import Changer, node_named, queue_named
+from tests.storm.over_http.hurry import LoopClock
+from tests.storm.over_http.witness import Witness, known
+from tests.storm.victim import chance
+
+NODES: Final = 5
+STRUCK_PER_THOUSAND_MIN: Final = 150
+STRUCK_PER_THOUSAND_MAX: Final = 650
+"""Of the requests, more or less by the seed: from bad days to days on which hardly anything works."""
+STALLS_PER_THOUSAND: Final = 60
+"""Of the stalls of watches that the seed wants; each takes minutes, in which little is struck."""
+PAUSE_SECONDS: Final = 0.1
+"""Between two changes, on average."""
+DEATH_EVERY: Final = 700
+"""Changes between two deaths of the daemon, on average."""
+BREAK_EVERY: Final = 50
+"""Changes between two moments at which all connections break, on average."""
+OUTAGE: Final = 0.1
+"""Of these, how many are outages."""
+OUTAGE_SECONDS: Final = 40.0
+"""The longest of them."""
+QUIET_SECONDS: Final = 3600.0
+"""Virtual time within which all must be in order once the faults have ceased."""
+REQUESTS_A_MINUTE: Final = 60
+"""Of a watch at most (rule K3.11)."""
+
+
+class Strikes(SeededFaults):
+    """Faults by a seed, counted by what they are; few watches fall silent for minutes."""
+
+    def __init__(self, seed: int) -> None:
+        more = STRUCK_PER_THOUSAND_MAX - STRUCK_PER_THOUSAND_MIN
+        super().__init__(seed, STRUCK_PER_THOUSAND_MIN + int(more * chance(seed, "how bad")))
+        self.seed = seed
+        self.struck: dict[str, int] = {}
+
+    def pick(self, ask: Ask) -> Fault | None:
+        """What befalls a request."""
+        fault = super().pick(ask)
+        if fault is None:
+            return None
+        if fault.kind is Kind.STALL and ask.verb == "watch":
+            rarely = chance(self.seed, "stall", ask.index) * 1000 < STALLS_PER_THOUSAND
+            fault = fault if rarely else Fault(Kind.CUT, fault.amount)
+        self.struck[fault.kind.value] = self.struck.get(fault.kind.value, 0) + 1
+        return fault
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What one run was, where all is well."""
+
+    seed: int
+    steps: int
+    changes: int
+    breaks: int
+    struck: dict[str, int]
+    bound: int
+    deaths: int
+    records: int
+    busiest: int
+    virtual_seconds: int
+    quiet_seconds: int
+    """From the end of the faults until all was in order."""
+
+
+class Tempest:
+    """A server, a daemon, and who watches both."""
+
+    def __init__(self, server: Server, folder: Path, faults: Strikes) -> None:
+        self.server = server
+        self.faults = faults
+        self.witness = Witness(server.api)
+        self.changer = Changer(server.api, faults.seed)
+        self.deaths = -1
+        self.breaks = 0
+        self._memory = Memory()
+        self._log = MemoryLog(self._memory)
+        self._kubeconfig = server.kubeconfig(folder / "kubeconfig")
+        self._numbers = count()
+        self._loop: Loop | None = None
+
+    @property
+    def steps(self) -> int:
+        """Changes made, requests struck, and watches that were broken under way."""
+        return self.changer.changes + self.breaks + sum(self.faults.struck.values())
+
+    def jitter(self) -> float:
+        """The same in every run with the same seed, in the order in which it is asked for."""
+        return chance(self.faults.seed, "jitter", next(self._numbers))
+
+    @asynccontextmanager
+    async def daemon(self) -> AsyncIterator[None]:
+        """A daemon beside the block, killed at its end; the next one goes on with its log."""
+        self.deaths += 1
+        clock = LoopClock()
+        client = await Client.connect(Access(kubeconfig=self._kubeconfig), self.jitter, "storm/1")
+        cluster = KubernetesCluster(
+            client,
+            Manner(),
+            "storm",
+            jitter=self.jitter,
+            now_ns=clock.now_ns,
+            elapsed_ns=clock.elapsed_ns,
+        )
+        self._log = log = MemoryLog(self._memory)
+        log.base = GENESIS  # Of what is shared all is there.
+        health = Health(clock.elapsed_ns)
+        running = Running(
+            holder="storm",
+            version="1",
+            period_ns=200_000_000,
+            policy=policy_of(SCENARIO),
+            tells=True,
+        )
+        self._loop = loop = Loop(
+            log, cluster, clock, refolder(log, with_views=False), running, health
+        )
+        heard = log.append
+
+        async def append(batch: Batch) -> None:
+            await heard(batch)
+            cluster.note(batch.records, self.state.cluster)
+
+        log.append = append  # type: ignore[method-assign]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks_of = [
+                    tasks.create_task(cluster.run(health), name="cluster"),
+                    tasks.create_task(loop.run(), name="loop"),
+                ]
+                yield
+                for task in tasks_of:
+                    task.cancel()
+        finally:
+            await client.close()
+
+    @property
+    def state(self) -> State:
+        """What the daemon knows."""
+        assert self._loop is not None
+        assert self._loop.step is not None
+        return self._loop.step.state
+
+    async def rage(self, steps: int) -> None:
+        """Until so many steps have been made, daemons are killed and followed."""
+        while self.steps < steps:
+            async with self.daemon():
+                turns = 1 + int(2 * DEATH_EVERY * self.jitter())
+                while turns and self.steps < steps:
+                    turns -= 1
+                    await asyncio.sleep(2 * PAUSE_SECONDS * self.jitter())
+                    self.changer.change()
+                    if self.jitter() * BREAK_EVERY < 1:
+                        await self._break()
+
+    async def _break(self) -> None:
+        """All connections break; now and then the server is gone for a while."""
+        self.breaks += 1
+        if self.jitter() < OUTAGE:
+            await self.server.go_down()
+            await asyncio.sleep(OUTAGE_SECONDS * self.jitter())
+            await self.server.go_up()
+        else:
+            self.server.shell.break_connections()
+
+    async def settle(self) -> float:
+        """Faults cease; seconds until a daemon knows all there is, and owes nobody anything."""
+        self.faults.is_on = False
+        self.changer.clear_up()
+        began = asyncio.get_running_loop().time()
+        async with self.daemon():
+            await until(self._is_in_order, QUIET_SECONDS, self._difference)
+            return asyncio.get_running_loop().time() - began
+
+    def _is_in_order(self) -> bool:
+        if self._loop is None or self._loop.step is None or not self.state.is_synced:
+            return False
+        state = self.state
+        if state.commitments or state.evictions or self._loop.in_flight or self._loop.intake:
+            return False
+        return self.server.api.world.settled and known(state) == self.witness.there()
+
+    def _difference(self) -> str:
+        there = self.witness.there()
+        ours = known(self.state)
+        return str({kind: there[kind].items() ^ ours[kind].items() for kind in there})
+
+    async def judged(self) -> int:
+        """How many records there are, where the log is whole, replays equal, and tells what happened."""
+        await verify(self._log)
+        entries = await entries_of(self._log)
+        replayed(entries)
+        decided = decided_in(entries)
+        check_outcomes(entries, decided)
+        meant = {(uid, node) for (_, uid), node in decided.items()}
+        done = {(uid, node) for uid, (_, node) in self.witness.bound.items()}
+        assert done <= meant, f"bound, and not decided: {done - meant}"
+        assert not self.witness.doubled, self.witness.doubled
+        return len(entries)
+
+    def busiest(self) -> int:
+        """The most requests for one watch in any minute. Two kinds are called `jobs`."""
+        journal = self.server.shell.journal
+        return max(
+            -(-journal.busiest_minute(plural) // (2 if plural == "jobs" else 1))
+            for plural in journal.watched()
+        )
+
+
+async def until(holds: Callable[[], bool], seconds: float, told: Callable[[], str]) -> None:
+    """Wait for something, in virtual time."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not holds():  # noqa: ASYNC110 - what is waited for is told to nobody
+                await asyncio.sleep(1.0)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds:g} s: {told()}") from None
+
+
+def _scenario() -> Scenario:
+    nodes = [node_named(f"n{index}") for index in range(NODES)]
+    queues = [queue_named(name) for name in ("one", "two")]
+    document = {"scenario": "a storm", "start_delay": "50ms", "cluster": [*nodes, *queues]}
+    return parse_scenario(msgspec.json.encode(document).decode(), "storm")
+
+
+SCENARIO: Final = _scenario()
+
+
+async def run(seed: int, steps: int, folder: Path) -> Outcome:
+    """A whole run. What is not as it should be is an AssertionError that names the seed."""
+    faults = Strikes(seed)
+    began = asyncio.get_running_loop().time()
+    async with running_server(SCENARIO, faults=faults, clock=LoopClock()) as server:
+        tempest = Tempest(server, folder, faults)
+        try:
+            await tempest.rage(steps)
+            ended = asyncio.get_running_loop().time()
+            quiet = await tempest.settle()
+            records = await tempest.judged()
+            busiest = tempest.busiest()
+            assert busiest <= REQUESTS_A_MINUTE, f"{busiest} requests of a watch in a minute"
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    return Outcome(
+        seed=seed,
+        steps=tempest.steps,
+        changes=tempest.changer.changes,
+        breaks=tempest.breaks,
+        struck=dict(sorted(faults.struck.items())),
+        bound=len(tempest.witness.bound),
+        deaths=tempest.deaths,
+        records=records,
+        busiest=busiest,
+        virtual_seconds=int(ended - began),
+        quiet_seconds=int(quiet),
+    )

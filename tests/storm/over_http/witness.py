@@ -1,0 +1,53 @@
+"""Who stands beside the server and sees what really happens to pods."""
+
+from events.normalize import normalize
+from projections.state import State
+from replay.world.api.front import Api
+from replay.world.content import name_of, node_of, section, uid_of
+from replay.world.store import Change
+
+PATHS = {"Node": "nodes", "Pod": "pods", "PodGroup": "groups", "Queue": "queues"}
+
+
+class Witness:
+    """Notes each pod that is given a node, when it happens."""
+
+    def __init__(self, api: Api) -> None:
+        self.bound: dict[str, tuple[str, str]] = {}
+        """UID to the pod's name and node, of every pod that was ever given one."""
+        self.doubled: list[str] = []
+        self._api = api
+        api.world.store.listen(self._note)
+
+    def _note(self, change: Change) -> None:
+        if change.key[0] != "Pod" or change.after is None or not node_of(change.after):
+            return
+        if section(change.after, "spec").get("schedulerName") != "muster":
+            return
+        uid, found = uid_of(change.after), (name_of(change.after), node_of(change.after))
+        if self.bound.setdefault(uid, found) != found:
+            self.doubled.append(f"{self.bound[uid]} became {found}")
+
+    def there(self) -> dict[str, dict[str, str]]:
+        """What the server holds, by kind: UID to the digest of what the log would hold of it."""
+        shelf = self._api.shelf
+        return {
+            kind: {
+                uid_of(one.manifest): normalize(one.raw).stored.digest for one in shelf.now(kind)
+            }
+            for kind in PATHS
+        }
+
+
+def known(state: State) -> dict[str, dict[str, str]]:
+    """What muster knows, in the same shape."""
+    cluster = state.cluster
+    nodes = [node for node in cluster.nodes.nodes.values() if node.facts is not None]
+    groups = [group for group in cluster.groups.values() if group.facts is not None]
+    queues = [queue for queue in cluster.queues.values() if queue.facts is not None]
+    return {
+        "Node": {one.facts.uid: one.digest for one in nodes if one.facts},
+        "Pod": {uid: one.digest for uid, one in cluster.pods.items()},
+        "PodGroup": {one.facts.uid: one.digest for one in groups if one.facts},
+        "Queue": {one.facts.uid: one.digest for one in queues if one.facts},
+    }
