@@ -15,6 +15,7 @@ import structlog
 from msgspec import Struct
 
 from daemon.log.entry import Entry, Projection, StandingView
+from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
 from events.chain import check_link
 from events.codec import event_of
@@ -31,6 +32,9 @@ RETRY_SECONDS: Final = 2.0
 
 MEASURE_SECONDS: Final = 2.0
 """Between two looks at how far the leader is."""
+
+GATHER_SECONDS: Final = 0.05
+"""What is appended within so short a time is read in one go: a busy leader announces hundreds of batches."""
 
 RESUMED: Final = tuple(view.name for view in VIEWS if view not in (DECISION, OUTCOME))
 """Views whose rows are needed to go on; of the others, whose rows never change, only the checksum is."""
@@ -187,6 +191,7 @@ class Follower:
             self._take(state, entries)
             if self._behind is not None and self._behind[0] <= self.position:
                 self._behind = None
+            await asyncio.sleep(GATHER_SECONDS if len(entries) < CHUNK else 0)
 
     async def _measure(self, log: SqlLog) -> None:
         while True:

@@ -77,7 +77,7 @@ class _LostError(Exception):
 class Elector:
     """One candidate. `campaign` until elected, `hold` while leading, `release` when done leading.
 
-    `now_ns` is wall time and is only written; `stands` says whether it would lead if it could.
+    `now_ns` is wall time and is only written.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class Elector:
         now_ns: Callable[[], int],
         jitter: Callable[[], float],
         timing: Timing | None = None,
-        stands: Callable[[], bool] = lambda: True,
     ) -> None:
         self.identity = identity
         self.reason = ""
         """Why the last try failed; empty when it did not."""
+        self.stands: Callable[[], bool] = lambda: True
+        """Whether it would lead if it could. One that would not keeps an eye on the lease all the same."""
         self.timing = timing or Timing()
         self._store = store
         self._now_ns = now_ns
         self._jitter = jitter
-        self._stands = stands
         self._seen: Lease | None = None
         """The lease as last read or written."""
         self._seen_at = 0.0
@@ -181,7 +181,7 @@ class Elector:
     async def _acquire(self) -> bool:
         lease = await self._store.read()
         self._look(lease)
-        if self._expires_in() > 0 or not self._stands():
+        if self._expires_in() > 0 or not self.stands():
             return False
         begun = _now()
         if lease is None:

@@ -39,6 +39,10 @@ class Work(Protocol):
 class Standby(Protocol):
     """What a daemon does while it does not lead."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it could take over now; one that could not leaves the lease to others."""
+
     async def follow(self) -> None:
         """Keep warm, until cancelled."""
 
@@ -132,6 +136,7 @@ class Career:
             wish = tasks.create_task(self._wish.wait(), name="wish")
             campaign = tasks.create_task(elector.campaign(), name="campaign")
             others = [wish, campaign]
+            elector.stands = lambda: standby is None or standby.is_ready
             if standby is not None:
                 others.append(tasks.create_task(standby.follow(), name="standby"))
             await asyncio.wait((wish, campaign), return_when=asyncio.FIRST_COMPLETED)

@@ -44,8 +44,8 @@ class Candidate:
             name,
             now_ns=lambda: self.wall_ns,
             jitter=lambda: 0.5,
-            stands=lambda: self.stands,
         )
+        self.elector.stands = lambda: self.stands
 
     def leave(self) -> None:
         """Stop in good order."""

@@ -27,6 +27,8 @@ class Daemon:
         """What the work fails with, as soon as there is something."""
         self.damage: Exception | None = None
         """What following fails with, as soon as there is something."""
+        self.is_warm = True
+        """Whether its standby could take over."""
         self.stopping_seconds = 0.0
         """How long the work takes to end in order."""
         self.ending_seconds = 0.0
@@ -101,6 +103,10 @@ class Idle:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
+
+    @property
+    def is_ready(self) -> bool:
+        return self._daemon.is_warm
 
     async def follow(self) -> None:
         self._daemon.tell("follow")
@@ -238,6 +244,20 @@ def test_a_bug_in_the_work_ends_the_daemon_and_releases_the_lease_k14_4(server: 
     assert failed(daemon, ValueError)
     assert server.lease is not None
     assert server.lease.holder == ""
+
+
+def test_a_standby_that_could_not_take_over_leaves_the_lease_to_others(server: Server) -> None:
+    first = Daemon(server, "a")
+    first.is_warm = False
+    server.universe.run(20)
+    assert first.story == ["follow"]
+    second = Daemon(server, "b")
+    server.universe.run(30)
+    assert second.story[-1] == "lead"
+    second.process.kill()
+    first.is_warm = True
+    server.universe.run(50)
+    assert first.story[-1] == "lead"
 
 
 def test_a_damaged_log_ends_a_standby(server: Server) -> None:

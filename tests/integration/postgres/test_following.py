@@ -1,11 +1,9 @@
 """The standby: what it has folded is what a cold start would fold, whenever it is asked (K14.8)."""
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
+import asyncpg
 import pytest
 
 from daemon.log.contract import Log
@@ -13,11 +11,8 @@ from daemon.log.opening import open_log
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError
 from projections import snapshot
 from tests.daemon.standing_by import follower, following, must_equal_a_cold_fold, until, write
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return str(tmp_path / "muster.db")
+from tests.integration.postgres.conftest import execute
+from tests.integration.postgres.server import Server
 
 
 @pytest.fixture
@@ -95,18 +90,21 @@ async def test_a_step_is_given_away_once(log: Log, url: str) -> None:
     await standby.close()
 
 
-async def test_a_standby_without_a_log_stands_and_hands_nothing_over(url: str) -> None:
+async def test_a_standby_without_a_log_stands_and_hands_nothing_over(server: Server) -> None:
     """Whoever leads first makes the log."""
+    await execute(server, "CREATE DATABASE bare")
+    url = server.url("bare")
     standby = follower(url)
     async with following(standby):
         await until(lambda: standby.is_ready)
-        assert "there is no such log" in standby.reason
+        assert "is not a muster log" in standby.reason
         log = await open_log(url, "write")
         assert await standby.hand_over(log.head) is None
         await until(lambda: standby.reason == "")
     assert await standby.hand_over(log.head) is not None
     await standby.close()
     await log.close()
+    await execute(server, "DROP DATABASE bare WITH (FORCE)")
 
 
 async def test_a_standby_whose_views_were_not_kept_up_hands_nothing_over(
@@ -123,7 +121,7 @@ async def test_a_standby_whose_views_were_not_kept_up_hands_nothing_over(
 
 async def test_views_of_another_release_are_no_reason_not_to_stand(log: Log, url: str) -> None:
     await write(log)
-    run(url, "UPDATE projection SET version = 99 WHERE name = 'placement'")
+    await run(url, "UPDATE projection SET version = 99 WHERE name = 'placement'")
     standby = follower(url)
     async with following(standby):
         await until(lambda: standby.is_ready)
@@ -149,7 +147,13 @@ async def test_a_damaged_log_ends_it_and_the_position_is_named(log: Log, url: st
     async with following(standby):
         await until(lambda: standby.is_ready)
     position = log.head.position + 1
-    insert_row(url, position, kind="pod_observed.v1")
+    await run(
+        url,
+        "INSERT INTO log (position, batch, epoch, recorded_at_ns, kind, subject, body, digest) "
+        "SELECT position + 1, position + 1, 9, 0, 'pod_observed.v1', 'Pod/a/b', '{}', 'made up' "
+        "FROM log_head",
+        "UPDATE log_head SET position = position + 1, digest = 'made up'",
+    )
     with pytest.raises(ExceptionGroup) as caught:
         async with asyncio.timeout(10), following(standby):
             await asyncio.Event().wait()
@@ -162,7 +166,7 @@ async def test_a_record_of_a_newer_release_ends_it(log: Log, url: str) -> None:
     standby = follower(url)
     async with following(standby):
         await until(lambda: standby.is_ready)
-    run(url, "UPDATE log_head SET format = 99")
+    await run(url, "UPDATE log_head SET format = 99")
     with pytest.raises(ExceptionGroup) as caught:
         async with asyncio.timeout(10), following(standby):
             await asyncio.Event().wait()
@@ -199,27 +203,28 @@ async def test_a_log_that_is_away_is_waited_for_and_says_so(log: Log, url: str) 
     await standby.close()
 
 
-def run(path: str, statement: str) -> None:
-    """Change the file behind everyone's back."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(statement)
+async def run(url: str, *statements: str) -> None:
+    """Change the database behind everyone's back, in one transaction."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            for statement in statements:
+                await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
-def insert_row(path: str, position: int, kind: str) -> None:
-    """A row that nobody sealed, with a head that fits."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "INSERT INTO log (position, batch, epoch, recorded_at_ns, kind, subject, body, digest) "
-            "VALUES (?, ?, 1, 0, ?, 'Pod/a/b', '{}', 'made up')",
-            (position, position, kind),
-        )
-        connection.execute("UPDATE log_head SET position = ?, digest = 'made up'", (position,))
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """What went wrong, out of the groups around it."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from leaves(one)
+    else:
+        yield error
 
 
 def only(group: BaseException, kind: type[Exception]) -> BaseException:
-    """The one error of a kind in a group."""
-    while isinstance(group, BaseExceptionGroup):
-        assert len(group.exceptions) == 1
-        group = group.exceptions[0]
-    assert isinstance(group, kind)
-    return group
+    """The first of a group in which there is nothing but this kind: several tasks may find it."""
+    found = list(leaves(group))
+    assert {type(one) for one in found} == {kind}
+    return found[0]
