@@ -92,7 +92,7 @@ class Shell:
         try:
             answer = await self._answer(http, request, fault)
             status = answer.status
-        except BrokenError:
+        except (BrokenError, ConnectionError):  # By us, or by a client that has had enough.
             _break_off(http)
             answer = web.Response()
         finally:
