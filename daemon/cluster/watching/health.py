@@ -59,7 +59,7 @@ class Standing(Struct):
 
     def become(self, state: str, cause: str = "", reason: str = "") -> None:
         """Change state. The operator is told once per change, not once per try."""
-        if state != self.state:
+        if state != self.state or not self.since:
             self.state, self.since = state, now()
         self.reason = reason
         if state in TOLD and (state, cause) != self.told:

@@ -128,6 +128,7 @@ def test_an_unreachable_server_is_waited_for() -> None:
             assert daemon.health().reason == "https://nowhere: connection refused"
             asked = [at for at, what, _ in api.asked if what == "list pods"]
             assert len(asked) < 60
+            assert daemon.health().state_seconds <= 610
             api.spoil = lambda what, query: None
             await asyncio.sleep(31)
             assert daemon.seen.names() == {"a"}
