@@ -24,6 +24,8 @@ from replay.world.manifest import Manifest
 from replay.world.model import World
 from replay.world.store import resource_of
 
+COUNT_NS: Final = SECOND // 10
+"""So long after a change budgets are counted at the latest."""
 DISRUPTION_NS: Final = 120 * SECOND
 """So long an eviction counts though its pod was not deleted."""
 
@@ -56,12 +58,16 @@ def is_ready(pod: Manifest) -> bool:
 
 
 class BudgetController:
-    """Brings the status of budgets up to date after each change of pods or budgets."""
+    """Brings the status of budgets up to date after pods or budgets changed.
+
+    At once for those who ask about budgets; else a little later, as counting costs a look at every pod.
+    """
 
     def __init__(self, world: World, shelf: Shelf) -> None:
         self._world = world
         self._shelf = shelf
         self._is_due = True
+        self._counted_ns = 0
         self._is_waiting = False
         """Whether evictions are waited for, which time alone can end."""
         shelf.listen(self._note)
@@ -70,8 +76,20 @@ class BudgetController:
         if resource in (_POD, _BUDGET):
             self._is_due = True
 
+    @property
+    def next_ns(self) -> int | None:
+        """When it will count; None: nothing changed."""
+        return self._counted_ns + COUNT_NS if self._is_due else None
+
+    def pass_time(self) -> None:
+        """Count if it is time to."""
+        is_time = self._world.now_ns >= self._counted_ns + COUNT_NS
+        if is_time and (self._is_due or self._is_waiting):
+            self.reconcile()
+
     def reconcile(self) -> None:
         """Count anew where something changed."""
+        self._counted_ns = self._world.now_ns
         while self._is_due or self._is_waiting:
             is_due, self._is_due, self._is_waiting = self._is_due, False, False
             for version in self._shelf.now(_BUDGET):
@@ -86,7 +104,7 @@ class BudgetController:
     def _counted(self, budget: Manifest) -> JsonObject:
         pods = [
             one.manifest
-            for one in self._shelf.now(_POD)
+            for one in self._shelf.there(_POD)
             if one.key[1] == namespace_of(budget)
             and not is_terminal(one.manifest)
             and covers(budget, one.manifest)
@@ -133,7 +151,7 @@ class BudgetController:
         replicas = {
             uid_of(one.manifest): whole_at(section(one.manifest, "spec"), "replicas", 1)
             for resource in _SCALED
-            for one in self._shelf.now(resource)
+            for one in self._shelf.there(resource)
         }
         owners = {owner for pod in pods if (owner := controller_of(pod)) in replicas}
         alone = sum(controller_of(pod) not in replicas for pod in pods)

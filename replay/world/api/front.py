@@ -21,7 +21,7 @@ from replay.world.api.message import NO_SUCH_PATH, Request, Response, StatusErro
 from replay.world.api.namespaces import NamespaceController, make_namespaces
 from replay.world.api.refusals import no_such_resource, not_allowed, not_found
 from replay.world.api.selecting import selector_of
-from replay.world.api.served import CRD, EVENT, Catalogue, Served, volcano_definitions
+from replay.world.api.served import BUDGET, CRD, EVENT, Catalogue, Served, volcano_definitions
 from replay.world.api.shelf import WINDOW, Shelf
 from replay.world.api.target import Address, Target, address_of, target_of
 from replay.world.api.watching import Watch, WatchOptions
@@ -93,7 +93,10 @@ class Api:
     @property
     def next_event_ns(self) -> int | None:
         """When the next thing happens by itself."""
-        return self.world.next_event_ns
+        times = [self.world.next_event_ns]
+        if self.behaviour.has_controllers:
+            times.append(self._budgets.next_ns)
+        return min((at for at in times if at is not None), default=None)
 
     def advance(self, to_ns: int) -> None:
         """All that happens up to a moment."""
@@ -114,6 +117,8 @@ class Api:
             target = target_of(address, self.catalogue)
             if target is None:
                 return self._nothing_at(address)
+            if self.behaviour.has_controllers and _is_about_budgets(target):
+                self._budgets.reconcile()
             response = self._answer(target, request, address.verb, user)
             self._settle()
         except StatusError as error:
@@ -233,7 +238,7 @@ class Api:
         """What the controllers that are not of the world do."""
         if self.behaviour.has_controllers:
             self._namespaces.reconcile()
-            self._budgets.reconcile()
+            self._budgets.pass_time()
 
     def _expire(self) -> None:
         """Events grow old, and so do revisions."""
@@ -250,6 +255,10 @@ class Api:
     def is_served(self, served: Served) -> bool:
         """Whether a resource still is: its definition may have been deleted."""
         return self.catalogue.is_served(served)
+
+
+def _is_about_budgets(target: Target) -> bool:
+    return target.served.kind == BUDGET or target.part == "eviction"
 
 
 def _name(manifest: Manifest) -> str:

@@ -6,7 +6,7 @@ falls out of the window is gone for good: who asks for it is told to begin anew 
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -99,6 +99,10 @@ class Shelf:
         if (known := self._sorted.get(resource)) is None:
             known = self._sorted[resource] = sorted(self._current[resource], key=place_of)
         return known
+
+    def there(self, resource: str) -> Collection[Version]:
+        """All there is now, in no order that means anything."""
+        return self._current[resource].values()
 
     def now(self, resource: str) -> list[Version]:
         """All there is now, in order."""

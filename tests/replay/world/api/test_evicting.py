@@ -1,6 +1,7 @@
 """Evictions and disruption budgets (rule K9)."""
 
 from events.normalize import Json, JsonObject
+from replay.world.api.budgets import COUNT_NS
 from replay.world.api.front import Api
 from replay.world.content import list_at, section
 from tests.replay.world.api.given import (
@@ -11,11 +12,13 @@ from tests.replay.world.api.given import (
     bare,
     done,
     found,
+    lines,
     posted,
     reason,
     refused,
     running,
     served,
+    watch,
 )
 
 LABELS = {"app": "x"}
@@ -160,6 +163,23 @@ def test_budgets_are_counted_when_the_controllers_run() -> None:
     assert ask(api, "POST", PODS + "/a/eviction", evict("a")).status == 201
     assert ask(api, "GET", PODS + "/a").status == 404
     assert ask(api, "POST", PODS + "/b/eviction", evict("b")).status == 429
+
+
+def test_who_does_not_ask_sees_the_count_a_little_later() -> None:
+    """The disruption controller works by itself, and not in the requests of others."""
+    api = served(WORKLOAD)
+    done(ask(api, "POST", BUDGETS, budget()))
+    api.advance(1_000_000_000)
+    opened = watch(api, BUDGETS, resourceVersion=str(api.shelf.revision))
+    for name in ("a", "b"):
+        posted(api, name, labels=LABELS)
+        running(api, name)
+    assert api.next_event_ns == 1_000_000_000 + COUNT_NS
+    api.advance(1_000_000_000 + COUNT_NS)
+    (line,) = lines(opened)
+    shown = line["object"]
+    assert isinstance(shown, dict)
+    assert section(shown, "status")["disruptionsAllowed"] == 1
 
 
 def test_a_share_of_what_the_owners_want_may_be_missing() -> None:
