@@ -4,15 +4,8 @@ import asyncio
 
 import pytest
 
-from daemon.cluster.client.errors import (
-    ExpiredError,
-    ForbiddenError,
-    ServerError,
-    ThrottledError,
-    UnauthorizedError,
-)
 from events.sighting import Closed, Listed, Opened, Progressed, Seen
-from tests.daemon.cluster.watching.api import Api, error, line, lost, status
+from tests.daemon.cluster.watching.api import Api, line, lost, status
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual
 
@@ -237,73 +230,6 @@ def test_a_watch_that_shows_something_now_and_then_is_left_alone() -> None:
     virtual(story())
 
 
-def test_what_is_forbidden_is_named_and_asked_for_each_minute() -> None:
-    """K3.9: 403 is named with the missing verb; retried each minute."""
-
-    async def story() -> None:
-        api = Api()
-        api.put("a")
-        refusal = ForbiddenError("list pods", 403, "Forbidden", "no")
-        api.spoil = lambda what, query: refusal if what == "list pods" else None
-        async with running(api) as daemon:
-            assert daemon.health("Node").state == "watching"
-            assert daemon.health("PriorityClass").state == "watching"
-            assert (daemon.health().state, daemon.health().is_listed) == ("forbidden", False)
-            assert daemon.health().reason == "forbidden: list pods"
-            await asyncio.sleep(630)
-            assert 10 <= len(api.requests("list pods")) <= 11
-            assert daemon.seen.closed() == [("forbidden", False)]
-            api.spoil = lambda what, query: None
-            await asyncio.sleep(70)
-            assert daemon.seen.names() == {"a"}
-            assert daemon.health().reason == ""
-
-    virtual(story())
-
-
-def test_a_watch_without_credentials_is_tried_again_and_loses_nothing() -> None:
-    """K3.9: a 401 that a new token did not cure is backed off from."""
-
-    async def story() -> None:
-        api = Api()
-        async with running(api) as daemon:
-            refusal = UnauthorizedError("watch pods", 401, "Unauthorized")
-            api.spoil = lambda what, query: refusal if what == "watch pods" else None
-            api.tell(None)
-            api.put("a")
-            await asyncio.sleep(300)
-            assert daemon.health().state == "waiting"
-            assert "Unauthorized" in daemon.health().reason
-            assert daemon.seen.closed() == [("ended", False), ("unauthorized", False)]
-            api.spoil = lambda what, query: None
-            await asyncio.sleep(31)
-            assert daemon.seen.names() == {"a"}
-            assert daemon.seen.lists.count("Pod") == 1
-
-    virtual(story())
-
-
-@pytest.mark.parametrize("kind", [ThrottledError, ServerError])
-def test_retry_after_is_honoured(kind: type[ThrottledError | ServerError]) -> None:
-    """K3.10: 429/503: honour Retry-After, else back off."""
-
-    async def story() -> None:
-        api = Api()
-        async with running(api) as daemon:
-            refusal = kind("watch pods", 429, "", "busy", (), 45.0)
-            api.spoil = lambda what, query: refusal if what == "watch pods" else None
-            api.tell(None)
-            await asyncio.sleep(1)
-            asked = len(api.requests("watch pods"))
-            await asyncio.sleep(43)
-            assert len(api.requests("watch pods")) == asked
-            await asyncio.sleep(3)
-            assert len(api.requests("watch pods")) == asked + 1
-            assert daemon.health().state == "waiting"
-
-    virtual(story())
-
-
 def test_duplicates_and_regressions_are_dropped_and_counted() -> None:
     """K3.14: not greater than the cached revision of the same UID: dropped and counted."""
 
@@ -340,72 +266,5 @@ def test_bookmarks_are_handed_over_now_and_then() -> None:
             marks = daemon.seen.of(Progressed)
             assert 6 <= len(marks) <= 7
             assert daemon.seen.of(Seen) == []
-
-    virtual(story())
-
-
-def test_a_server_that_was_set_back_is_noticed_by_its_silence() -> None:
-    """K20.4: a watch from a revision in the future stays open and silent."""
-
-    async def story() -> None:
-        api = Api()
-        async with running(api) as daemon:
-            api.put("lost")
-            await asyncio.sleep(1)
-            api.tell(None)
-            api.objects.clear()
-            api.history.clear()
-            api.revision = 90
-            api.put("kept")
-            api.history.clear()
-            await asyncio.sleep(10)
-            assert daemon.seen.names() == {"lost"}
-            await asyncio.sleep(500)
-            assert daemon.seen.names() == {"kept"}
-            assert ("expired", True) in daemon.seen.closed()
-
-    virtual(story())
-
-
-@pytest.mark.parametrize("status_code", [500, 502, 429, 400])
-def test_an_outage_is_told_once_and_ends_by_itself(status_code: int) -> None:
-    """K3.16: every close is told; a try that fails for the same cause as before is not a close."""
-
-    async def story() -> None:
-        api = Api()
-        async with running(api) as daemon:
-            api.spoil = lambda what, query: error(what, status_code)
-            api.tell(lost())
-            for name in ("a", "b"):
-                api.put(name)
-                await asyncio.sleep(600)
-            assert daemon.seen.closed() == [("cut", False), ("failed", False)]
-            api.spoil = lambda what, query: None
-            await asyncio.sleep(31)
-            assert daemon.seen.names() == {"a", "b"}
-            assert daemon.seen.lists.count("Pod") == 1
-
-    virtual(story())
-
-
-def test_an_expired_answer_to_a_list_leaves_no_gap() -> None:
-    """K2.3: the pages are thrown away, and the list starts again."""
-
-    async def story() -> None:
-        api = Api()
-        api.page = 2
-        for name in "abcde":
-            api.put(name)
-        expired = ExpiredError("list pods", 410, "Expired")
-        tries = iter([True, True, False])
-        api.spoil = lambda what, query: (
-            expired if query.get("continue", "").endswith(":4") and next(tries, False) else None
-        )
-        async with running(api) as daemon:
-            assert daemon.seen.names() == set("abcde")
-            assert daemon.seen.lists.count("Pod") == 1
-            assert daemon.seen.closed() == [("expired", False)]
-            begun = [query for query in api.requests("list pods") if "continue" not in query]
-            assert begun == [{"limit": "500"}] * 3
 
     virtual(story())
