@@ -88,6 +88,11 @@ class Follower:
         return self._is_cold or (self._state is not None and not self.reason)
 
     @property
+    def state(self) -> State | None:
+        """State as far as it has folded; None before it has, and when it was handed over."""
+        return self._state
+
+    @property
     def position(self) -> int:
         """How far it has folded."""
         return self._head.position

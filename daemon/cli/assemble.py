@@ -46,7 +46,8 @@ async def fold(log: ReadableLog, until: int | None = None) -> State:
         state, head = State(), log.base
         state.begin_at(head.position)
     else:
-        state = snapshots.restore(snapshot.payload)
+        # Beside the event loop: it takes seconds where there are many pods, and a Lease is to be renewed.
+        state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
         head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:

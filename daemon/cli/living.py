@@ -29,7 +29,7 @@ from daemon.health import Health
 from daemon.leadership import Elector, Timing, holder_identity
 from daemon.leading import Career, Standby, Warm, Work
 from daemon.log.contract import Log
-from daemon.log.opening import open_log
+from daemon.log.opening import is_postgresql, open_log
 from daemon.log.store import SqlLog, no_faults
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
@@ -39,6 +39,7 @@ from events.errors import ClusterError
 from events.record import Head
 from events.sighting import Reply, Request, Sighting, Unknown
 from projections.batch import Batch
+from projections.state import State
 from scheduling.step import Step
 
 ACCESS_SECONDS: Final = 60.0
@@ -86,14 +87,15 @@ class Life:
         observe = self._operation.metrics.counted.observe_request
         client = await Client.connect(self._plan.access, self._jitter, f"muster/{VERSION}", observe)
         try:
-            self._career = career = self._new_career(client)
+            elector = self._new_elector(client)
+            self._career = career = self._new_career(client, elector)
             self._tell_sources()
             if self._is_stopped:
                 career.stop()
             async with asyncio.TaskGroup() as tasks:
                 others = [
                     tasks.create_task(self._look_at_access(client), name="access"),
-                    tasks.create_task(self._look_at_role(career), name="role"),
+                    tasks.create_task(self._look_at_role(career, elector), name="role"),
                 ]
                 try:
                     await career.run()
@@ -103,22 +105,24 @@ class Life:
         finally:
             await client.close()
 
-    def _new_career(self, client: Client) -> Career:
+    def _new_elector(self, client: Client) -> Elector | None:
         settings = self._plan.settings
-        elector = None
-        if settings.leader_elect:
-            elector = Elector(
-                ApiLease(client, client.namespace, settings.lease_name),
-                self._identity,
-                now_ns=self._clock.now_ns,
-                jitter=self._jitter,
-                timing=Timing(
-                    lease_seconds=settings.lease_seconds,
-                    renew_seconds=settings.renew_seconds,
-                    give_up_seconds=settings.give_up_seconds,
-                ),
-            )
-        is_shared = self._plan.log.startswith(("postgresql://", "postgres://"))
+        if not settings.leader_elect:
+            return None
+        return Elector(
+            ApiLease(client, client.namespace, settings.lease_name),
+            self._identity,
+            now_ns=self._clock.now_ns,
+            jitter=self._jitter,
+            timing=Timing(
+                lease_seconds=settings.lease_seconds,
+                renew_seconds=settings.renew_seconds,
+                give_up_seconds=settings.give_up_seconds,
+            ),
+        )
+
+    def _new_career(self, client: Client, elector: Elector | None) -> Career:
+        is_shared = is_postgresql(self._plan.log)
 
         @asynccontextmanager
         async def begin(warm: Warm) -> AsyncIterator[Work]:
@@ -195,7 +199,7 @@ class Life:
     def _tell_sources(self) -> None:
         """Where metrics read the figures of the moment."""
         sources = self._operation.metrics.sources
-        sources.state = lambda: None if self._step is None else self._step.state
+        sources.state = self._state
         sources.position = self._position
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
@@ -206,6 +210,12 @@ class Life:
     @property
     def _step(self) -> Step | None:
         return None if self._loop is None else self._loop.step
+
+    def _state(self) -> State | None:
+        """State as this process has it: a standby's is that of the log it follows."""
+        if self._step is not None:
+            return self._step.state
+        return None if self._follower is None else self._follower.state
 
     def _position(self) -> int:
         if self._step is not None:
@@ -218,27 +228,38 @@ class Life:
         lag = self._follower.lag
         return Lag(records=lag.records, seconds=lag.seconds)
 
-    async def _look_at_role(self, career: Career) -> None:
+    async def _look_at_role(self, career: Career, elector: Elector | None) -> None:
         """Say who we are, and whether a standby is fit to take over."""
-        health = self._operation.health
+        health, counted = self._operation.health, self._operation.metrics.counted
+        dropped = 0
         while True:
             leads = career.post.role == "leading"
             health.role = "leader" if leads else career.post.role
-            if not leads:
-                # A standby has no loop that must turn.
-                health.rest()
-                self._loop = self._cluster = None
-                reason = "" if self._follower is None else self._follower.reason
-                if self._follower is not None and not self._follower.is_ready:
-                    health.set("standby", reason)
-                else:
-                    health.clear("standby")
-                    health.clear("start")
-            else:
+            if leads:
                 health.clear("standby")
-                if self._step is not None:
-                    health.clear("start")
+            else:
+                self._look_at_standby(health)
+            if self._step is not None or not leads:
+                health.clear("start")
+            if elector is not None and elector.reason:
+                health.set("leadership", elector.reason)
+            else:
+                health.clear("leadership")
+            if self._cluster is not None:
+                now = self._cluster.recorder.dropped
+                counted.event_dropped(max(0, now - dropped))
+                dropped = now
             await asyncio.sleep(1.0)
+
+    def _look_at_standby(self, health: Health) -> None:
+        """A standby has no loop that must turn, and no cluster."""
+        health.rest()
+        self._loop = self._cluster = None
+        follower = self._follower
+        if follower is not None and not follower.is_ready:
+            health.set("standby", follower.reason)
+        else:
+            health.clear("standby")
 
     async def _look_at_access(self, client: Client) -> None:
         """Ask what we may do until nothing is missing; say what is (rule K15.3)."""

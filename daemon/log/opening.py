@@ -45,6 +45,11 @@ async def open_log(url: str, mode: Mode = "read", *, faults: Faults = no_faults)
     return await open_for_reading(database)
 
 
+def is_postgresql(url: str) -> bool:
+    """Whether a log of this name is kept in PostgreSQL, where several daemons can share it."""
+    return url.startswith(_POSTGRESQL)
+
+
 def _database(url: str) -> Database:
     scheme, separator, rest = url.partition("://")
     if url.startswith(_POSTGRESQL):
