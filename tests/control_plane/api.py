@@ -107,6 +107,11 @@ class Watch:
                     return seen
         raise AssertionError(f"the watch ended before {kind} {name}; it showed {seen}")
 
+    async def raw(self) -> AsyncIterator[bytes]:
+        """The lines as they come, to the end."""
+        async for line in self._response.content:
+            yield line
+
     async def silence(self, seconds: float) -> bool:
         """Whether it stays open, and silent, for as long as this."""
         try:
@@ -209,6 +214,11 @@ def trusted(kubeconfig: Path) -> tuple[str, ssl.SSLContext | None]:
     cluster, user = _entries(kubeconfig)
     url = cluster["server"]
     return url, _trust(cluster, user) if url.startswith("https") else None
+
+
+def token_of(kubeconfig: Path) -> str:
+    """The bearer token of its user."""
+    return _entries(kubeconfig)[1]["token"]
 
 
 def _collection(resource: Resource, manifest: Object) -> str:

@@ -66,6 +66,10 @@ class ControlPlane:
                 if not left:
                     raise
 
+    def pid(self, name: str) -> int:
+        """Of one of the programs."""
+        return self._programs[name].pid
+
     def kill(self) -> None:
         """End every program at once; the data stays."""
         while self._programs:
@@ -100,12 +104,8 @@ class ControlPlane:
         )
 
     def start_scheduler(self, *flags: str) -> None:
-        """Start Kubernetes' own scheduler."""
-        self._run(
-            "kube-scheduler",
-            *("--kubeconfig", str(self.admin), "--leader-elect=false", "--secure-port=0"),
-            *flags,
-        )
+        """Start Kubernetes' own scheduler; `flags` say where its configuration is."""
+        self._run("kube-scheduler", "--secure-port=0", *flags)
 
     def stop_scheduler(self) -> None:
         """End Kubernetes' own scheduler."""
