@@ -1,0 +1,114 @@
+"""`muster run --simulate --http`: the daemon as on a real API server, and others beside it."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic, sleep  # noqa: TID251  # a daemon in a process of its own keeps real time
+
+import pytest
+
+from tests.checkout import ROOT
+from tests.daemon.cli.given import documents, muster, scenario
+
+CLUSTER = """\
+period: 50ms
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "2", memory: 8Gi, pods: "20"}}}
+  - kind: Pod
+    metadata: {name: "p{i}"}
+    spec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
+    count: 3
+"""
+DEADLINE_SECONDS = 30.0
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A daemon that has told where its API server is."""
+    process = subprocess.Popen(  # noqa: S603  # our own command
+        [
+            *(sys.executable, "-m", "daemon", "run", "--log", str(tmp_path / "run.db")),
+            *("--simulate", str(scenario(tmp_path, CLUSTER)), "--http", "127.0.0.1:0"),
+            *("--listen", "127.0.0.1:0"),
+        ],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.kill()
+    process.wait()
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def told(daemon: subprocess.Popen[str], event: str) -> dict[str, str]:
+    """The next line about something."""
+    assert daemon.stderr is not None
+    for line in daemon.stderr:
+        found: dict[str, str] = json.loads(line)
+        if found["event"] == event:
+            return found
+    raise AssertionError(f"the daemon ended and never told: {event}")
+
+
+def ask(url: str, body: object = None) -> dict[str, object]:
+    """What the API server, or the daemon, answers."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # on loopback
+        found: dict[str, object] = json.loads(answer.read())
+        return found
+
+
+def test_others_see_what_muster_does_and_it_sees_what_they_do(
+    daemon: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    probes = told(daemon, "listening")["address"]
+    server = told(daemon, "simulated API server")
+    assert json.loads(Path(server["kubeconfig"]).read_text())["clusters"][0]["cluster"] == {
+        "server": server["url"]
+    }
+    pods = f"{server['url']}/api/v1/namespaces/default/pods"
+    until(lambda: nodes(pods) == ["", "n1", "n1"])
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n2"},
+        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"}},
+    }
+    ask(f"{server['url']}/api/v1/nodes", node)
+    until(lambda: nodes(pods) == ["n1", "n1", "n2"])
+    ready = ask(f"http://{probes}/readyz")
+    assert (ready["ready"], ready["role"]) == (True, "leader")
+    daemon.send_signal(signal.SIGTERM)
+    assert daemon.wait(DEADLINE_SECONDS) == 0
+    log = str(tmp_path / "run.db")
+    [replayed] = documents(muster("replay", log, "--output", "json"))
+    assert replayed["equal"] is True
+    with closing(sqlite3.connect(log)) as connection:
+        [[reason]] = connection.execute(
+            "select message from decision where kind = 'refuse' limit 1"
+        ).fetchall()
+    assert "1 Insufficient cpu" in reason
+
+
+def nodes(pods: str) -> list[str]:
+    """Where each pod is."""
+    items = ask(pods)["items"]
+    assert isinstance(items, list)
+    return sorted(item["spec"].get("nodeName", "") for item in items)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait, within bounds, for something to hold."""
+    end = monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert monotonic() < end, "it never came to be"
+        sleep(0.05)
