@@ -16,7 +16,8 @@ async def make_victim(tmp_path: Path) -> AsyncIterator[MakeVictim]:
     def make(log: str, scenario: Path) -> Victim:
         folder = tmp_path / f"victim-{len(victims)}"
         folder.mkdir()
-        victims.append(Victim(folder, log, scenario))
+        shore = ["--simulate", str(scenario), "--world", str(folder / "world.db")]
+        victims.append(Victim(folder, log, shore))
         return victims[-1]
 
     yield make

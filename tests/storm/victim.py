@@ -15,19 +15,20 @@ STARTED = "daemon started"
 POLL_SECONDS = 0.01
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+SETTINGS = "snapshot_every: 100\nlisten: ''\n"
+"""Often, so that starts from a snapshot are under fire too."""
 
 
 class Victim:
-    """`muster run` against a simulated cluster, in a folder that holds all its files."""
+    """`muster run`, against a simulated cluster or an API server, in a folder that holds all its files."""
 
-    def __init__(self, folder: Path, log: str, scenario: Path) -> None:
+    def __init__(self, folder: Path, log: str, shore: list[str], settings: str = SETTINGS) -> None:
         self.log = log
         self.world = folder / "world.db"
         self._folder = folder
-        self._scenario = scenario
+        self._shore = shore
         self._config = folder / "settings.yaml"
-        # Often, so that starts from a snapshot are under fire too.
-        self._config.write_text("snapshot_every: 100\n")
+        self._config.write_text(settings)
         self._starts = 0
         self._process: asyncio.subprocess.Process | None = None
 
@@ -44,8 +45,8 @@ class Victim:
     async def start(self, *options: str) -> None:
         """Start it; it may well die soon."""
         self._starts += 1
-        command = ["-m", "daemon", "run", "--simulate", str(self._scenario)]
-        command += ["--world", str(self.world), "--log", self.log, "--config", str(self._config)]
+        command = ["-m", "daemon", "run", *self._shore]
+        command += ["--log", self.log, "--config", str(self._config)]
         with self._stderr.open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -66,6 +67,11 @@ class Victim:
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             raise AssertionError(f"never said {text!r}: {self.told[-2000:]}") from None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.returncode is None
 
     async def kill(self) -> None:
         """As `kill -9` does."""
