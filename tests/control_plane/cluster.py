@@ -50,10 +50,14 @@ def prepared(*, has_controllers: bool = True) -> Iterator[Cluster]:
 
 
 @contextmanager
-def own_plane(*, has_controllers: bool = True) -> Iterator[Cluster]:
-    """A control plane of our own, which may be killed."""
+def own_plane(*, has_controllers: bool = True, folder: Path | None = None) -> Iterator[Cluster]:
+    """A control plane of our own, which may be killed; in a new folder, which goes with it."""
     binary = _binary()
-    folder = Path(tempfile.mkdtemp(prefix="muster-control-plane-"))
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="muster-control-plane-"))
+    else:
+        folder = folder.resolve()
+        folder.mkdir(parents=True)
     plane = ControlPlane(binary, folder)
     try:
         plane.start()

@@ -1,8 +1,6 @@
 """A control plane on loopback with keys of its own: etcd, the API server, and what else is asked for.
 
-Of rule K20. Nothing of it outlives the process that started it. By hand, with a shell open on it:
-
-python -m tests.control_plane.plane [--scheduler]
+Of rule K20. Nothing of it outlives the process that started it.
 """
 
 import base64
