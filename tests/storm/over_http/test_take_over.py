@@ -47,7 +47,7 @@ class Terms(Struct, frozen=True):
         """As a settings file has them."""
         told = f"lease_seconds: {self.lease_seconds}\nrenew_seconds: {self.renew_seconds}\n"
         told += f"give_up_seconds: {self.give_up_seconds}\n"
-        return told + "period_seconds: 0.2\nsnapshot_every: 2000\nlisten: ''\nlog_level: warning\n"
+        return told + "period_seconds: 0.2\nsnapshot_every: 2000\nlisten: ''\nlog_level: info\n"
 
 
 DEFAULT = Terms()
@@ -102,6 +102,7 @@ class Pair:
             self.crowd.come(8)
             await self.until_all_are_bound()
             await self.daemons[1].start()
+            await self.standing_by(self.daemons[1])
             yield
         finally:
             for daemon in self.daemons:
@@ -124,6 +125,7 @@ class Pair:
         self.crowd.come(pods - pods // 2)
         await leader.start()
         decided_ns = await self.decided_after(position)
+        await self.standing_by(leader)
         return (decided_ns - renewed_ns) / SECOND_NS
 
     async def let_the_leader_leave(self, pods: int) -> float:
@@ -133,7 +135,14 @@ class Pair:
         left_ns, position = WallClock().now_ns(), await self.position()
         self.crowd.come(pods)
         await leader.start()
-        return (await self.decided_after(position) - left_ns) / SECOND_NS
+        decided_ns = await self.decided_after(position)
+        await self.standing_by(leader)
+        return (decided_ns - left_ns) / SECOND_NS
+
+    async def standing_by(self, daemon: Victim) -> None:
+        """Until it could take over: it knows all that the log holds, and since when the lease stands."""
+        await daemon.until_told('"event":"the lease changed hands"')
+        await daemon.until_told('"reason":"warm"')
 
     async def decided_after(self, position: int) -> int:
         """When something was first decided behind a position, in a later epoch than that."""
