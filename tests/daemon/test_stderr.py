@@ -84,15 +84,15 @@ def test_what_libraries_say_has_the_same_form_and_is_said_once(
 ) -> None:
     say_on_stderr(Teller())
     say_on_stderr(Teller())
-    logging.getLogger("some.library").warning("deprecated: %s", "v1beta1")
-    logging.getLogger("some.library").info("chatter")
+    logging.getLogger("some.package").warning("deprecated: %s", "v1beta1")
+    logging.getLogger("some.package").info("chatter")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(capture=True)
         warnings.warn("old", DeprecationWarning, stacklevel=1)
         logging.captureWarnings(capture=False)
     first, second = lines(capsys)
-    assert (first["event"], first["logger"]) == ("deprecated: v1beta1", "some.library")
+    assert (first["event"], first["logger"]) == ("deprecated: v1beta1", "some.package")
     assert "DeprecationWarning: old" in str(second["event"])
 
 
