@@ -69,10 +69,13 @@ class Life:
         self._crash = crash
         self._jitter = SystemRandom().random
         self._identity = holder_identity()
+        self._elector: Elector | None = None
         self._loop: Loop | None = None
         self._cluster: KubernetesCluster | None = None
         self._follower: Follower | None = None
         self._career: Career | None = None
+        self._dropped = 0
+        """Events that this term's cluster did not take, as far as they are counted."""
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -87,21 +90,18 @@ class Life:
         observe = self._operation.metrics.counted.observe_request
         client = await Client.connect(self._plan.access, self._jitter, f"muster/{VERSION}", observe)
         try:
-            elector = self._new_elector(client)
-            self._career = career = self._new_career(client, elector)
+            self._elector = self._new_elector(client)
+            self._career = career = self._new_career(client, self._elector)
             self._tell_sources()
             if self._is_stopped:
                 career.stop()
-            async with asyncio.TaskGroup() as tasks:
-                others = [
-                    tasks.create_task(self._look_at_access(client), name="access"),
-                    tasks.create_task(self._look_at_role(career, elector), name="role"),
-                ]
-                try:
-                    await career.run()
-                finally:
-                    for task in others:
-                        task.cancel()
+            with self._operation.health.asking(self):
+                async with asyncio.TaskGroup() as tasks:
+                    access = tasks.create_task(self._look_at_access(client), name="access")
+                    try:
+                        await career.run()
+                    finally:
+                        access.cancel()
         finally:
             await client.close()
 
@@ -140,6 +140,9 @@ class Life:
 
         secret = self._plan.settings.secret_annotations
         self._follower = Follower(open_reading, audits=True, secret=secret)
+        # To wait for the lead is no start that takes long: a supervisor need not wait for it.
+        self._operation.health.clear("start")
+        self._operation.health.role = "standby"
         return self._follower
 
     @asynccontextmanager
@@ -165,10 +168,15 @@ class Life:
             loop = Loop(heard, deadly, clock, self._refold(log, warm), plan.running, health)
             loop.cycle_held = self._operation.metrics.counted.cycle_held
             cluster.knows_owners(self._owner_of)
+            self._dropped = 0
             self._loop, self._cluster = loop, cluster
+            health.role = "leader"
             yield _Term(loop, cluster, health)
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
+            self._loop = self._cluster = None
+            self._operation.health.rest()
+            self._operation.health.role = "standby"
             await log.close()
 
     def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Step]]:
@@ -188,7 +196,11 @@ class Life:
     def _noted(self, batch: Batch, _seconds: float) -> None:
         """Durable records become Events."""
         if self._cluster is not None and self._loop is not None and self._loop.step is not None:
+            self._operation.health.clear("start")
             self._cluster.note(batch.records, self._loop.step.state.cluster)
+            dropped = self._cluster.recorder.dropped
+            self._operation.metrics.counted.event_dropped(dropped - self._dropped)
+            self._dropped = dropped
 
     def _owner_of(self, uid: str) -> str:
         step = None if self._loop is None else self._loop.step
@@ -223,43 +235,24 @@ class Life:
         return 0 if self._follower is None else self._follower.position
 
     def _lag(self) -> Lag | None:
-        if self._follower is None or (self._career and self._career.post.role == "leading"):
+        if self._follower is None or self._loop is not None:
             return None
         lag = self._follower.lag
         return Lag(records=lag.records, seconds=lag.seconds)
 
-    async def _look_at_role(self, career: Career, elector: Elector | None) -> None:
-        """Say who we are, and whether a standby is fit to take over."""
-        health, counted = self._operation.health, self._operation.metrics.counted
-        dropped = 0
-        while True:
-            leads = career.post.role == "leading"
-            health.role = "leader" if leads else career.post.role
-            if leads:
-                health.clear("standby")
-            else:
-                self._look_at_standby(health)
-            if self._step is not None or not leads:
-                health.clear("start")
-            if elector is not None and elector.reason:
-                health.set("leadership", elector.reason)
-            else:
-                health.clear("leadership")
-            if self._cluster is not None:
-                now = self._cluster.recorder.dropped
-                counted.event_dropped(max(0, now - dropped))
-                dropped = now
-            await asyncio.sleep(1.0)
-
-    def _look_at_standby(self, health: Health) -> None:
-        """A standby has no loop that must turn, and no cluster."""
-        health.rest()
-        self._loop = self._cluster = None
+    def reasons(self) -> Mapping[str, str]:
+        """Why the daemon is not ready, as far as leading and following go."""
+        found: dict[str, str] = {}
+        if self._elector is not None and self._elector.reason:
+            found["leadership"] = self._elector.reason
         follower = self._follower
-        if follower is not None and not follower.is_ready:
-            health.set("standby", follower.reason)
-        else:
-            health.clear("standby")
+        if self._loop is None and follower is not None and not follower.is_ready:
+            found["standby"] = follower.reason
+        return found
+
+    def still(self) -> Mapping[str, float]:
+        """Nothing here has to move."""
+        return {}
 
     async def _look_at_access(self, client: Client) -> None:
         """Ask what we may do until nothing is missing; say what is (rule K15.3)."""

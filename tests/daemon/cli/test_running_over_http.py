@@ -28,34 +28,40 @@ cluster:
 DEADLINE_SECONDS = 30.0
 
 
+class Daemon:
+    """A daemon in a process of its own, and what it told."""
+
+    def __init__(self, folder: Path) -> None:
+        self._told = folder / "told"
+        with self._told.open("wb") as told_to:
+            self.process = subprocess.Popen(  # noqa: S603  # our own command
+                [
+                    *(sys.executable, "-m", "daemon", "run", "--log", str(folder / "run.db")),
+                    *("--simulate", str(scenario(folder, CLUSTER)), "--http", "127.0.0.1:0"),
+                    *("--listen", "127.0.0.1:0"),
+                ],
+                cwd=ROOT,
+                stderr=told_to,
+            )
+
+    def told(self, event: str) -> dict[str, str]:
+        """The first line about something; within bounds, there is one."""
+        until(lambda: self._lines(event) != [])
+        return self._lines(event)[0]
+
+    def _lines(self, event: str) -> list[dict[str, str]]:
+        lines = self._told.read_text().splitlines(keepends=True)
+        found = [json.loads(line) for line in lines if line.endswith("}\n")]
+        return [one for one in found if one["event"] == event]
+
+
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A daemon that has told where its API server is."""
-    process = subprocess.Popen(  # noqa: S603  # our own command
-        [
-            *(sys.executable, "-m", "daemon", "run", "--log", str(tmp_path / "run.db")),
-            *("--simulate", str(scenario(tmp_path, CLUSTER)), "--http", "127.0.0.1:0"),
-            *("--listen", "127.0.0.1:0"),
-        ],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    yield process
-    process.kill()
-    process.wait()
-    assert process.stderr is not None
-    process.stderr.close()
-
-
-def told(daemon: subprocess.Popen[str], event: str) -> dict[str, str]:
-    """The next line about something."""
-    assert daemon.stderr is not None
-    for line in daemon.stderr:
-        found: dict[str, str] = json.loads(line)
-        if found["event"] == event:
-            return found
-    raise AssertionError(f"the daemon ended and never told: {event}")
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon that is ended with the test."""
+    daemon = Daemon(tmp_path)
+    yield daemon
+    daemon.process.kill()
+    daemon.process.wait()
 
 
 def ask(url: str, body: object = None) -> dict[str, object]:
@@ -68,10 +74,10 @@ def ask(url: str, body: object = None) -> dict[str, object]:
 
 
 def test_others_see_what_muster_does_and_it_sees_what_they_do(
-    daemon: subprocess.Popen[str], tmp_path: Path
+    daemon: Daemon, tmp_path: Path
 ) -> None:
-    probes = told(daemon, "listening")["address"]
-    server = told(daemon, "simulated API server")
+    probes = daemon.told("listening")["address"]
+    server = daemon.told("simulated API server")
     assert json.loads(Path(server["kubeconfig"]).read_text())["clusters"][0]["cluster"] == {
         "server": server["url"]
     }
@@ -87,8 +93,8 @@ def test_others_see_what_muster_does_and_it_sees_what_they_do(
     until(lambda: nodes(pods) == ["n1", "n1", "n2"])
     ready = ask(f"http://{probes}/readyz")
     assert (ready["ready"], ready["role"]) == (True, "leader")
-    daemon.send_signal(signal.SIGTERM)
-    assert daemon.wait(DEADLINE_SECONDS) == 0
+    daemon.process.send_signal(signal.SIGTERM)
+    assert daemon.process.wait(DEADLINE_SECONDS) == 0
     log = str(tmp_path / "run.db")
     [replayed] = documents(muster("replay", log, "--output", "json"))
     assert replayed["equal"] is True
