@@ -1,6 +1,6 @@
 """Watch events to durable, beside bare `sqlite3` writing the same rows in the same transactions.
 
-Ours normalizes, digests, seals, folds, computes view rows, compresses and writes. The bare library is
+Ours splits and decodes the lines of a watch, normalizes, digests, seals, folds, computes view rows, compresses and writes. The bare library is
 handed finished rows, so that what it needs is what the disk and SQLite cost.
 """
 
@@ -12,14 +12,16 @@ from shutil import copyfile
 from statistics import median
 from time import perf_counter
 
+import msgspec
 from msgspec import Struct
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect
 
 from benchmarks import manifests
-from benchmarks.driving import append_all, begin, folder, nothing_of, take_in
+from benchmarks.driving import append_all, begin, folder, nothing_of, take_in, timed
 from benchmarks.figures import Figure
 from benchmarks.manifests import PodLife, PodShape
 from benchmarks.scale import Scale
+from daemon.cluster.watching.stream import Stream
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.opening import open_log
 from daemon.log.sqlite import WRITER_PRAGMAS
@@ -32,6 +34,8 @@ from scheduling.step import Step
 
 BATCH = 1_000
 """Events taken in at a time: what comes while the batch before is being written."""
+CHUNK = 65_536
+"""Bytes that a connection hands over at a time."""
 TOUCH_EVERY = 5
 """Every fifth pod is touched without a change of content, twice."""
 
@@ -72,19 +76,52 @@ def cluster(node_count: int) -> list[Sighting]:
     ]
 
 
+def as_sent(events: list[Sighting]) -> list[bytes]:
+    """The same events as a server sends them, in chunks that end anywhere. The chunks of one batch."""
+    lines = [
+        b'{"type":"MODIFIED","object":' + with_version(one.raw, number) + b"}\n"
+        for number, one in enumerate(events, 1_000)
+        if isinstance(one, Seen)
+    ]
+    sent = b"".join(lines)
+    return [sent[at : at + CHUNK] for at in range(0, len(sent), CHUNK)]
+
+
+def with_version(raw: bytes, version: int) -> bytes:
+    """An object at a revision of its own, as each event of a server has."""
+    manifest = msgspec.json.decode(raw)
+    manifest["metadata"]["resourceVersion"] = str(version)
+    encoded: bytes = msgspec.json.encode(manifest)
+    return encoded
+
+
+def shown(chunks: list[bytes]) -> Iterator[list[Sighting]]:
+    """What a watch makes of them."""
+    stream = Stream("Pod", "1")
+    for chunk in chunks:
+        reading = stream.read(chunk)
+        assert reading.end is None
+        if reading.sightings:
+            yield reading.sightings
+
+
 async def measure(scale: Scale) -> list[Figure]:
     """Best of several runs, ours and the bare library in turns."""
     events = list(lives(scale.watched_pods, scale.nodes[0]))
+    sent = as_sent(events)
     raw = median(len(one.raw) for one in events if isinstance(one, Seen))
     ours: list[float] = []
     core: list[float] = []
+    decoded: list[float] = []
     log: list[float] = []
     bare: list[float] = []
     per_event = stored = 0.0
     for _ in range(scale.repeats):
         with folder() as place:
-            seconds, thinking = await _ours(place / "ours.db", scale, events)
+            seconds, thinking = await _ours(place / "ours.db", scale, sent)
             ours.append(len(events) / seconds)
+            decoding, _ = timed(lambda: sum(len(one) for one in shown(sent)))
+            decoded.append(len(events) / decoding)
             core.append(len(events) / thinking)
             prepared = await _prepared(place / "bare.db", scale, events)
             copyfile(place / "bare.db", place / "log.db")
@@ -105,8 +142,14 @@ async def measure(scale: Scale) -> list[Figure]:
         ),
         Figure(
             benchmark="append",
-            name="the same without the log: observed, folded, views",
+            name="the same without the log: split, decoded, observed, folded, views",
             value=max(core),
+            unit="events/s",
+        ),
+        Figure(
+            benchmark="append",
+            name="of that, split and decoded only",
+            value=max(decoded),
             unit="events/s",
         ),
         Figure(
@@ -161,13 +204,24 @@ async def _opened(path: Path, scale: Scale) -> Step:
     return step
 
 
-async def _ours(path: Path, scale: Scale, events: list[Sighting]) -> tuple[float, float]:
+def _taken_in(step: Step, chunks: list[bytes]) -> Iterator[Batch]:
+    """Chunks through the watch and the step, so many events at a time."""
+    waiting: list[Sighting] = []
+    for sightings in shown(chunks):
+        waiting += sightings
+        if len(waiting) >= BATCH:
+            yield from take_in(step, waiting)
+            waiting = []
+    yield from take_in(step, waiting)
+
+
+async def _ours(path: Path, scale: Scale, chunks: list[bytes]) -> tuple[float, float]:
     """Seconds in all, and those of them that the core needs."""
     step = await _opened(path, scale)
     log = await open_log(str(path), "write")
     thinking = 0.0
     began = perf_counter()
-    batches = take_in(step, events, BATCH)
+    batches = _taken_in(step, chunks)
     while True:
         started = perf_counter()
         batch = next(batches, None)

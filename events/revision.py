@@ -1,13 +1,19 @@
-"""Resource versions, compared in one place (rule K1.2). Never across resources; never as our own order."""
+"""Resource versions: the one place where two of them are compared (rule K1.2)."""
 
 
-def is_sound(revision: str) -> bool:
-    """Whether it is a positive decimal number without leading zeros, and so can be compared."""
-    return revision.isascii() and revision.isdigit() and revision[0] != "0"
+def is_malformed(revision: str) -> bool:
+    """Whether it is no positive decimal integer without leading zeros, as K1.2 has it.
+
+    Servers before 1.35 promised only that two of them can be told apart; all known ones count.
+    """
+    return not (revision.isascii() and revision.isdecimal()) or revision[0] == "0"
 
 
-def is_later(revision: str, than: str) -> bool:
-    """Whether a revision of one resource came after another. One that cannot be compared counts as later."""
-    if not than or not is_sound(revision) or not is_sound(than):
+def is_newer(revision: str, than: str) -> bool:
+    """Whether one is later than the other, of the same type: the longer, else the greater as text.
+
+    Where either is malformed there is no order: another one is taken for a newer one.
+    """
+    if is_malformed(revision) or is_malformed(than):
         return revision != than
     return (len(revision), revision) > (len(than), than)

@@ -53,7 +53,7 @@ from events.outcome import (
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
-from events.revision import is_later
+from events.revision import is_newer
 from events.union import Event, Observation
 from events.watching import (
     BindRejectedByNode,
@@ -136,6 +136,10 @@ class State:
 
     def _apply(self, record: Record, event: Event, content: bytes | None) -> None:
         match event:
+            case PodObserved():
+                # By far the most frequent, so it comes first.
+                self._saw(record, event.resource_version)
+                self._pod_observed(record, event, content)
             case (
                 EnqueueDecided()
                 | GangBindDecided()
@@ -169,10 +173,8 @@ class State:
     # What was observed
 
     def _observed(self, record: Record, event: Observation, content: bytes | None) -> None:
+        assert not isinstance(event, PodObserved)
         match event:
-            case PodObserved():
-                self._saw(record, event.resource_version)
-                self._pod_observed(record, event, content)
             case PodDeleted():
                 self._saw(record, event.resource_version)
                 self._pod_deleted(event)
@@ -238,7 +240,7 @@ class State:
     def _saw(self, record: Record, resource_version: str) -> None:
         """Remember how far a kind has been seen."""
         resource = record.subject.partition("/")[0]
-        if is_later(resource_version, self.watched.get(resource, "")):
+        if is_newer(resource_version, self.watched.get(resource, "")):
             self.watched[resource] = resource_version
 
     def _pod_observed(self, record: Record, event: PodObserved, content: bytes | None) -> None:

@@ -36,10 +36,10 @@ async def kube_scheduler(arena: Arena, folder: Path) -> Run:
     """Kubernetes' own scheduler."""
     config = folder / "kube-scheduler.yaml"
     config.write_text(KUBE_SCHEDULER % arena.cluster.admin, encoding="utf-8")
-    observing = asyncio.ensure_future(arena.observe(_servers(arena)))
     arena.plane.start_scheduler("--config", str(config))
     try:
-        return await observing
+        pids = {"kube-scheduler": arena.plane.pid("kube-scheduler"), **_servers(arena)}
+        return await arena.observe(pids)
     finally:
         arena.plane.stop_scheduler()
 

@@ -14,7 +14,6 @@ from daemon.cluster.watching.intake import Outlet
 from daemon.cluster.watching.listing import current_revision, fetch
 from daemon.cluster.watching.opened import Chunks
 from daemon.cluster.watching.pace import Pace, now
-from daemon.cluster.watching.revision import is_malformed, is_newer
 from daemon.cluster.watching.server import (
     ENDED,
     BehindError,
@@ -25,6 +24,7 @@ from daemon.cluster.watching.server import (
 )
 from daemon.cluster.watching.stream import Reading, Stream, whole_list
 from events.errors import ClusterError
+from events.revision import is_malformed, is_newer
 from events.sighting import Closed, Gone, Listed, Listing, Opened, Progressed, Seen, Sighting
 
 OPENING_SECONDS: Final = 30.0

@@ -15,7 +15,7 @@ from daemon.cluster.watching.event import (
     read_event,
 )
 from daemon.cluster.watching.lines import Lines, LineTooLongError
-from daemon.cluster.watching.revision import is_malformed, is_newer
+from events.revision import is_malformed, is_newer
 from events.sighting import Gone, Listed, Listing, Opened, Seen, Sighting
 
 

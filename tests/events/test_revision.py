@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.cluster.watching.revision import is_malformed, is_newer
+from events.revision import is_malformed, is_newer
 
 REVISIONS = st.integers(1, 2**128)
 
