@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.served import Served, on_real, on_simulated
+from tests.control_plane.cluster import Cluster
 
 _numbers = count(1)
 
@@ -21,3 +22,10 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     else:
         async with on_simulated(name, tmp_path) as served:
             yield served
+
+
+@pytest.fixture
+async def real(cluster: Cluster) -> AsyncIterator[Served]:
+    """The real server alone, for what the simulated one lets pass: it checks less of what people write."""
+    async with on_real(cluster, f"contract-{next(_numbers)}") as served:
+        yield served

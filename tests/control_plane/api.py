@@ -5,6 +5,7 @@ It is not muster's own client, so that a fault there cannot hide here.
 
 import asyncio
 import base64
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +25,7 @@ Object: TypeAlias = dict[str, Any]
 REPLY_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 0.02
 """A cut TLS connection is gone some turns of the loop after it was closed."""
+LARGE_BYTES: Final = 1024 * 1024
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 GONE: Final = (OSError, TimeoutError, aiohttp.ClientError)
 """What is raised when the server is away, or leaves in the middle."""
@@ -158,7 +160,8 @@ class Api:
             self._session.request(
                 method,
                 self.url + path,
-                data=data,
+                # In one piece, aiohttp says, a large body would hold up the event loop.
+                data=data if data is None or len(data) < LARGE_BYTES else io.BytesIO(data),
                 params=dict(query or {}),
                 headers={"Content-Type": content_type} if data is not None else {},
             ) as response,

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -69,7 +69,7 @@ class Daemon:
         except TimeoutError:
             raise AssertionError(f"not a ready {role}: {last}: {self.told[-TOLD:]}") from None
 
-    async def readiness(self) -> dict[str, object]:
+    async def readiness(self) -> dict[str, Any]:
         """What `/readyz` says; nothing while nobody answers."""
         try:
             async with (
@@ -77,7 +77,7 @@ class Daemon:
                 aiohttp.ClientSession() as session,
                 session.get(f"http://127.0.0.1:{self._port}/readyz") as response,
             ):
-                said: dict[str, object] = await response.json()
+                said: dict[str, Any] = await response.json()
                 return said
         except (OSError, aiohttp.ClientError, TimeoutError):
             return {}
