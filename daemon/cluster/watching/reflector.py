@@ -43,6 +43,11 @@ BAD_IN_A_ROW_MAX: Final = 3
 """Errors inside of watches, with nothing new between them, after which a list is asked for (K3.8)."""
 
 
+DOUBTED_MAX: Final = 5
+"""So many refusals in a row are not believed where the same was allowed before: a server that has just begun
+refuses everything until it has read its rules."""
+
+
 class Kept(Struct):
     """What of a kind outlives a restart of its reflector."""
 
@@ -86,6 +91,8 @@ class Reflector:
         self._bad_in_a_row = 0
         self._progressed_at = float("-inf")
         self._is_absent = False
+        self._doubts = DOUBTED_MAX if revision else 0
+        """Refusals that are still not believed."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -203,6 +210,7 @@ class Reflector:
 
     def _is_open(self, stream: Stream) -> None:
         self._stream = stream
+        self._doubts = DOUBTED_MAX
         self._closed_cause = ""
         self._is_resuming = False
         self._standing.is_listed = True
@@ -239,6 +247,7 @@ class Reflector:
         """All of the kind up to a revision has been handed over."""
         self._revision = revision
         self._is_absent = False
+        self._doubts = DOUBTED_MAX
         self._standing.is_listed = True
 
     # Ends
@@ -273,7 +282,8 @@ class Reflector:
             return self._pace.after_end()
         if end.cause == "forbidden":
             self._standing.become("forbidden", end.cause, end.message)
-            return self._pace.after_refusal()
+            self._doubts -= 1
+            return self._pace.after_failure() if self._doubts >= 0 else self._pace.after_refusal()
         self._standing.become("waiting", end.cause, end.message)
         return self._pace.after_failure(end.retry_after_seconds)
 

@@ -40,6 +40,30 @@ def test_what_is_forbidden_is_named_and_asked_for_each_minute() -> None:
     virtual(story())
 
 
+def test_what_was_allowed_before_is_asked_for_sooner_at_first() -> None:
+    """K3.9: a server that has just begun refuses everything for some seconds; then each minute."""
+
+    async def story() -> None:
+        api = Api()
+        async with running(api) as daemon:
+            assert daemon.health().state == "watching"
+            refusal = ForbiddenError("watch pods", 403, "Forbidden", "no")
+            api.spoil = lambda what, query: refusal if what == "watch pods" else None
+            before = len(api.requests("watch pods"))
+            api.tell(None)
+            await asyncio.sleep(60)
+            assert daemon.health().state == "forbidden"
+            assert 6 <= len(api.requests("watch pods")) - before <= 7
+            await asyncio.sleep(600)
+            assert 15 <= len(api.requests("watch pods")) - before <= 18
+            api.spoil = lambda what, query: None
+            await asyncio.sleep(70)
+            assert daemon.health().state == "watching"
+            assert daemon.seen.lists.count("Pod") == 1
+
+    virtual(story())
+
+
 def test_a_watch_without_credentials_is_tried_again_and_loses_nothing() -> None:
     """K3.9: a 401 that a new token did not cure is backed off from."""
 
