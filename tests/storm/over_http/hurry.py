@@ -2,12 +2,14 @@
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 from daemon.clock import WallClock
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 GRACE_SECONDS: Final = 0.00005
 """Real time in which bytes that are on their way through the kernel arrive."""
@@ -63,3 +65,13 @@ def hurried(story: Coroutine[Any, Any, T]) -> T:
     """What comes of a coroutine in virtual time."""
     with asyncio.Runner(loop_factory=HurriedLoop) as runner:
         return runner.run(story)
+
+
+def hurriedly(story: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """A test that runs in virtual time."""
+
+    @wraps(story)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return hurried(story(*args, **kwargs))
+
+    return run

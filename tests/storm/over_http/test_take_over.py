@@ -240,13 +240,12 @@ def told(seconds: list[float]) -> str:
 
 
 async def storm(two: Pair, kills: int, pods: int, seed: int) -> list[float]:
-    """Kill the leader so many times at random moments, and judge."""
+    """Kill the leader so many times at random moments; how long its successors took."""
     seconds: list[float] = []
     each = max(1, pods // kills)
     for index in range(kills):
         moment = BUSY_SECONDS * chance(seed, "moment", index)
         seconds.append(await two.kill_the_leader(moment, each))
-        assert seconds[-1] < two.terms.lease_seconds + SLACK_SECONDS, f"seed {seed}: {seconds}"
     two.crowd.come(pods - two.crowd.made)
     await two.until_all_are_bound()
     return seconds
@@ -258,7 +257,8 @@ async def test_a_killed_leader_is_followed_and_no_pod_is_lost_or_bound_twice(
     """K14.2, K14.6, K14.8: within the duration of the lease and 3 s of the last renewal."""
     async with pair(server, tmp_path, "few", QUICK, nodes=20) as two:
         seconds = await storm(two, kills=3, pods=96, seed=SEED)
-        assert min(seconds) >= QUICK.lease_seconds
+        assert QUICK.lease_seconds <= min(seconds), seconds
+        assert max(seconds) < QUICK.lease_seconds + SLACK_SECONDS, seconds
         assert await two.let_the_leader_leave(pods=8) < SLACK_SECONDS
         await two.until_all_are_bound()
         assert await two.leader.stop() == 0
@@ -273,13 +273,14 @@ async def test_leaders_killed_at_fifty_random_moments_lose_and_double_nothing(
     async with pair(server, tmp_path, "fifty", SHORT, nodes=1000) as two:
         seconds = await storm(two, kills=50, pods=5000, seed=SEED)
         leaving = [await two.let_the_leader_leave(pods=8) for _ in range(3)]
-        assert max(leaving) < SLACK_SECONDS
         await two.until_all_are_bound()
         assert await two.leader.stop() == 0
         await two.judged()
     with capsys.disabled():
         print(f"seed {SEED}, lease of {SHORT.lease_seconds} s: {told(seconds)}")  # noqa: T201
         print(f"leaving in order: {told(leaving)}")  # noqa: T201
+    assert max(leaving) < SLACK_SECONDS, leaving
+    assert max(seconds) < SHORT.lease_seconds + SLACK_SECONDS, seconds
 
 
 @pytest.mark.soak
@@ -289,10 +290,11 @@ async def test_with_the_lease_as_it_comes_a_killed_leader_is_followed_in_18_s(
     async with pair(server, tmp_path, "usual", DEFAULT, nodes=1000) as two:
         seconds = await storm(two, kills=3, pods=600, seed=SEED + 1)
         leaving = [await two.let_the_leader_leave(pods=8) for _ in range(3)]
-        assert max(leaving) < SLACK_SECONDS
         await two.until_all_are_bound()
         assert await two.leader.stop() == 0
         await two.judged()
     with capsys.disabled():
         print(f"lease of {DEFAULT.lease_seconds} s: {told(seconds)}")  # noqa: T201
         print(f"leaving in order: {told(leaving)}")  # noqa: T201
+    assert max(leaving) < SLACK_SECONDS, leaving
+    assert max(seconds) < DEFAULT.lease_seconds + SLACK_SECONDS, seconds

@@ -1,0 +1,1 @@
+"""A whole daemon in every kind of trouble, over HTTP and in virtual time."""
