@@ -8,7 +8,6 @@ import pytest
 
 from daemon.cluster.client.calls import CALLS, LEASES, NODES
 from daemon.cluster.client.rbac import target
-from tests.control_plane import build
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane
 from tests.control_plane.setup import NAMESPACE
@@ -57,15 +56,6 @@ def test_nothing_is_left_behind() -> None:
         assert processes(folder)
     assert processes(folder) == []
     assert not folder.exists()
-
-
-def test_another_source_is_another_binary(tmp_path: Path) -> None:
-    for path in (build.SOURCES / "go.mod", build.SOURCES / "go.sum", build.SOURCES / "main.go"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    before = build.location(tmp_path)
-    (tmp_path / "main.go").write_bytes(b"package main\n")
-    assert build.location(tmp_path) != before
-    assert build.kubernetes_version(tmp_path) == build.kubernetes_version()
 
 
 async def may(api: Api, verb: str, group: str, resource: str, namespace: str = "") -> bool:
