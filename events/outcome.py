@@ -3,40 +3,69 @@
 from events.record import Fact
 
 
-class PodBound(Fact, frozen=True, kw_only=True):
+class PodEffect(Fact, frozen=True, kw_only=True):
+    """Something was asked of a pod on a node."""
+
+    pod: str
+    uid: str
+    node: str
+
+
+class PodBound(PodEffect, frozen=True, kw_only=True):
     """The API server took the binding."""
 
     kind = "pod_bound.v1"
 
-    pod: str
-    uid: str
-    node: str
     attempts: int = 1
     latency_ns: int = 0
 
 
-class BindFailed(Fact, frozen=True, kw_only=True):
+class BindFailed(PodEffect, frozen=True, kw_only=True):
     """The API server refused the binding: the pod is not where we meant it to be."""
 
     kind = "bind_failed.v1"
 
-    pod: str
-    uid: str
-    node: str
     code: str
     message: str
     attempts: int = 1
     latency_ns: int = 0
 
 
-class BindOutcomeUnknown(Fact, frozen=True, kw_only=True):
+class BindOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
     """No answer came, or one that says nothing: the pod stays assumed until it is read back."""
 
     kind = "bind_outcome_unknown.v1"
 
-    pod: str
-    uid: str
-    node: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class PodEvicted(PodEffect, frozen=True, kw_only=True):
+    """The API server took the eviction: the pod has begun to end (rule K9.6)."""
+
+    kind = "pod_evicted.v1"
+
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class EvictionFailed(PodEffect, frozen=True, kw_only=True):
+    """The API server, or a budget, refused the eviction: the pod stays."""
+
+    kind = "eviction_failed.v1"
+
+    code: str
+    message: str
+    attempts: int = 1
+    latency_ns: int = 0
+
+
+class EvictionOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
+    """No answer came: whether the pod has begun to end is asked again."""
+
+    kind = "eviction_outcome_unknown.v1"
+
     message: str
     attempts: int = 1
     latency_ns: int = 0
@@ -61,45 +90,6 @@ class PodGroupUpdateFailed(Fact, frozen=True, kw_only=True):
     pod_group: str
     phase: str
     code: str
-    message: str
-    attempts: int = 1
-    latency_ns: int = 0
-
-
-class PodEvicted(Fact, frozen=True, kw_only=True):
-    """The API server took the eviction: the pod has begun to end (rule K9.6)."""
-
-    kind = "pod_evicted.v1"
-
-    pod: str
-    uid: str
-    node: str
-    attempts: int = 1
-    latency_ns: int = 0
-
-
-class EvictionFailed(Fact, frozen=True, kw_only=True):
-    """The API server, or a budget, refused the eviction: the pod stays."""
-
-    kind = "eviction_failed.v1"
-
-    pod: str
-    uid: str
-    node: str
-    code: str
-    message: str
-    attempts: int = 1
-    latency_ns: int = 0
-
-
-class EvictionOutcomeUnknown(Fact, frozen=True, kw_only=True):
-    """No answer came: whether the pod has begun to end is asked again."""
-
-    kind = "eviction_outcome_unknown.v1"
-
-    pod: str
-    uid: str
-    node: str
     message: str
     attempts: int = 1
     latency_ns: int = 0

@@ -1,5 +1,7 @@
 """What the API server answered, as an outcome."""
 
+from typing import TypedDict
+
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -48,90 +50,62 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
 
 
 def _bound(answer: Answer, request: BindRequest) -> Outcome:
-    pod, uid, node = f"{request.namespace}/{request.name}", request.uid, request.node
-    attempts, latency_ns = answer.attempts, answer.latency_ns
+    asked, effort = _asked(request), _effort(answer)
     match answer.reply:
         case Done():
-            return PodBound(pod=pod, uid=uid, node=node, attempts=attempts, latency_ns=latency_ns)
+            return PodBound(**asked, **effort)
         case Refused(code=code, message=message):
-            return BindFailed(
-                pod=pod,
-                uid=uid,
-                node=node,
-                code=code,
-                message=message,
-                attempts=attempts,
-                latency_ns=latency_ns,
-            )
+            return BindFailed(**asked, code=code, message=message, **effort)
         case Unknown(message=message):
-            return BindOutcomeUnknown(
-                pod=pod,
-                uid=uid,
-                node=node,
-                message=message,
-                attempts=attempts,
-                latency_ns=latency_ns,
-            )
+            return BindOutcomeUnknown(**asked, message=message, **effort)
 
 
 def _evicted(answer: Answer, request: EvictRequest) -> Outcome:
-    pod, uid, node = f"{request.namespace}/{request.name}", request.uid, request.node
-    attempts, latency_ns = answer.attempts, answer.latency_ns
+    asked, effort = _asked(request), _effort(answer)
     match answer.reply:
         case Done():
-            return PodEvicted(pod=pod, uid=uid, node=node, attempts=attempts, latency_ns=latency_ns)
+            return PodEvicted(**asked, **effort)
         case Refused(code=code, message=message):
-            return EvictionFailed(
-                pod=pod,
-                uid=uid,
-                node=node,
-                code=code,
-                message=message,
-                attempts=attempts,
-                latency_ns=latency_ns,
-            )
+            return EvictionFailed(**asked, code=code, message=message, **effort)
         case Unknown(message=message):
-            return EvictionOutcomeUnknown(
-                pod=pod,
-                uid=uid,
-                node=node,
-                message=message,
-                attempts=attempts,
-                latency_ns=latency_ns,
-            )
+            return EvictionOutcomeUnknown(**asked, message=message, **effort)
 
 
 def _phase(answer: Answer, request: PhaseRequest) -> Outcome:
     key, phase = f"{request.namespace}/{request.name}", request.phase
     code, message = _failure(answer)
+    effort = _effort(answer)
     if not code:
-        return PodGroupUpdated(
-            pod_group=key, phase=phase, attempts=answer.attempts, latency_ns=answer.latency_ns
-        )
-    return PodGroupUpdateFailed(
-        pod_group=key,
-        phase=phase,
-        code=code,
-        message=message,
-        attempts=answer.attempts,
-        latency_ns=answer.latency_ns,
-    )
+        return PodGroupUpdated(pod_group=key, phase=phase, **effort)
+    return PodGroupUpdateFailed(pod_group=key, phase=phase, code=code, message=message, **effort)
 
 
 def _told(answer: Answer, uid: str, what: str) -> Outcome:
     code, message = _failure(answer)
+    effort = _effort(answer)
     if not code:
-        return StatusTold(
-            uid=uid, what=what, attempts=answer.attempts, latency_ns=answer.latency_ns
-        )
-    return StatusNotTold(
-        uid=uid,
-        what=what,
-        code=code,
-        message=message,
-        attempts=answer.attempts,
-        latency_ns=answer.latency_ns,
-    )
+        return StatusTold(uid=uid, what=what, **effort)
+    return StatusNotTold(uid=uid, what=what, code=code, message=message, **effort)
+
+
+class _Asked(TypedDict):
+    pod: str
+    uid: str
+    node: str
+
+
+class _Effort(TypedDict):
+    attempts: int
+    latency_ns: int
+
+
+def _asked(request: BindRequest | EvictRequest) -> _Asked:
+    pod = f"{request.namespace}/{request.name}"
+    return {"pod": pod, "uid": request.uid, "node": request.node}
+
+
+def _effort(answer: Answer) -> _Effort:
+    return {"attempts": answer.attempts, "latency_ns": answer.latency_ns}
 
 
 def _failure(answer: Answer) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
-from events.decision import Placement
+from events.decision import Eviction, Placement
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.record import Fact
 from events.union import Event
@@ -27,6 +27,9 @@ FIELDS: dict[object, st.SearchStrategy[object]] = {
     dict[str, int]: st.dictionaries(TEXTS, NUMBERS, max_size=3),
     msgspec.Raw: st.sampled_from([b"{}", b'{"actions":"allocate"}', b"[1]"]).map(msgspec.Raw),
 }
+FIELDS[tuple[Eviction, ...]] = st.lists(
+    st.builds(Eviction, pod=TEXTS, uid=TEXTS, node=TEXTS), max_size=3
+).map(tuple)
 FIELDS[tuple[Placement, ...]] = st.lists(
     st.builds(
         Placement,
