@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
+from daemon.steady import Clock, SteadyClock
 from events.errors import FencedError, LogUnavailableError
 from events.process import DaemonStarted, PolicyChanged
 from events.record import Head
@@ -76,27 +77,6 @@ class Cluster(Actor, Protocol):
         is. It is told before the first sighting is asked for, and again when the log had been away."""
 
 
-class Clock(Protocol):
-    """The time, and how to let it pass."""
-
-    is_stepped: bool
-    """Whether time moves only when nothing else can."""
-    is_over: bool
-    """Whether nothing more can happen."""
-
-    def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch."""
-
-    def elapsed_ns(self) -> int:
-        """Nanoseconds that only ever go forward."""
-
-    async def settle(self) -> None:
-        """Return when all that has happened so far has been shown; in real time, at once."""
-
-    async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
-        """Until a moment or until woken."""
-
-
 class Running(Struct, frozen=True):
     """How the loop runs; how it decides is policy, and stands in the log."""
 
@@ -131,7 +111,7 @@ class Loop:
     ) -> None:
         self._log = log
         self._cluster = cluster
-        self._clock = clock
+        self._clock = SteadyClock(clock)
         self._refold = refold
         self._running = running
         self._woken = asyncio.Event()
@@ -200,6 +180,7 @@ class Loop:
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
         step = self.step = await self._refold(head)
+        self._clock.not_before(step.state.now_ns)
         step.tells = self._running.tells
         self._kept = head.position
         policy = self._new_policy(step)
