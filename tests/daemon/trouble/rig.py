@@ -29,6 +29,7 @@ from daemon.operation import Operation
 from daemon.settings import Settings
 from daemon.stderr import Teller
 from events.codec import event_of
+from events.decision import GangBindDecided
 from events.normalize import Json, JsonObject
 from events.process import DaemonStarted
 from events.record import GENESIS
@@ -38,8 +39,8 @@ from replay.world.api.faults import Ask, Fault, ScriptedFaults
 from replay.world.api.front import Behaviour
 from replay.world.api.message import JSON, Request, Response
 from replay.world.api.served import volcano_definitions
-from replay.world.content import name_of, node_of
-from replay.world.scenario import parse_scenario
+from replay.world.content import list_at, name_of, node_of, section
+from replay.world.scenario import kind_named, parse_scenario
 from scheduling.decide import DECIDER
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.hurry import LoopClock
@@ -73,6 +74,10 @@ class Moments(ScriptedFaults):
     def at(self, verb: str, resource: str, happens: Callable[[], object]) -> None:
         """Let something happen just before the next such request is answered."""
         self._moments.append((verb, resource, happens))
+
+    def forget(self) -> None:
+        """Nothing more is struck."""
+        self._script.clear()
 
     def pick(self, ask: Ask) -> Fault | None:
         """As scripted."""
@@ -122,6 +127,8 @@ class Trial:
         self.clock = SetClock()
         self.witness = Witness(server.api)
         self.memory = memory
+        self.others: set[str] = set()
+        """Names of pods that someone else has bound."""
         self.operation = Operation(self.clock.elapsed_ns, Teller(), VERSION, DECIDER)
         self.life = living.Life(plan, self.operation, self.clock, Crash(""))
 
@@ -159,6 +166,27 @@ class Trial:
         """A PodGroup comes."""
         body: JsonObject = {"metadata": {"name": name}, "spec": {"minMember": minimum}}
         self.ask("POST", GROUPS, body)
+
+    def put(self, kind: str, manifest: JsonObject) -> None:
+        """An object comes that is not looked at, whatever it is."""
+        named = kind_named(kind)
+        whole = {"apiVersion": named.api_version, "kind": kind, **manifest}
+        self.server.api.world.put(named, whole)
+
+    def condition(self, name: str, type_: str) -> Mapping[str, Json]:
+        """A condition of a pod; empty where it has none."""
+        found = self.server.api.world.find("Pod", "default", name)
+        conditions = [] if found is None else list_at(section(found, "status"), "conditions")
+        return next((one for one in conditions if one.get("type") == type_), {})
+
+    def decided_nodes(self, name: str) -> list[str]:
+        """Where the log says that a pod shall go."""
+        return [
+            place.node
+            for event in self.events(GangBindDecided)
+            for place in event.placements
+            if place.pod == f"default/{name}"
+        ]
 
     def install_volcano(self) -> None:
         """Its definitions come."""
@@ -217,7 +245,8 @@ class Trial:
         decided = decided_in(entries)
         check_outcomes(entries, decided)
         meant = {(uid, node) for (_, uid), node in decided.items()}
-        done = {(uid, node) for uid, (_, node) in self.witness.bound.items()}
+        bound = self.witness.bound.items()
+        done = {(uid, node) for uid, (name, node) in bound if name not in self.others}
         assert done <= meant, f"bound, and not decided: {done - meant}"
         for what, asked in self.busiest().items():
             most = LOOKED_MAX if " leases " in what else ASKED_MAX

@@ -118,9 +118,8 @@ class Pair:
         """Kill it so many seconds after pods came; seconds from its last renewal to the next decision."""
         self.crowd.come(pods // 2)
         await asyncio.sleep(moment)
-        leader = self.leader
+        leader, position = self.leader, await self.position()
         await leader.kill()
-        position = await self.position()
         renewed_ns = self.renewals.at_ns[self.renewals.holder]
         self.crowd.come(pods - pods // 2)
         await leader.start()
@@ -130,9 +129,9 @@ class Pair:
 
     async def let_the_leader_leave(self, pods: int) -> float:
         """Seconds from its leaving to the next decision."""
-        leader = self.leader
+        leader, position = self.leader, await self.position()
         assert await leader.stop() == 0, leader.told[-2000:]
-        left_ns, position = WallClock().now_ns(), await self.position()
+        left_ns = WallClock().now_ns()
         self.crowd.come(pods)
         await leader.start()
         decided_ns = await self.decided_after(position)
