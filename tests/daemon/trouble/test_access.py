@@ -34,7 +34,7 @@ def kubeconfig(server: Server, folder: Path, **named: Path) -> Path:
 async def test_a_server_that_is_away_at_the_start_is_waited_for(trouble: Try) -> None:
     async with trouble(Given(is_up=False)) as one:
         await one.until(lambda: "api" in one.reasons)
-        await asyncio.sleep(300)
+        await asyncio.sleep(100)
         assert one.server.url.removeprefix("http://") in one.reasons["api"]
         assert not one.memory.records, "nobody was elected"
         await one.server.go_up()
@@ -69,7 +69,7 @@ async def test_a_certificate_that_is_wrong_is_named_until_it_is_right(trouble: T
 
     async with trouble(Given(listening=listening, kubeconfig=write)) as one:
         await one.until(lambda: "certificate" in one.reasons.get("api", ""))
-        await asyncio.sleep(300)
+        await asyncio.sleep(100)
         assert not one.server.shell.journal.entries
         (one.folder / "ca.crt").write_bytes(ours.pem)
         one.pod("a")
@@ -125,7 +125,7 @@ async def test_without_leave_to_list_pods_nothing_is_decided(trouble: Try) -> No
     async with trouble(Given(denied=("list", "pods"))) as one:
         one.pod("a")
         await one.until(lambda: "watch/Pod" in one.reasons)
-        await asyncio.sleep(300)
+        await asyncio.sleep(100)
         assert "list pods" in one.reasons["watch/Pod"]
         assert "list pods" in one.reasons["access"]
         assert not one.events(GangBindDecided)
@@ -140,7 +140,7 @@ async def test_pods_that_may_not_be_bound_are_tried_again_when_they_may(trouble:
     async with trouble(Given(denied=("create", "pods/binding"))) as one:
         one.pod("a")
         await one.until(lambda: one.events(BindFailed))
-        await asyncio.sleep(300)
+        await asyncio.sleep(100)
         assert "create pods/binding" in one.reasons["access"]
         one.server.access.denied.clear()
         await one.until_bound("a")
@@ -154,7 +154,7 @@ async def test_pods_that_may_not_be_told_why_they_wait_are_bound_all_the_same(tr
         one.pod("a")
         await one.until_bound("a")
         await one.until(lambda: one.events(StatusNotTold))
-        await asyncio.sleep(300)
+        await asyncio.sleep(100)
         assert "patch pods/status" in one.reasons["access"]
         assert len(one.events(StatusNotTold)) < 10
         one.server.access.denied.clear()

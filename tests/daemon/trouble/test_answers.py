@@ -59,7 +59,7 @@ async def test_a_binding_that_is_never_answered_is_found_out(trouble: Try) -> No
 
 
 @hurriedly
-async def test_a_server_that_fails_for_an_hour_is_not_hammered(trouble: Try) -> None:
+async def test_a_server_that_fails_for_a_quarter_of_an_hour_is_not_hammered(trouble: Try) -> None:
     """K3.11: over any minute not more than a request a second, whatever is answered."""
     async with trouble() as one:
         one.pod("a")
@@ -67,7 +67,7 @@ async def test_a_server_that_fails_for_an_hour_is_not_hammered(trouble: Try) -> 
         one.faults.add(Fault(Kind.FAIL_TEXT), times=1_000_000)
         one.server.shell.break_connections()
         one.pod("b")
-        await asyncio.sleep(3600)
+        await asyncio.sleep(900)
         assert not one.node_of("b")
         one.faults.forget()
         await one.until_bound("b")

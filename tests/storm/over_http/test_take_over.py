@@ -200,7 +200,7 @@ class Pair:
         meant = {(uid, node) for (_, uid), node in decided.items()}
         really = {(uid, node) for uid, (_, node) in self.witness.bound.items()}
         assert really <= meant, f"bound, and not decided: {really - meant}"
-        assert {(uid, pod.facts.node) for uid, pod in state.cluster.pods.items()} == really
+        assert {(uid, pod.node) for uid, pod in state.cluster.pods.items()} == really
         assert not any("Traceback" in one.told for one in self.daemons), self._told()
 
     async def _fetch(self, query: str, *values: int) -> int | None:
