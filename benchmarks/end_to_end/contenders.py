@@ -32,6 +32,15 @@ async def muster(arena: Arena, folder: Path, *interpreter: str) -> Run:
     return await _measured(arena, folder, "muster", *interpreter, *command)
 
 
+def profiled(path: Path) -> Contender:
+    """The daemon again, slowed down by a profile of where its time goes."""
+
+    async def run(arena: Arena, folder: Path) -> Run:
+        return await muster(arena, folder, "-m", "cProfile", "-o", str(path))
+
+    return run
+
+
 async def kube_scheduler(arena: Arena, folder: Path) -> Run:
     """Kubernetes' own scheduler."""
     config = folder / "kube-scheduler.yaml"

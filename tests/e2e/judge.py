@@ -1,5 +1,6 @@
 """The judge: what the log says beside what the API server says."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -7,11 +8,12 @@ from msgspec import Struct
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
-from events.cluster import PodDeleted, PodObserved
+from events.cluster import KindListed, PodDeleted, PodObserved
 from events.codec import event_of
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, PodBound
 from events.process import DaemonStarted
+from events.watching import WatchClosed
 from projections.state import State
 from tests.control_plane.api import Object
 from tests.control_plane.kubelet import cards_of, name_of
@@ -29,6 +31,10 @@ class Verdict(Struct, frozen=True):
     """Pods that are, or were seen, where muster decided."""
     refused: dict[str, int]
     """Bindings that were refused, by reason."""
+    closes: dict[str, int]
+    """Watches that ended, by cause."""
+    lists: dict[str, int]
+    """How often each kind was listed."""
     kinds: dict[str, int]
     """Records by kind."""
 
@@ -111,23 +117,28 @@ def _check_room(pods: list[Object], nodes: list[Object]) -> None:
 def _verdict(entries: list[Entry], decided: dict[str, list[tuple[int, str]]]) -> Verdict:
     """No decision is lost either: each has an outcome, or its pod is gone."""
     left = {(position, uid) for uid, found in decided.items() for position, _ in found}
-    kinds: dict[str, int] = {}
-    refused: dict[str, int] = {}
+    kinds = Counter(entry.record.kind for entry in entries)
+    closes: Counter[str] = Counter()
+    lists: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
     gone: set[str] = set()
     bound: set[str] = set()
     starts = 0
     for entry in entries:
         event = event_of(entry.record)
-        kinds[event.kind] = kinds.get(event.kind, 0) + 1
         if isinstance(event, PodBound | BindFailed) and entry.record.cause is not None:
             left.discard((entry.record.cause, event.uid))
         if isinstance(event, PodBound):
             assert event.uid not in bound, f"bound twice: {event}"
             bound.add(event.uid)
         elif isinstance(event, BindFailed):
-            refused[event.code] = refused.get(event.code, 0) + 1
+            refused[event.code] += 1
         elif isinstance(event, PodDeleted):
             gone.add(event.uid)
+        elif isinstance(event, WatchClosed):
+            closes[event.cause] += 1
+        elif isinstance(event, KindListed):
+            lists[event.resource] += 1
         starts += isinstance(event, DaemonStarted)
     lost = [promise for promise in left if promise[1] not in gone]
     assert not lost, f"decided, and nothing came of it: {lost}"
@@ -137,5 +148,7 @@ def _verdict(entries: list[Entry], decided: dict[str, list[tuple[int, str]]]) ->
         epoch=entries[-1].record.epoch,
         bound=len(bound),
         refused=refused,
+        closes=closes,
+        lists=lists,
         kinds=kinds,
     )

@@ -30,6 +30,7 @@ PATIENCE_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.05
 POOL: Final = "muster.test/pool"
 """The label of the test's nodes: its pods go nowhere else, whatever other nodes there are."""
+DEDICATED: Final = "muster.sh/dedicated"
 
 Pods = list[Object]
 
@@ -77,7 +78,7 @@ class Rig:
         """Nodes of the test's own, by name."""
         names = [f"{self.namespace}-{prefix}-{index}" for index in range(count)]
         for name in names:
-            await self.kubelet.add(name, cards, {POOL: self.namespace})
+            await self.kubelet.add(name, cards, {POOL: self.namespace, DEDICATED: ""})
             self._nodes.append(name)
         return names
 

@@ -162,7 +162,8 @@ async def test_what_a_kubelet_turns_away_goes_somewhere_else(rig: Rig) -> None:
     found = await rig.until(are_settled)
     turned_away = [one for one in found if phase_of(one) == "Failed"]
     assert len(turned_away) <= 8, "it insisted"
-    await rig.judged(daemon)
+    verdict = await rig.judged(daemon)
+    assert 1 <= verdict.kinds["bind_rejected_by_node.v1"] <= len(turned_away)
 
 
 async def test_what_cannot_be_honoured_is_refused_with_its_reason(rig: Rig) -> None:
