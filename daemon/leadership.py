@@ -172,8 +172,11 @@ class Elector:
             raise
         except Exception as error:  # Whatever it is, the loop goes on (K14.3).
             self._is_fresh = False
-            self.reason = str(error) or f"no answer within {longest:.1f} s"
-            logger.warning("the lease was not reached", error=self.reason)
+            reason = str(error) or f"no answer within {longest:.1f} s"
+            if reason != self.reason:
+                # Once for each reason: while the server is away, many a try fails.
+                logger.warning("the lease was not reached", error=reason)
+            self.reason = reason
             return False
         self.reason = ""
         return done

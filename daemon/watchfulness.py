@@ -108,4 +108,7 @@ def _is_away(one: WatchStanding) -> bool:
 
 
 def _why(one: WatchStanding) -> str:
-    return f"{one.state} for {one.state_seconds:.0f} s: {one.reason}"
+    since = f"for {one.state_seconds:.0f} s"
+    if one.reason.startswith(f"{one.state}: "):
+        return one.reason.replace(one.state, f"{one.state} {since}", 1)
+    return f"{one.state} {since}: {one.reason}"

@@ -248,6 +248,9 @@ class Life:
         follower = self._follower
         if self._loop is None and follower is not None and not follower.is_ready:
             found["standby"] = follower.reason
+        if self._loop is None and follower is None and self._elector is not None:
+            by = f", held by {self._elector.leader}" if self._elector.leader else ""
+            found["start"] = f"waiting for the Lease{by}"
         return found
 
     def still(self) -> Mapping[str, float]:

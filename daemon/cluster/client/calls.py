@@ -29,6 +29,11 @@ class Resource(Struct, frozen=True):
         return f"{self.kind}.{self.group}" if self == VOLCANO_JOB else self.kind
 
     @property
+    def qualified(self) -> str:
+        """The plural, with its group where two resources share it: `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.plural == "jobs" else self.plural
+
+    @property
     def path(self) -> str:
         """Where the collection of all namespaces is."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
@@ -98,7 +103,7 @@ class Call(Struct, frozen=True):
     def what(self) -> str:
         """A few words for errors and metrics: `create pods/binding`."""
         below = f"/{self.subresource}" if self.subresource else ""
-        return f"{self.verb} {self.resource.plural}{below}"
+        return f"{self.verb} {self.resource.qualified}{below}"
 
 
 LIST: Final = {one.name: Call("list", one) for one in WATCHED}
