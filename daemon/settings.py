@@ -84,7 +84,13 @@ def read_settings(path: Path) -> Settings:
         raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise SettingsError(f"{path}: {error}") from error
-    positive = ("period_seconds", "requests_at_once", "grace_seconds", "lease_seconds", "renew_seconds")
+    positive = (
+        "period_seconds",
+        "requests_at_once",
+        "grace_seconds",
+        "lease_seconds",
+        "renew_seconds",
+    )
     for key in (*positive, "give_up_seconds", "evictions_per_minute", "evictions_per_workload"):
         if (value := getattr(settings, key)) is not None and value <= 0:
             raise SettingsError(f"{path}: {key} must be more than nothing")
