@@ -50,6 +50,11 @@ OUTAGE: Final = 0.1
 """Of these, how many are outages."""
 OUTAGE_SECONDS: Final = 40.0
 """The longest of them."""
+FAILING_SECONDS: Final = 90.0
+"""The longest in which every single request fails; as many of the breaks lead to that."""
+EVERYTHING: Final = 1000
+SLOW: Final = (Kind.STALL, Kind.DELAY, Kind.CLOCK, Kind.TWICE)
+"""Faults that take time or leave the answer as it is."""
 QUIET_SECONDS: Final = 3600.0
 """Virtual time within which all must be in order once the faults have ceased."""
 REQUESTS_A_MINUTE: Final = 60
@@ -63,6 +68,7 @@ class Strikes(SeededFaults):
         more = STRUCK_PER_THOUSAND_MAX - STRUCK_PER_THOUSAND_MIN
         super().__init__(seed, STRUCK_PER_THOUSAND_MIN + int(more * chance(seed, "how bad")))
         self.seed = seed
+        self.usual = self._per_thousand
         self.struck: dict[str, int] = {}
 
     def pick(self, ask: Ask) -> Fault | None:
@@ -70,11 +76,17 @@ class Strikes(SeededFaults):
         fault = super().pick(ask)
         if fault is None:
             return None
+        if self._per_thousand == EVERYTHING and fault.kind in SLOW:
+            fault = Fault(Kind.FAIL)
         if fault.kind is Kind.STALL and ask.verb == "watch":
             rarely = chance(self.seed, "stall", ask.index) * 1000 < STALLS_PER_THOUSAND
             fault = fault if rarely else Fault(Kind.CUT, fault.amount)
         self.struck[fault.kind.value] = self.struck.get(fault.kind.value, 0) + 1
         return fault
+
+    def strike_all(self, *, really: bool) -> None:
+        """Strike every request, at once; or as many as usual."""
+        self._per_thousand = EVERYTHING if really else self.usual
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -185,14 +197,19 @@ class Tempest:
                         await self._break()
 
     async def _break(self) -> None:
-        """All connections break; now and then the server is gone for a while."""
+        """All connections break; now and then nothing works, or nobody is there, for a while."""
         self.breaks += 1
-        if self.jitter() < OUTAGE:
+        chance_of_more = self.jitter()
+        if chance_of_more < OUTAGE:
             await self.server.go_down()
             await asyncio.sleep(OUTAGE_SECONDS * self.jitter())
             await self.server.go_up()
-        else:
-            self.server.shell.break_connections()
+            return
+        self.server.shell.break_connections()
+        if chance_of_more < 2 * OUTAGE:
+            self.faults.strike_all(really=True)
+            await asyncio.sleep(FAILING_SECONDS * self.jitter())
+            self.faults.strike_all(really=False)
 
     async def settle(self) -> float:
         """Faults cease; seconds until a daemon knows all there is, and owes nobody anything."""
@@ -209,6 +226,8 @@ class Tempest:
         state = self.state
         if state.commitments or state.evictions or self._loop.in_flight or self._loop.intake:
             return False
+        if any(pod.node != pod.facts.node for pod in state.cluster.pods.values()):
+            return False  # Of what is meant to be somewhere, the server knows nothing.
         return self.server.api.world.settled and known(state) == self.witness.there()
 
     def _difference(self) -> str:
