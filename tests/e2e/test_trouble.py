@@ -204,3 +204,22 @@ async def test_a_daemon_that_comes_back_goes_on_where_it_was(rig: Rig) -> None:
     verdict = await rig.judged(daemon)
     assert (verdict.starts, verdict.bound, verdict.refused) == (2, 6, {})
     assert verdict.lists["Pod"] == 1, "the server still knew"
+
+
+async def test_a_daemon_may_begin_before_its_server(rig: Rig) -> None:
+    """Rule K3.15: it waits, says for what, and decides when everything required is listed."""
+    plane = plane_of(rig)
+    await rig.add_nodes(1)
+    await rig.pod("waits")
+    await asyncio.to_thread(plane.kill_server)
+    daemon = rig.daemon()
+    await daemon.start()
+    async with asyncio.timeout(30):
+        while not (said := await daemon.readiness()).get("reasons"):  # noqa: ASYNC110 - of a process
+            await asyncio.sleep(0.05)
+    assert said["ready"] is False
+    await asyncio.to_thread(plane.start_server)
+    await rig.until(lambda found: all(map(is_running, found)), seconds=90)
+    await daemon.until_ready()
+    verdict = await rig.judged(daemon)
+    assert (verdict.bound, verdict.refused) == (1, {})
