@@ -49,7 +49,7 @@ docs: $(VENV)/.developer  ## make the pages that are made from the code
 
 clean:  ## remove the environment, caches and what the targets left
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -f demo.db demo.db-* demo.db.lock bench.json
+	rm -f demo.db demo.db-* demo.db.lock bench.json bench-e2e.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The command alone, which is all that a user needs.
