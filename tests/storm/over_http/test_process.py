@@ -17,7 +17,9 @@ from tests.storm.victim import Victim, chance
 
 SEED = 51
 SECOND_NS = 1_000_000_000
-SETTINGS = "period_seconds: 0.2\nsnapshot_every: 500\nlisten: ''\nlog_level: warning\nleader_elect: false\n"
+SETTINGS = (
+    "period_seconds: 0.2\nsnapshot_every: 500\nlisten: ''\nlog_level: info\nleader_elect: false\n"
+)
 
 
 async def judged(log: str, witness: Witness, pods: int) -> int:
@@ -63,6 +65,7 @@ async def weathered(folder: Path, nodes: int, pods: int, kills: int) -> float:
                 await victim.start()
             await until_nobody_waits(crowd, victim, seconds=300)
             seconds = (WallClock().elapsed_ns() - began) / SECOND_NS
+            await victim.until_told()
             assert await victim.stop() == 0, victim.told[-2000:]
             assert "Traceback" not in victim.told
             await judged(log, witness, pods)
@@ -96,7 +99,9 @@ async def test_a_daemon_without_a_server_says_so_and_leaves_when_asked(tmp_path:
     kubeconfig = tmp_path / "kubeconfig"
     async with running_server(scenario, listening=Listening(port=port)) as server:
         server.kubeconfig(kubeconfig)
-    settings = SETTINGS.replace("leader_elect: false", "leader_elect: true")
+    settings = SETTINGS.replace("leader_elect: false", "log_level: warning").replace(
+        "log_level: info\n", ""
+    )
     victim = Victim(tmp_path, log, ["--kubeconfig", str(kubeconfig)], settings)
     await victim.start()
     try:
