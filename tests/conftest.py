@@ -3,9 +3,17 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import structlog
 
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared
+
+
+@pytest.fixture(autouse=True)
+def _what_is_said() -> Iterator[None]:
+    """A command that was run in this process set up what is said; the next test begins anew."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
