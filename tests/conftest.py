@@ -1,5 +1,6 @@
 """What tests of several folders share: a real API server, started once and only where it is used."""
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -12,7 +13,12 @@ from tests.control_plane.cluster import Cluster, own_plane, prepared
 @pytest.fixture(autouse=True)
 def _what_is_said() -> Iterator[None]:
     """A command that was run in this process set up what is said; the next test begins anew."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
     structlog.reset_defaults()
 
 

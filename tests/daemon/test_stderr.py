@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -12,17 +11,6 @@ import structlog
 from daemon.stderr import Teller, say_on_stderr
 from events.record import GENESIS, Record
 from projections.batch import Batch
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
 
 
 def record(position: int, kind: str, cycle: int | None = None) -> Record:
