@@ -31,6 +31,10 @@ RELEASE_TRIES: Final = 3
 logger: Final = structlog.get_logger("muster")
 
 
+FAILURES_MAX: Final = 3
+"""Each failed look doubles the wait before the next one, so many times."""
+
+
 class LeaseStore(Protocol):
     """Where the lease is. A write fails where someone else has written since the read."""
 
@@ -53,7 +57,7 @@ class Timing(Struct, frozen=True):
     """Between two renewals, give or take a fifth."""
     give_up_seconds: float = 10.0
     """After so long without a renewal a leader stops."""
-    poll_seconds: float = 1.0
+    poll_seconds: float = 0.5
     """The longest that a candidate waits between two looks."""
     try_seconds: float = 3.0
     """The longest that one try may take."""
@@ -123,13 +127,14 @@ class Elector:
     async def campaign(self) -> None:
         """Return when elected. The lease that others hold is looked at again and again."""
         assert self._act_until is None, "whoever leads has no need to campaign"
-        self._is_fresh = False
+        self._is_fresh, failures = False, 0
         while True:
             if await self._try(self._acquire, self.timing.try_seconds):
                 logger.info("elected", identity=self.identity)
                 return
+            failures = min(failures + 1, FAILURES_MAX) if self.reason else 0
             # Between half and all of it: candidates that began together do not stay together.
-            wait = self.timing.poll_seconds * (1 - self._jitter() / 2)
+            wait = self.timing.poll_seconds * 2**failures * (1 - self._jitter() / 2)
             left = self._expires_in()
             await asyncio.sleep(min(wait, left) if left > 0 else wait)
 
