@@ -80,7 +80,7 @@ def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
 
 
 def _charge_for(books: Books, pod_class: PodClass, on: Card | None) -> Charge:
-    if books.policy.quota == "capacity":
+    if books.policy.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = books.cards.by_resource
     cards: list[tuple[str, int]] = []
@@ -119,7 +119,7 @@ def minimum(books: Books, group: PodGroup) -> Amounts | None:
     if group.facts.min_resources is None:
         return None
     stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
-    if books.policy.quota == "capacity":
+    if books.policy.charges_resources:
         stated.pop("pods", None)
         return stated
     cards = (

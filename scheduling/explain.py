@@ -17,7 +17,8 @@ from projections.nodes import Node, NodeFacts
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from projections.policy import BinPack, NodeOrder, Policy
+from projections.plugin_arguments import BinPack, NodeOrder
+from projections.policy import Policy
 from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.admission import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict

@@ -34,7 +34,7 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
         "actions": "enqueue, allocate, preempt, backfill",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
-            {"plugins": [{"name": "sla"}, {"name": "gpus", "enableFoo": 1}], "extra": 1},
+            {"plugins": [{"name": "tdm"}, {"name": "gpus", "enableFoo": 1}], "extra": 1},
             {"plugins": [{"name": "binpack", "enabledBar": True, "arguments": {"binpack.x": 1}}]},
         ],
         "configurations": [],
