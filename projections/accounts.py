@@ -7,6 +7,7 @@ name. A waiting pod that would take any of several cards is counted under their 
 from typing import Protocol
 
 from projections.cards import Card
+from projections.commons import Commons
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup, compound
@@ -47,6 +48,7 @@ class Books(Protocol):
     """What of State the rules look at."""
 
     policy: Policy
+    commons: Commons
     cards: Cards
     nodes: NodeTable
     charges: dict[tuple[int, str], Charge]

@@ -142,6 +142,11 @@ def _audit_group(state: Audited, key: str) -> None:
     _same_index(f"{what} live classes", group.live_classes, live)
     busy = [pod for pod in waiting if not pod.pod_class.is_best_effort]
     _same_index(f"{what} pending classes", group.pending_classes, busy)
+    held: Amounts = {}
+    for pod in group.pods.values():
+        if pod.status in ALLOCATED:
+            _add(held, pod.pod_class.request)
+    _same(f"{what} held", group.held, held)
     idle = len(waiting) - len(busy)
     assert group.best_effort_count == idle, f"{what} best effort: {group.best_effort_count}, {idle}"
     _audit_dues(state, group, what)

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from projections import accounts
 from projections.accounts import Cards
+from projections.commons import Commons
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
@@ -39,6 +40,7 @@ class Cluster:
         self.nodes = NodeTable()
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
+        self.commons = Commons()
         self.cards = Cards()
         self.charges: dict[tuple[int, str], Charge] = {}
         """Class index and card name to what such a pod is charged there, as far as it was asked."""

@@ -116,7 +116,7 @@ class PodGroup:
 
     __slots__ = (
         "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
-        "facts", "inqueue", "key", "line_keys", "live_classes", "mark", "min_available", "min_tasks",
+        "facts", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
         "ready_by_role", "ready_count", "refusals", "told", "uid", "wish",
     )  # fmt: skip
@@ -152,16 +152,16 @@ class PodGroup:
         """Waiting pods that ask for nothing but a place; and pods that count towards the gang, those
         included: they always fit."""
         self.allocated: Amounts = {}
+        """What its queue is charged for its pods."""
+        self.held: Amounts = {}
+        """What its pods request that are charged, by resource."""
         self.inqueue: Charge = ()
-        """What of its queue's `inqueue` is its own."""
         self.elastic: Charge = ()
-        """What of its queue's `elastic` is its own."""
+        """What of its queue's `inqueue` and `elastic` is its own."""
         self.refusals: dict[str, Refusal] = {}
         """Action to the refusal that stands."""
         self.promise: dict[str, Promise] = {}
         """UID to the room that is being freed for that pod."""
-        self.line_keys: tuple[LineKey, ...] = ()
-        """The lines it stands in."""
         self.mark: tuple[object, ...] = ()
         """What of it a cycle looks at: when this changes, the next cycle looks again."""
 
@@ -240,6 +240,9 @@ class PodGroup:
         status = pod.status
         if status != RELEASING or pod.node:
             self.counts[status] = self.counts.get(status, 0) + sign
+        if status in ALLOCATED:
+            for name, amount in pod.pod_class.request:
+                self.held[name] = self.held.get(name, 0) + sign * amount
         if status in READY:
             self.ready_count += sign
             if role := pod.facts.role:

@@ -60,8 +60,8 @@ _FLAGS_OFF = frozenset({"enableHierarchy", "enabledClusterOrder"})
 """Switches that are off unless they are said to be on."""
 
 BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},\
-{"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"predicates"},{"name":"capacity-card"},\
-{"name":"nodeorder"},{"name":"binpack"}]}]}"""
+{"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
+{"name":"capacity-card"},{"name":"nodeorder"},{"name":"binpack"}]}]}"""
 """The policy where none is given, as JSON."""
 
 
@@ -190,7 +190,7 @@ class _Parser:
                 one.name
                 for tier in tiers
                 for one in tier
-                if one.name in ("priority", "gang") and one.takes_part("enableJobOrder")
+                if one.name in ("priority", "gang", "drf") and one.takes_part("enableJobOrder")
             ),
         )
         return policy, tuple(self.warned)

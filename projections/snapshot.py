@@ -12,7 +12,7 @@ from msgspec import Struct
 from projections.inventory import put_node
 from projections.nodes import NodeFacts
 from projections.outcomes import Commitment
-from projections.pod_class import PodClass
+from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, wish_of
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
@@ -21,7 +21,7 @@ from projections.queues import QueueFacts
 from projections.state import State
 from projections.touched import Due
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -92,6 +92,7 @@ class Image(Struct, frozen=True):
     evictions: dict[str, Commitment]
     phases: dict[str, tuple[int, str]]
     told: dict[str, tuple[int, str]]
+    totals: Amounts
     failures: dict[str, int]
     resting: dict[str, int]
     spared: dict[str, int]
@@ -130,6 +131,7 @@ def take(state: State) -> bytes:
         evictions=state.evictions,
         phases=state.phases,
         told=state.told,
+        totals=cluster.commons.totals,
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
@@ -168,7 +170,7 @@ def restore(payload: bytes) -> State:
     cluster.failures, cluster.resting = image.failures, image.resting
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
-    cluster.owners = image.owners
+    cluster.owners, cluster.commons.totals = image.owners, image.totals
     for key, one in image.classes:
         cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:

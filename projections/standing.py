@@ -1,18 +1,39 @@
 """Where a pod group stands: its place in the order, and the lines in which it waits."""
 
+from collections.abc import Callable
+from typing import Final
+
 from projections import accounts
 from projections.accounts import Books
 from projections.pod_class import Amounts
 from projections.pod_groups import WAITING, LineKey, PodGroup
+from projections.shares import dominant
 
 
 def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
     """A group's place among all of its queue: what the plugins say, then age, UID and name."""
-    order = [
-        -group.priority if plugin == "priority" else int(group.is_ready)
-        for plugin in books.policy.job_order
-    ]
-    return (*order, group.created_ns, group.uid, group.key)
+    said = tuple([_PLUGINS[plugin](books, group) for plugin in books.policy.job_order])
+    return (*said, group.created_ns, group.uid, group.key)
+
+
+def _priority(books: Books, group: PodGroup) -> object:
+    return -group.priority
+
+
+def _gang(books: Books, group: PodGroup) -> object:
+    return group.is_ready
+
+
+def _drf(books: Books, group: PodGroup) -> object:
+    return dominant(group.held, books.commons.totals) if group.held else 0
+
+
+_PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
+    "priority": _priority,
+    "gang": _gang,
+    "drf": _drf,
+}
+"""What each plugin makes of a group; smaller is sooner."""
 
 
 def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:

@@ -67,6 +67,7 @@ from projections import decided, observed, outcomes
 from projections.audit import audit
 from projections.cluster import Cluster
 from projections.deadlines import let_pass, next_deadline, shut_off
+from projections.opening import open_cycle
 from projections.outcomes import Commitment
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
@@ -283,6 +284,7 @@ class State:
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
+        open_cycle(self.cluster)
         let_pass(self, event.at_ns)
         self.considered, self.cluster.due = self.cluster.due, Due()
         self.cluster.nodes.lay_out()

@@ -15,7 +15,7 @@ from scheduling.actions.backfill import backfill
 from scheduling.actions.enqueue import enqueue
 from scheduling.session import Session
 
-DECIDER: Final = 1
+DECIDER: Final = 2
 """Version of the deciding code. Raise it with every change that can alter a decision."""
 
 Action: TypeAlias = Callable[[Session], Iterator[Decision]]

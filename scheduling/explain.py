@@ -14,10 +14,10 @@ from events.decision import GangBindDecided, PipelineDecided
 from projections import accounts
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
+from projections.plugin_arguments import BinPack, NodeOrder
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from projections.plugin_arguments import BinPack, NodeOrder
 from projections.policy import Policy
 from projections.queues import Queue
 from projections.selector import untolerated
