@@ -9,6 +9,7 @@ from msgspec import structs
 from projections import accounts
 from projections.accounts import Cards
 from projections.commons import Commons
+from projections.contest import asks, note_arrival, settle_priority, stir
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
@@ -25,7 +26,7 @@ from projections.pods import (
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
-from projections.standing import job_order, line_keys, priority_of
+from projections.standing import job_order, line_keys
 from projections.touched import EVERYTHING, Due, Touched
 
 
@@ -105,6 +106,7 @@ class Cluster:
         if group is not None:
             if new is not None:
                 group.enlist(new)
+                note_arrival(self, group, old, new)
                 if books:
                     self._charge_pod(group, new, 1)
             if is_last:
@@ -265,6 +267,7 @@ class Cluster:
         group.queue = queue
         self.queue(queue).groups[group.key] = None
         self._enter_books(group, 1)
+        stir(self, group)
 
     def _enter_books(self, group: PodGroup, sign: int) -> None:
         self._reserve(group, ((), ()) if sign < 0 else accounts.reservation(self, group))
@@ -293,8 +296,7 @@ class Cluster:
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
-        if group.facts is not None:
-            group.priority = priority_of(self.priority_classes, group.facts.priority_class)
+        settle_priority(self, group)
         keys = self._waits_in(group, books=books)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
         if stale:
@@ -305,7 +307,7 @@ class Cluster:
         self.lines.place(group, order, keys)
         if group.refusals:
             self.tellable[group.key] = None
-        mark = (keys, order, group.phase, group.min_available, len(group.pending), group.wish)
+        mark = (asks(keys), order, group.phase, group.min_available, len(group.pending), group.wish)
         if keys and mark != group.mark:
             self.due.groups[group.key] = None
             group.cause = self.position

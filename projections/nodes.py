@@ -211,6 +211,12 @@ class NodeTable:
         if is_laid_out:
             self.moved.append(node.slot)
 
+    def stir(self, name: str) -> None:
+        """Let readers of what moved look at a node again."""
+        node = self.nodes.get(name)
+        if node is not None and node.facts is not None and not self._is_stale:
+            self.moved.append(node.slot)
+
     def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:
         """Give nothing of a resource of the node away for a while, or (None) again what there is."""
         if quarantine is None:

@@ -41,6 +41,8 @@ class PodClass(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     unsupported: str = ""
     """Why pods of this class are refused whatever the cluster looks like; else empty."""
+    never_preempts: bool = False
+    """Whether nobody is to be evicted for it."""
 
     @property
     def amounts(self) -> Amounts:
@@ -85,6 +87,7 @@ def class_key(pod: PodObject) -> ClassKey:
         bytes(spec.resourceClaims),
         _volume_demand(spec.volumes),
         annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or "",
+        spec.preemptionPolicy == "Never",
     )
 
 
@@ -110,6 +113,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
         preferences=preferences,
         tolerations=tolerations,
         unsupported=unsupported,
+        never_preempts=spec.preemptionPolicy == "Never",
     )
 
 

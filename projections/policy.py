@@ -26,7 +26,9 @@ from projections.policy_values import JsonObject, items_at, object_at, text_at, 
 _T = TypeVar("_T")
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-_ACTIONS_ELSEWHERE = ("preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "reschedule")
+EVICTING = ("preempt", "reclaim")
+"""Actions that evict pods in favour of others."""
+_ACTIONS_ELSEWHERE = ("gangpreempt", "gangreclaim", "shuffle", "reschedule")
 QUOTA_PLUGINS = ("capacity", "capacity-card", "proportion")
 _FLAGS = frozenset(
     {
@@ -96,6 +98,11 @@ class Policy(Struct, frozen=True):
     """Plugins that order pod groups, first first."""
     orders_queues: bool = False
     """Whether queues have their turn by priority and share, rather than by age."""
+
+    @property
+    def evicting(self) -> tuple[str, ...]:
+        """The actions that evict, of those that run."""
+        return tuple([one for one in self.actions if one in EVICTING])
 
     @property
     def charges_resources(self) -> bool:
@@ -202,7 +209,7 @@ class _Parser:
         names = [name.strip() for name in text_at(value, "actions").split(",")]
         chosen: list[str] = []
         for name in filter(None, names):
-            if name in ACTIONS:
+            if name in (*ACTIONS, *EVICTING):
                 chosen.append(name)
             elif name in _ACTIONS_ELSEWHERE:
                 self.warn("actions", f"action {name} is not built in this release: skipped")

@@ -31,5 +31,8 @@ GROUP_CODES: Final = frozenset(
 )
 """The group itself stands in the way: these wait until it changes."""
 
-CODES: Final = QUEUE_CODES | NODE_CODES | CARD_CODES | GROUP_CODES
+EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
+"""Nobody may be evicted in its favour: these wait until somebody comes who may, or something is given back."""
+
+CODES: Final = QUEUE_CODES | NODE_CODES | CARD_CODES | GROUP_CODES | EVICTION_CODES
 """Every code a refusal may bear."""

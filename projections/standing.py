@@ -5,6 +5,7 @@ from typing import Final
 
 from projections import accounts
 from projections.accounts import Books
+from projections.contest import contest_keys
 from projections.pod_class import Amounts
 from projections.pod_groups import WAITING, LineKey, PodGroup
 from projections.shares import dominant
@@ -45,7 +46,9 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
         return (("enqueue", alone if group.problem else _least(accounts.minimum(books, group))),)
     keys: list[LineKey] = []
     if group.pending_classes:
-        keys.append(("allocate", _next_step(group) or alone))
+        step = _next_step(group)
+        keys.append(("allocate", step or alone))
+        keys += contest_keys(books, group, step)
     if group.best_effort_count:
         keys.append(("backfill", alone))
     return tuple(keys)
@@ -65,10 +68,3 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase)
     return ("gang", index, group.min_available - group.ready_count, len(group.pending), group.phase)
-
-
-def priority_of(classes: dict[str, tuple[int, bool]], name: str) -> int:
-    """The value of a priority class; of the default class where it is unknown or empty; else 0."""
-    if name in classes:
-        return classes[name][0]
-    return max((value for value, is_default in classes.values() if is_default), default=0)

@@ -24,13 +24,17 @@ class Due(Struct):
     """Queues that got something back or were allowed more, and of what; or of EVERYTHING."""
     eased_at: dict[str, int] = field(default_factory=dict)
     """Queue to the position of the record that did so last."""
+    arrived: dict[str, int] = field(default_factory=dict)
+    """Queues with pods that came to stand where they may be evicted, and the lowest priority of these."""
     everything: bool = False
     """Whether the rules themselves changed."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened."""
-        return not (self.groups or self.freed or self.eased or self.everything)
+        return not (
+            self.groups or self.freed or self.eased or self.arrived or self.everything
+        )
 
 
 class Touched(Struct):

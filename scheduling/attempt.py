@@ -7,6 +7,7 @@ condemns its role; go on only while the gang can still become ready.
 from collections import Counter
 from typing import TypeAlias
 
+from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from scheduling.quota import ledger
@@ -65,6 +66,7 @@ class Attempt:
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed:
                 continue
+            self.trial.lift(pod)
             choice = self._admit(pod)
             if isinstance(choice, Reason):
                 self.reason = self.reason or choice
@@ -95,17 +97,32 @@ class Attempt:
     def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
         ranking = rankings.of(pod.pod_class, choice.cards)
-        if (node := ranking.best()) is not None:
+        promised = self._promised(pod)
+        if promised is not None and ranking.has_room(promised):
+            node: Node | None = promised
+        else:
+            node = ranking.best()
+        if node is not None:
             # Without roles that are counted, one more pod may make the gang whole.
             group, count = self.group, len(self.trial.now) + 1
             is_last = not group.min_tasks and group.is_ready_with(count, {})
             self.trial.place(pod, node, later=False, is_last=is_last)
             return True
-        if (node := ranking.best_later()) is not None:
+        if promised is not None and ranking.will_have_room(promised):
+            node = promised
+        else:
+            node = ranking.best_later()
+        if node is not None:
             self.trial.place(pod, node, later=True)
             return True
         self.reason = self.reason or no_node(rankings, pod, choice.cards, choice.barred)
         return False
+
+    def _promised(self, pod: Pod) -> Node | None:
+        """The node where the pod is promised room: it stays with that one unless another has room sooner."""
+        held = self.group.promise.get(pod.facts.uid)
+        node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
+        return None if node is None or node.facts is None else node
 
     def _goes_on(self, index: int) -> bool:
         """Whether, a pod having failed, the gang can still become ready."""

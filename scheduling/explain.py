@@ -108,6 +108,7 @@ def choice(
             node = cluster.nodes.nodes.get(placement.node)
             if pod is None or node is None or node.facts is None:
                 return None
+            trial.lift(pod)
             if placement.uid == uid:
                 return _choice(rankings, trial, pod, node)
             trial.place(pod, node, later=False)

@@ -60,7 +60,7 @@ from events.watching import (
 )
 from projections.cluster import Cluster
 from projections.nodes import NodeFacts
-from projections.pods import FAILED, Pod
+from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State
 
@@ -94,9 +94,6 @@ COUNTED: Final = ("Node", "Pod", "PodGroup", "Queue")
 
 DEDICATED: Final = "muster.sh/dedicated"
 """Key of a label or taint of nodes on which nobody but muster is to put pods (rule K7.6)."""
-
-_NODE_OWNERS: Final = ("DaemonSet", "Node")
-"""Owners of pods that belong on their node whoever schedules there."""
 
 
 class Emit(Protocol):
@@ -327,7 +324,7 @@ class Intake:
         elif not pod.decision and pod.occupies and (had is None or not had.node):
             node = self._state.cluster.nodes.nodes.get(facts.node)
             kind = facts.owner.kind if facts.owner else ""
-            if node is not None and _is_dedicated(node.facts) and kind not in _NODE_OWNERS:
+            if node is not None and _is_dedicated(node.facts) and kind not in NODE_OWNERS:
                 placed = ForeignPodPlaced(
                     pod=pod.key, uid=facts.uid, node=facts.node, scheduler=facts.scheduler
                 )

@@ -60,7 +60,7 @@ class Ranking:
         chosen: Node | None = None
         for name in self._table.leaving:
             node = self._table.nodes[name]
-            if node.facts is None or not self._admits(node) or not node.fits_later(self._request):
+            if not self.will_have_room(node) or node.facts is None:
                 continue
             free = {name: node.future(name) for name in node.free}
             score = self._scorer.of_node(node.facts.allocatable, free)
@@ -68,6 +68,14 @@ class Ranking:
             if found is None or (-score, name) < found:
                 found, chosen = (-score, name), node
         return chosen
+
+    def has_room(self, node: Node) -> bool:
+        """Whether the pod may go to the node now."""
+        return bool(self.scores()[node.slot] >= 0)
+
+    def will_have_room(self, node: Node) -> bool:
+        """Whether the pod may go to the node once leaving pods have left."""
+        return node.facts is not None and self._admits(node) and node.fits_later(self._request)
 
     def _refresh(self) -> None:
         table = self._table

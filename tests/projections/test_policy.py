@@ -31,7 +31,7 @@ def test_the_built_in_policy_is_read_without_a_warning() -> None:
 
 def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
     document: JsonObject = {
-        "actions": "enqueue, allocate, preempt, backfill",
+        "actions": "enqueue, allocate, preempt, gangpreempt, backfill",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
             {"plugins": [{"name": "tdm"}, {"name": "gpus", "enableFoo": 1}], "extra": 1},
@@ -42,7 +42,8 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
         "pools": [],
     }
     policy, warned = parse(document)
-    assert policy.actions == ("enqueue", "allocate", "backfill")
+    assert policy.actions == ("enqueue", "allocate", "preempt", "backfill")
+    assert policy.evicting == ("preempt",)
     assert not policy.has("gang", "enablePreemptable")
     assert policy.has("gang", "enableJobOrder")
     assert {one.path for one in warned} == {
