@@ -32,7 +32,7 @@ check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
 	$(VENV)/bin/mypy --no-error-summary
 	$(VENV)/bin/lint-imports --no-logo
 	$(RUN) -m pytest -q tests/test_house.py tests/test_documents.py \
-		tests/test_packaging.py -m "packaging or not packaging"
+		tests/test_packaging.py tests/deploy -m "not apiserver and not soak"
 
 bench: $(VENV)/.developer  ## measure, print a table, write bench.json
 	$(RUN) -m benchmarks
@@ -44,7 +44,8 @@ soak: $(VENV)/.developer  ## run the tests that take long
 	$(RUN) -m pytest -q -m soak
 
 docs: $(VENV)/.developer  ## make the pages that are made from the code
-	$(RUN) docs/generate.py
+	PYTHONPATH=. $(RUN) docs/generate.py
+	PYTHONPATH=. $(RUN) deploy/generate.py
 
 clean:  ## remove the environment, caches and what the targets left
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

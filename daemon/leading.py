@@ -145,15 +145,16 @@ class Career:
         self.post.terms += 1
         term = await reign(elector, lambda: self._lead(standby))
         self.post.role = "standby"
+        self.post.reason = term.lost or ("" if term.error is None else _told(term.error))
         # Whatever it was, nothing of it runs any more (K14.4).
         await elector.release()
-        if term.error is None and not term.lost:
+        if not self.post.reason:
             self._wish.set()
             return
-        self.post.reason = term.lost or str(term.error)
         logger.warning("the lead is lost", error=self.post.reason)
         if term.error is not None:
-            if not _is_passing(term):
+            is_ours = term.was_leading and elector.leader in ("", elector.identity)
+            if not _is_passing(term.error, is_ours=is_ours):
                 raise term.error
             await self._pause()
 
@@ -199,16 +200,20 @@ async def reign(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _Term:
     return term
 
 
-def _is_passing(term: _Term) -> bool:
+def _is_passing(error: Exception, *, is_ours: bool) -> bool:
     """Whether another term may go better. Who is fenced out while the lease is theirs shares the log
     with someone who does not ask for the lease: to go on would be to fight."""
-    leaves = list(_leaves(term.error)) if term.error is not None else []
-    for leaf in leaves:
-        if isinstance(leaf, FencedError) and not term.was_leading:
+    for leaf in _leaves(error):
+        if isinstance(leaf, FencedError) and not is_ours:
             continue
         if not isinstance(leaf, LogUnavailableError):
             return False
     return True
+
+
+def _told(error: Exception) -> str:
+    first = next(_leaves(error))
+    return str(first) or type(first).__name__
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from msgspec import Struct, structs
 
+from daemon.address import parse_address
 from daemon.cli.assemble import VERSION, policy_of, refolder
 from daemon.cli.crashing import Crash, DeadlyShore
 from daemon.cli.inputs import load_scenario, read_policy
@@ -18,6 +19,7 @@ from daemon.cli.living import Plan, live
 from daemon.cli.stopping import Stop, on_signals
 from daemon.clock import WallClock
 from daemon.cluster.client.credentials import Access
+from daemon.cluster.server.running import Listening, running_server
 from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.log.opening import open_log
@@ -51,6 +53,7 @@ class Options(Struct, frozen=True):
     kubeconfig: Path | None = None
     context: str | None = None
     listen: str | None = None
+    http: str | None = None
     scheduler_names: tuple[str, ...] = ()
 
 
@@ -90,6 +93,12 @@ class Options(Struct, frozen=True):
     metavar="FILE",
     help="Where the simulated cluster keeps itself: it outlives the daemon.",
 )
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="With --simulate: put the simulated cluster behind HTTP there (port 0: any), as a Kubernetes API "
+    "server, and reach it as one. Its kubeconfig is LOG.kubeconfig.",
+)
 @click.option("--crash-at", metavar="POINT[:N]", default="", hidden=True)
 def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
     """The daemon: observe, decide, record, act, until SIGTERM or SIGINT.
@@ -103,6 +112,7 @@ def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
     \b
         muster run --kubeconfig ~/.kube/config --log muster.db
         muster run --simulate docs/examples/quota.yaml --world quota.world --log quota.db
+        muster run --simulate docs/examples/quota.yaml --http 127.0.0.1:0 --log quota.db
     """
     options = msgspec.convert(given, Options)
     asyncio.run(_run(options, Crash(crash_at)))
@@ -119,9 +129,12 @@ async def _run(options: Options, crash: Crash) -> None:
     on_signals(stop)
     operation = Operation(WallClock().elapsed_ns, teller, VERSION, DECIDER)
     if options.scenario is None:
-        if options.world is not None:
-            raise UsageError("--world belongs to --simulate")
+        for name in ("world", "http"):
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name} belongs to --simulate")
         await live(_plan(options, settings, url), operation, crash, stop)
+    elif options.http is not None:
+        await _simulate_over_http(options, settings, operation, crash, stop)
     else:
         await _simulate(options, settings, url, operation, crash, stop)
 
@@ -159,6 +172,37 @@ def _plan(options: Options, settings: Settings, url: str) -> Plan:
     )
 
 
+async def _simulate_over_http(
+    options: Options, settings: Settings, operation: Operation, crash: Crash, stop: Stop
+) -> None:
+    """A daemon as on a real API server, whose API server is a simulated cluster in this process."""
+    assert options.scenario is not None
+    assert options.http is not None
+    assert settings.log is not None
+    if options.world is not None:
+        raise UsageError("--world and --http: behind HTTP the simulated cluster lives in memory")
+    address = parse_address(options.http)
+    scenario = load_scenario(options.scenario).scenario
+    listening = Listening(host=address.host, port=address.port)
+    async with running_server(scenario, listening=listening) as server:
+        path = Path(f"{_file_of(settings.log)}.kubeconfig")
+        server.kubeconfig(path)
+        logger.info("simulated API server", url=server.url, kubeconfig=str(path))
+        plan = Plan(
+            settings=settings,
+            access=Access(kubeconfig=path),
+            log=settings.log,
+            running=structs.replace(_running(options, settings, scenario), tells=True),
+            folder=_folder(options),
+        )
+        await live(plan, operation, crash, stop)
+
+
+def _file_of(log: str) -> str:
+    """Something to name files after, for a log that may be in a database."""
+    return "muster" if "://" in log or log == "memory:" else log
+
+
 async def _simulate(  # what the command was given, and what it made of it
     options: Options,
     settings: Settings,
@@ -169,7 +213,9 @@ async def _simulate(  # what the command was given, and what it made of it
 ) -> None:
     """The same loop against a simulated cluster that keeps itself in a file."""
     if options.world is None or options.scenario is None:
-        raise UsageError("--simulate needs --world FILE, where the simulated cluster keeps itself")
+        raise UsageError(
+            "--simulate needs --world FILE, where the simulated cluster keeps itself, or --http"
+        )
     scenario = load_scenario(options.scenario).scenario
     running = _running(options, settings, scenario)
     clock = WallClock()

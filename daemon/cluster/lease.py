@@ -94,8 +94,8 @@ class ApiLease:
             **document.spec,
             "holderIdentity": lease.holder,
             "leaseDurationSeconds": lease.duration_seconds,
-            "acquireTime": lease.acquired,
-            "renewTime": lease.renewed,
+            "acquireTime": lease.acquired or None,
+            "renewTime": lease.renewed or None,
             "leaseTransitions": lease.transitions,
         }
         return msgspec.json.encode(

@@ -59,6 +59,12 @@ class Controllers:
                 self._owners[uid] = change.key
                 self._due[uid] = None
 
+    def release(self, uid: str) -> None:
+        """A workload is about to go, and what it owns is to stay."""
+        self._owners.pop(uid, None)
+        self._children.pop(uid, None)
+        self._due.pop(uid, None)
+
     def reconcile(self) -> bool:
         """Bring every due owner where it should be; False if none was due."""
         due, self._due = self._due, {}

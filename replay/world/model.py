@@ -59,6 +59,7 @@ class World:
         scenario: Scenario,
         origin_ns: int = 0,
         *,
+        era_ns: int = 0,
         has_kubelets: bool = True,
         has_controllers: bool = True,
     ) -> None:
@@ -66,7 +67,7 @@ class World:
         """Without, pods stay as they are: others play the nodes."""
         self.has_controllers = has_controllers
         """Without, workloads make no pods."""
-        self._store = Store(origin_ns)
+        self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
         self._controllers = Controllers(self._store, self._kubelets.delete)
@@ -164,6 +165,10 @@ class World:
         self._store.remove(key)
         self._follow()
         self.advance(self.now_ns)
+
+    def release(self, uid: str) -> None:
+        """What a workload owns is to stay when it goes."""
+        self._controllers.release(uid)
 
     def stop(self, key: Key, grace_ns: int) -> None:
         """A pod was asked to go: its kubelet stops it in its time, and then it is removed."""

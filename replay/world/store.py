@@ -59,11 +59,15 @@ class Change(Struct, frozen=True):
 class Store:
     """The objects, by resource, namespace and name."""
 
-    def __init__(self, origin_ns: int) -> None:
+    def __init__(self, origin_ns: int, era_ns: int = 0) -> None:
+        """With an era, no uid and no revision is one of an earlier era's."""
         self.now_ns = 0
         self._origin_ns = origin_ns
         self._objects: dict[str, dict[Key, Manifest]] = defaultdict(dict)
-        self._revision = 0
+        self._revision = era_ns // 1000
+        part = era_ns % SECOND * 0x10000 // SECOND
+        era = f"{era_ns // SECOND:08x}-{part:04x}-4000-8000-"
+        self._mint = era + "{:012}" if era_ns else "uid-{:06}"
         self._uids = 0
         self._admission = Admission()
         self._changes: list[Change] = []
@@ -140,7 +144,7 @@ class Store:
         metadata = dict(section(manifest, "metadata"))
         if not metadata.get("uid"):
             self._uids += 1
-            metadata["uid"] = f"uid-{self._uids:06}"
+            metadata["uid"] = self._mint.format(self._uids)
         metadata.setdefault("creationTimestamp", self.timestamp())
         return self._admission.admitted(kind, {**manifest, "metadata": metadata})
 

@@ -1,8 +1,10 @@
 """The actor and the recorder, with muster's own client and rights, on each server (K7.7, K8, K9, K11, K13)."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ from events.sighting import (
     Refused,
     Reply,
 )
-from tests.contract.served import Served
+from tests.contract.served import MUSTER, Served
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import budget
 
@@ -33,10 +35,17 @@ NOBODY = "11111111-2222-3333-4444-555555555555"
 
 
 @pytest.fixture
-async def client(server: Served, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """Muster's own client, on the real server with no more than muster's own rights."""
-    is_real = request.node.callspec.params["server"] == "real"
-    path = request.getfixturevalue("cluster").muster if is_real else server.kubeconfig
+async def client(
+    server: Served, request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[Client]:
+    """Muster's own client, with no more than muster's own rights."""
+    if request.node.callspec.params["server"] == "real":
+        path = request.getfixturevalue("cluster").muster
+    else:
+        path = tmp_path / "muster.yaml"
+        config = json.loads(server.kubeconfig.read_bytes())
+        config["users"][0]["user"] = {"token": MUSTER}
+        path.write_text(json.dumps(config))
     client = await Client.connect(Access(path), secrets.SystemRandom().random, "muster/test")
     yield client
     await client.close()

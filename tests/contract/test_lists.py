@@ -5,7 +5,7 @@ from tests.contract.served import Served
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import pod
 
-FAR = "999999999"
+FAR = "999999999999999999"
 
 
 def revision(found: Object) -> str:

@@ -25,6 +25,8 @@ REPLY_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 0.02
 """A cut TLS connection is gone some turns of the loop after it was closed."""
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+GONE: Final = (OSError, TimeoutError, aiohttp.ClientError)
+"""What is raised when the server is away, or leaves in the middle."""
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -124,8 +126,8 @@ class Api:
     @asynccontextmanager
     async def of(cls, kubeconfig: Path, token: str | None = None) -> AsyncIterator["Api"]:
         """The server that a kubeconfig names, asked with its credentials or with another token."""
-        cluster, user = _entries(kubeconfig)
-        context = _trust(cluster, user) if cluster["server"].startswith("https") else None
+        _, user = _entries(kubeconfig)
+        url, context = trusted(kubeconfig)
         token = user.get("token") if token is None else token
         connector = aiohttp.TCPConnector(limit=0, ssl=context if context is not None else True)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -133,7 +135,7 @@ class Api:
         async with aiohttp.ClientSession(
             connector=connector, headers=headers, timeout=limits, read_bufsize=LINE_BYTES_MAX
         ) as session:
-            yield cls(cluster["server"], session)
+            yield cls(url, session)
         await asyncio.sleep(CLOSE_SECONDS)
 
     async def ask(
@@ -200,6 +202,13 @@ class Api:
         asked = {"watch": "1", **query}
         async with self._session.get(self.url + path, params=asked) as response:
             yield Watch(response)
+
+
+def trusted(kubeconfig: Path) -> tuple[str, ssl.SSLContext | None]:
+    """Where a server is, and whom to trust there; None where it speaks plain HTTP."""
+    cluster, user = _entries(kubeconfig)
+    url = cluster["server"]
+    return url, _trust(cluster, user) if url.startswith("https") else None
 
 
 def _collection(resource: Resource, manifest: Object) -> str:

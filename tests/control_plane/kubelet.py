@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from daemon.cluster.client.calls import NODES, PODS
-from tests.control_plane.api import STRATEGIC, Api, Object, Watch
-from tests.control_plane.manifests import CARD, node, running
+from tests.control_plane.api import GONE, STRATEGIC, Api, Object, Watch
+from tests.control_plane.manifests import CARD, GPU, node, running
 
 FINISH: Final = "kubelet.test/finish"
 """On a pod: `Succeeded` or `Failed`."""
@@ -61,7 +61,7 @@ class Kubelet:
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         while True:
-            with contextlib.suppress(OSError, TimeoutError):  # The server may have been killed.
+            with contextlib.suppress(*GONE):  # The server may have been killed.
                 answer = await self._api.get(PODS.path)
                 if answer.status == 200:
                     listed = answer.object
@@ -113,7 +113,7 @@ class Kubelet:
                     await self._tell(pod, {"phase": phase, "reason": "", "message": ""})
                 else:
                     await self._end(pod)
-        except (OSError, TimeoutError):
+        except GONE:
             self._done.discard(key)  # At the next look.
 
     async def _start(self, pod: Object) -> None:
@@ -153,8 +153,6 @@ def name_of(pod: Object) -> str:
 
 
 def cards_of(pod: Object) -> int:
-    """How many cards its containers ask for."""
-    containers = pod["spec"]["containers"]
-    return sum(
-        int(one.get("resources", {}).get("requests", {}).get(CARD, "0")) for one in containers
-    )
+    """How many cards its containers ask for, of whatever product."""
+    asked = [one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"]]
+    return sum(int(requests.get(product, "0")) for requests in asked for product in (CARD, GPU))

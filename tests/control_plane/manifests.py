@@ -1,20 +1,23 @@
 """Objects for tests on an API server, whole enough for a real one to take them."""
 
-from typing import Final
+from typing import Any, Final
 
 from tests.control_plane.api import Object
 
 CARD: Final = "huawei.com/Ascend910"
+GPU: Final = "nvidia.com/gpu"
+GPU_NAME: Final = "NVIDIA-H200"
 SCHEDULER: Final = "muster"
 
 
 def node(name: str, cards: int = 8, labels: dict[str, str] | None = None) -> Object:
-    """A node that is ready, with what it has to give."""
-    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", CARD: str(cards)}
+    """A node that is ready, with what it has to give: cards of two products, so many of each."""
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", CARD: str(cards), GPU: str(cards)}
+    labels = {"kubernetes.io/hostname": name, "nvidia.com/gpu.product": GPU_NAME} | (labels or {})
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "metadata": {"name": name, "labels": labels},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
@@ -35,7 +38,7 @@ def node(name: str, cards: int = 8, labels: dict[str, str] | None = None) -> Obj
     }
 
 
-def pod(namespace: str, name: str, *, cards: int = 0, **spec: object) -> Object:
+def pod(namespace: str, name: str, *, cards: int = 0, **spec: Any) -> Object:
     """A pod with one container. `spec` adds to its spec, or replaces what is there."""
     return {
         "apiVersion": "v1",
@@ -45,10 +48,10 @@ def pod(namespace: str, name: str, *, cards: int = 0, **spec: object) -> Object:
     }
 
 
-def pod_spec(*, cards: int = 0, **spec: object) -> Object:
+def pod_spec(*, cards: int = 0, product: str = CARD, **spec: object) -> Object:
     """As a pod or a template has it."""
-    requests = {"cpu": "100m", "memory": "64Mi"} | ({CARD: str(cards)} if cards else {})
-    limits = {"limits": {CARD: str(cards)}} if cards else {}
+    requests = {"cpu": "100m", "memory": "64Mi"} | ({product: str(cards)} if cards else {})
+    limits = {"limits": {product: str(cards)}} if cards else {}
     container = {
         "name": "main",
         "image": "registry.example/image:1",

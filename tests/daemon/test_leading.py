@@ -186,6 +186,7 @@ def test_a_lost_lead_is_waited_out_before_the_next_campaign_k14_4(server: Server
     assert "not renewed" in first.career.post.reason
     first.wire.is_cut = False
     server.universe.run(60)
+    first.ending_seconds = 0.0
     lost = first.story.index("cancelled")
     assert first.story[lost:] == [
         *("cancelled", "closed", "let go"),

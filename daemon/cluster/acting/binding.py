@@ -6,11 +6,14 @@ the pod is read: it alone says. `Done` is only ever answered for a pod that is b
 annotations.
 """
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
 from daemon.cluster.acting.errand import Errand
 from daemon.cluster.acting.verdict import is_overload, may_be_done, refusal_of
+from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import BIND_POD, GET_POD
 from events.errors import ClusterError
 from events.sighting import BindRequest, Done, Refused, Reply, Unknown
@@ -33,6 +36,9 @@ class PodGlance(Struct):
 
     metadata: Metadata
     spec: _Spec
+
+
+POD: Final = msgspec.json.Decoder(PodGlance)
 
 
 async def bind(errand: Errand, request: BindRequest) -> Reply:
@@ -87,7 +93,7 @@ async def _read_back(errand: Errand, request: BindRequest) -> Reply | None:
     """What the pod itself says; None while it has no node."""
     while True:
         try:
-            return _judged(await errand.request(GET_POD), request)
+            return _judged(decoded(GET_POD.what, await errand.request(GET_POD), POD), request)
         except ClusterError as error:
             failure = error
         refused = refusal_of(failure)
@@ -97,11 +103,7 @@ async def _read_back(errand: Errand, request: BindRequest) -> Reply | None:
             return Unknown(message=f"the pod cannot be read back: {failure}")
 
 
-def _judged(raw: bytes, request: BindRequest) -> Reply | None:
-    try:
-        pod = msgspec.json.decode(raw, type=PodGlance)
-    except msgspec.DecodeError as error:
-        return Unknown(message=f"the pod cannot be read back: {error}")
+def _judged(pod: PodGlance, request: BindRequest) -> Reply | None:
     if pod.metadata.uid != request.uid:
         return Refused(
             code="Conflict", message=f"the pod was made anew: its uid is not {request.uid}"

@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
-from daemon.cluster.acting.binding import PodGlance
+from daemon.cluster.acting.binding import POD
 from daemon.cluster.acting.errand import NO_QUERY, Errand
 from daemon.cluster.acting.verdict import is_gone, is_overload, may_be_done, refusal_of
+from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
 from events.errors import ClusterError
@@ -91,9 +92,7 @@ async def _read_back(errand: Errand, request: EvictRequest) -> Reply | None:
     """What the pod itself says; None while it goes on."""
     while True:
         try:
-            pod = msgspec.json.decode(await errand.request(GET_POD), type=PodGlance)
-        except msgspec.DecodeError as error:
-            return Unknown(message=f"the pod cannot be read back: {error}")
+            pod = decoded(GET_POD.what, await errand.request(GET_POD), POD)
         except ClusterError as error:
             failure = error
         else:

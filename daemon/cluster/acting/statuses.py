@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from daemon.cluster.acting.errand import MERGE_PATCH, Errand
 from daemon.cluster.acting.patching import answered
+from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import Call
+from daemon.cluster.client.errors import UnansweredError
 from events.sighting import Done, Refused, Reply, Unknown
 
 READS_MAX: Final = 5
@@ -39,6 +41,9 @@ class _Object(Struct):
     status: Status | None = None
 
 
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+
+
 async def change_status(
     errand: Errand, read: Call, uid: str, change: Change, write: Write
 ) -> Reply:
@@ -49,9 +54,12 @@ async def change_status(
         if not isinstance(raw, bytes):
             return raw
         try:
-            found = msgspec.json.decode(raw, type=_Object)
-        except msgspec.DecodeError as error:
-            return Unknown(message=f"the object cannot be read: {error}")
+            found = decoded(read.what, raw, _OBJECT)
+        except UnansweredError as error:
+            reply = Unknown(message=str(error))
+            if await errand.pause(error):
+                continue
+            return reply
         if found.metadata.uid != uid:
             return Refused(code="Conflict", message=f"it was made anew: its uid is not {uid}")
         changed = change(found.status or {})
@@ -77,6 +85,6 @@ def writes_to(errand: Errand, call: Call) -> Write:
 def says_all(raw: bytes, change: Change) -> bool:
     """Whether an object, as the server gave it back, says all that a change was to make it say."""
     try:
-        return change(msgspec.json.decode(raw, type=_Object).status or {}) is None
+        return change(_OBJECT.decode(raw).status or {}) is None
     except msgspec.DecodeError:
         return False

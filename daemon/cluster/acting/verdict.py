@@ -27,9 +27,9 @@ REFUSALS: Final = {
     "Forbidden": "muster's role does not allow the request, or an admission rule forbids it.",
     "NamespaceTerminating": "The namespace is being deleted.",
     "Invalid": "The server finds the request malformed: a bug, or a rule of the site.",
-    "DisruptionBudget": "A PodDisruptionBudget does not allow the eviction now (K9.2).",
-    "TooManyBudgets": "More than one PodDisruptionBudget covers the pod: none can allow it (K9.2).",
-    "EvictionBudget": "muster's own limit of evictions a minute is reached (K9.8).",
+    "DisruptionBudget": "A PodDisruptionBudget does not allow the eviction now.",
+    "TooManyBudgets": "More than one PodDisruptionBudget covers the pod: none can allow it.",
+    "EvictionBudget": "muster's own limit of evictions a minute is reached.",
 }
 """Every code of a refusal by this shore, and what it means."""
 

@@ -38,7 +38,7 @@ def new_session(user_agent: str) -> aiohttp.ClientSession:
             # Callers bound what they have under way; a bound here would let watches starve requests.
             limit=0,
             keepalive_timeout=IDLE_SECONDS,
-            socket_factory=_keeping_alive,
+            socket_factory=keeping_alive,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={
@@ -85,7 +85,8 @@ def translated(what: str, server: str) -> Iterator[None]:
         raise UnansweredError(f"{what}: {server}: {_lost(error)}") from error
 
 
-def _keeping_alive(address: aiohttp.AddrInfoType) -> socket.socket:
+def keeping_alive(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket whose peer is probed while it is silent."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

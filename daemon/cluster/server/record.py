@@ -41,13 +41,13 @@ class Journal:
         """A request was answered, or was not."""
         self.entries.append(entry)
 
-    def note_watching(self, plural: str, at_seconds: float) -> None:
-        """A list or a watch of a whole resource was asked for."""
-        self._times[plural].append(at_seconds)
+    def note_watching(self, resource: str, at_seconds: float) -> None:
+        """A list or a watch of a resource (`pods`, `jobs.batch`) was asked for."""
+        self._times[resource].append(at_seconds)
 
-    def busiest_minute(self, plural: str) -> int:
+    def busiest_minute(self, resource: str) -> int:
         """The most lists and watches of a resource in any minute (rule K3.11: at most 60)."""
-        times, first, most = self._times[plural], 0, 0
+        times, first, most = self._times.get(resource, []), 0, 0
         for last, at in enumerate(times):
             while at - times[first] >= MINUTE:
                 first += 1

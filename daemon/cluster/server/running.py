@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +15,8 @@ from daemon.clock import WallClock
 from daemon.cluster.server.shell import BODY_MAX, Clock, Shell
 from events.errors import ClusterError
 from replay.world.api.access import Access
-from replay.world.api.api import Api, Behaviour
 from replay.world.api.faults import Faults
+from replay.world.api.front import Api, Behaviour
 from replay.world.scenario import Scenario
 
 LOOPBACK: Final = "127.0.0.1"
@@ -30,6 +30,14 @@ class Listening(Struct, frozen=True, kw_only=True):
     port: int = 0
     """0: any that is free."""
     tls: ssl.SSLContext | None = None
+
+
+class LoopClock:
+    """The time of the event loop, so that a loop in which time flies has a server that keeps up."""
+
+    def elapsed_ns(self) -> int:
+        """Time that only ever goes forward."""
+        return int(asyncio.get_running_loop().time() * 1_000_000_000)
 
 
 class Server:
@@ -117,20 +125,13 @@ async def running_server(
     listening: Listening | None = None,
 ) -> AsyncIterator[Server]:
     """A server as long as the context is open."""
-    wall = WallClock()
-    api = Api(scenario, wall.now_ns(), behaviour)
-    shell = Shell(api, clock or wall, faults)
+    api = Api(scenario, WallClock().now_ns(), behaviour)
+    shell = Shell(api, clock or LoopClock(), faults)
     server = Server(shell, listening or Listening())
-    await server.go_up()
+    shell.start()
     try:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(shell.keep_time(), name="time of the simulated cluster")
-            try:
-                yield server
-            finally:
-                shell.end()
-                with suppress(ClusterError):
-                    await server.go_down()
-                task.cancel()
+        await server.go_up()
+        yield server
     finally:
         shell.end()
+        await server.go_down()

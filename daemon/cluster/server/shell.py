@@ -10,15 +10,9 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from daemon.cluster.server.record import Entry, Journal
-from daemon.cluster.server.striking import (
-    FAILED,
-    STRIKES_LINES,
-    BrokenError,
-    StruckLines,
-    befall,
-)
-from replay.world.api.api import Api
-from replay.world.api.faults import Ask, Fault, Faults, Kind, NoFaults
+from daemon.cluster.server.striking import FAILED, BrokenError, StruckLines, befall
+from replay.world.api.faults import UNDER_WAY, Ask, Fault, Faults, Kind, NoFaults
+from replay.world.api.front import Api
 from replay.world.api.message import JSON, Request, Response
 from replay.world.api.target import Address, address_of
 from replay.world.api.watching import Watch
@@ -49,10 +43,12 @@ class Shell:
         self.faults: Faults = faults or NoFaults()
         self.journal = Journal()
         self.is_ending = False
+        self.stall_seconds = STALL_SECONDS
         self._clock = clock
         self._begun_ns = clock.elapsed_ns() - api.world.now_ns
         self._wakers: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self._stirred = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stirred = False
         self._open: dict[int, web.Request] = {}
         api.shelf.listen(self._note)
 
@@ -61,9 +57,13 @@ class Shell:
         """Since the world began."""
         return self._clock.elapsed_ns() - self._begun_ns
 
+    def start(self) -> None:
+        """From now on the world goes on while nobody asks."""
+        self._tick()
+
     def wake(self) -> None:
         """Let everyone look again: time has leapt, or the end is near."""
-        self._stirred.set()
+        self._tick()
         for wakers in self._wakers.values():
             for waker in wakers:
                 waker.set()
@@ -78,16 +78,6 @@ class Shell:
         for http in list(self._open.values()):
             _break_off(http)
 
-    async def keep_time(self) -> None:
-        """Let the world go on while nobody asks."""
-        while not self.is_ending:
-            self._stirred.clear()
-            self.api.advance(self.now_ns)
-            wait = LONGEST_TICK_SECONDS
-            if (due := self.api.next_event_ns) is not None:
-                wait = min(wait, max(0.0, (due - self.now_ns) / SECOND))
-            await _wait(self._stirred, wait)
-
     async def answer(self, http: web.Request) -> web.StreamResponse:
         """One HTTP request."""
         request = await read_request(http)
@@ -95,7 +85,7 @@ class Shell:
         index = self.journal.next_index()
         fault = self._fault(index, address)
         if address is not None and address.verb in ("list", "watch"):
-            self.journal.note_watching(address.plural, self.now_ns / SECOND)
+            self.journal.note_watching(_qualified(address), self.now_ns / SECOND)
         self.api.advance(self.now_ns)
         status = 0
         self._open[index] = http
@@ -145,7 +135,7 @@ class Shell:
             return _written(watch)
         if fault is not None and fault.kind is Kind.EMPTY:
             return _written(Response(200))
-        struck = StruckLines(fault) if fault and fault.kind in STRIKES_LINES else None
+        struck = StruckLines(fault) if fault and fault.kind in UNDER_WAY else None
         answer = web.StreamResponse(headers={"Content-Type": JSON})
         answer.enable_chunked_encoding()
         await answer.prepare(http)
@@ -192,7 +182,7 @@ class Shell:
         waker = asyncio.Event()
         self._wakers[""].add(waker)
         try:
-            async with asyncio.timeout(STALL_SECONDS):
+            async with asyncio.timeout(self.stall_seconds):
                 while not self.is_ending and http.transport is not None:
                     waker.clear()
                     await _wait(waker, LONGEST_TICK_SECONDS)
@@ -229,8 +219,24 @@ class Shell:
             )
         )
 
+    def _tick(self) -> None:
+        """Let happen what is due, and come again when the next thing is."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._is_stirred = False
+        if self.is_ending:
+            return
+        self.api.advance(self.now_ns)
+        wait = LONGEST_TICK_SECONDS
+        if (due := self.api.next_event_ns) is not None:
+            wait = min(wait, max(0.0, (due - self.now_ns) / SECOND))
+        self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
+
     def _note(self, resource: str) -> None:
-        self._stirred.set()
+        if not self._is_stirred and self._timer is not None:
+            # What changed may bring something about that is due sooner.
+            self._is_stirred = True
+            asyncio.get_running_loop().call_soon(self._tick)
         for waker in self._wakers[resource]:
             waker.set()
 
@@ -248,6 +254,10 @@ async def read_request(http: web.Request) -> Request:
         token=token.strip() if scheme == "Bearer" else "",
         user_agent=http.headers.get("User-Agent", ""),
     )
+
+
+def _qualified(address: Address) -> str:
+    return f"{address.plural}.{address.group}" if address.group else address.plural
 
 
 def _written(response: Response) -> web.Response:

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from replay.world.api.api import Api
 from replay.world.api.faults import Fault, Kind
+from replay.world.api.front import Api
 from replay.world.api.message import Response, StatusError
 from replay.world.api.refusals import expired
 from replay.world.duration import SECOND
@@ -77,7 +77,3 @@ class StruckLines:
             document = msgspec.json.encode(_GONE.document)
             shown.append(b'{"type":"ERROR","object":' + document + b"}\n")
         return b"".join(shown)
-
-
-STRIKES_LINES: Final = (Kind.LOSE, Kind.CUT, Kind.STALL, Kind.GONE_EVENT)
-"""Faults that befall a watch when it is under way."""

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
+from daemon.cluster.client.errors import StalledError
 from daemon.cluster.watching.pace import now
-from daemon.cluster.watching.server import StalledError
 from events.errors import ClusterError
 
 SILENCE_SECONDS: Final = 1.0

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from daemon.cluster.client.errors import ForbiddenError, InvalidError
+from daemon.cluster.client.errors import ForbiddenError, InvalidError, StalledError
 from daemon.cluster.watching.discovery import is_served
 from daemon.cluster.watching.event import Failure
 from daemon.cluster.watching.health import Standing, logger
@@ -20,7 +20,6 @@ from daemon.cluster.watching.server import (
     BehindError,
     End,
     Server,
-    StalledError,
     Watched,
     end_of,
 )

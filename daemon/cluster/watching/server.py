@@ -12,6 +12,7 @@ from daemon.cluster.client.errors import (
     ExpiredError,
     ForbiddenError,
     NotFoundError,
+    StalledError,
     UnansweredError,
     UnauthorizedError,
     UnreachableError,
@@ -54,10 +55,6 @@ class Watched(Struct, frozen=True):
 def watched(resource: Resource) -> Watched:
     """A resource with the calls for it."""
     return Watched(resource, LIST[resource.name], WATCH[resource.name], resource in REQUIRED)
-
-
-class StalledError(ClusterError):
-    """Neither an event nor a bookmark came in time (K3.12), or a watch was not opened in time."""
 
 
 class BehindError(ClusterError):

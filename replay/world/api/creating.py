@@ -45,7 +45,7 @@ def decoded(request: Request, served: Served) -> JsonObject:
             document: Json = yaml.safe_load(request.body)
         else:
             document = msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind}): couldn't get "
             f"version/kind; json parse error: {error}"

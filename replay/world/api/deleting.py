@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from events.normalize import JsonObject
+from events.normalize import Json, JsonObject
 from replay.world.api.message import Request, Response, answered, success
 from replay.world.api.refusals import bad_request, conflict, details_of, not_found
 from replay.world.api.selecting import selector_of
@@ -14,6 +14,7 @@ from replay.world.content import (
     changed,
     is_terminal,
     is_terminating,
+    list_at,
     name_of,
     node_of,
     section,
@@ -81,9 +82,9 @@ class Deleter:
         if left is not None:
             return answered(left)
         if served.kind.kind == "Pod":
-            at = self._world.store.timestamp()
+            revision = str(self._shelf.revision)
             return answered(
-                changed(found, "metadata", deletionTimestamp=at, deletionGracePeriodSeconds=0)
+                changed(self._marked(served, found, 0), "metadata", resourceVersion=revision)
             )
         details: JsonObject = {**details_of(served, name_of(found)), "uid": uid_of(found)}
         return success(200, details)
@@ -118,7 +119,10 @@ class Deleter:
         if options.dryRun:
             return found if grace or is_held else None
         if not grace and not is_held:
-            self._remove(served, key, found)
+            if served.kind.kind == "Pod" and not _is_marked(found):
+                # A pod is seen to be marked first, even if it goes at once.
+                self._world.put(served.kind, self._marked(served, found, 0))
+            self._remove(served, key, found, options)
             return None
         if is_terminating(found) and not self._is_sooner(found, grace, options):
             return found
@@ -130,13 +134,27 @@ class Deleter:
             self._world.stop(key, grace * SECOND)
         return left if marked is None else marked.manifest
 
-    def _remove(self, served: Served, key: Key, found: Manifest) -> None:
+    def _remove(self, served: Served, key: Key, found: Manifest, options: DeleteOptions) -> None:
         """For good; with a definition goes all that it defined."""
+        if options.propagationPolicy == "Orphan":
+            self._orphan(uid_of(found))
         if served.kind == CRD:
             for gone in self._catalogue.withdraw(found):
                 for version in self._shelf.now(gone.resource):
                     self._world.remove(version.key)
         self._world.remove(key)
+
+    def _orphan(self, owner: str) -> None:
+        """What it owned stays, and is nobody's."""
+        self._world.release(owner)
+        for served in self._catalogue.all():
+            for version in self._shelf.now(served.resource):
+                metadata = section(version.manifest, "metadata")
+                owners = list_at(metadata, "ownerReferences")
+                left: list[Json] = [dict(one) for one in owners if one.get("uid") != owner]
+                if len(left) < len(owners):
+                    freed = changed(version.manifest, "metadata", ownerReferences=left)
+                    self._world.put(served.kind, freed)
 
     def _is_sooner(self, found: Manifest, grace: int, options: DeleteOptions) -> bool:
         """A second deletion counts only where it shortens the grace."""
@@ -154,6 +172,10 @@ class Deleter:
             number = whole_at(section(found, "metadata"), "generation", 1)
             marked = changed(marked, "metadata", generation=number + 1)
         return marked
+
+
+def _is_marked(found: Manifest) -> bool:
+    return section(found, "metadata").get("deletionGracePeriodSeconds") == 0
 
 
 def check_preconditions(served: Served, found: Manifest, options: DeleteOptions) -> None:

@@ -52,6 +52,8 @@ WATCH: Final = (
     *(Kind.THROTTLE, Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CLOCK),
 )
 """What can befall a watch."""
+UNDER_WAY: Final = (Kind.LOSE, Kind.CUT, Kind.STALL, Kind.GONE_EVENT)
+"""What can befall a watch after some events."""
 READ: Final = (
     *(Kind.DROP, Kind.LOSE, Kind.DELAY, Kind.TWICE, Kind.CUT, Kind.STALL, Kind.THROTTLE),
     *(Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CLOCK),
@@ -117,8 +119,12 @@ class SeededFaults:
         per_thousand: int,
         kinds: tuple[Kind, ...] = ALL,
         spared: tuple[str, ...] = (),
+        *,
+        watch_events: int = 0,
     ) -> None:
         self._seed = seed
+        self._watch_events = watch_events
+        """Every watch breaks before so many events; 0: no more often than other requests."""
         self._per_thousand = per_thousand
         self._kinds = kinds
         self._spared = spared
@@ -131,12 +137,20 @@ class SeededFaults:
             return None
         chance = sha256(f"{self._seed}/{ask.index}".encode()).digest()
         if int.from_bytes(chance[:4], "big") % 1000 >= self._per_thousand:
-            return None
+            return self._later(ask, chance)
         possible = [kind for kind in ask.possible if kind in self._kinds]
         if not possible:
             return None
         kind = possible[int.from_bytes(chance[4:8], "big") % len(possible)]
         return Fault(kind, chance[8] % 8)
+
+    def _later(self, ask: Ask, chance: bytes) -> Fault | None:
+        """A watch that was opened well still breaks some time."""
+        possible = [kind for kind in UNDER_WAY if kind in self._kinds]
+        if ask.verb != "watch" or not self._watch_events or not possible:
+            return None
+        kind = possible[int.from_bytes(chance[9:13], "big") % len(possible)]
+        return Fault(kind, int.from_bytes(chance[13:17], "big") % self._watch_events)
 
 
 class ScriptedFaults:

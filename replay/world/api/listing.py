@@ -62,7 +62,7 @@ def _document(
 ) -> bytes:
     kind = served.kind
     metadata: dict[str, str | int] = {"resourceVersion": str(revision)}
-    if token:
+    if token or served.is_custom:
         metadata["continue"] = token
     if remaining:
         metadata["remainingItemCount"] = remaining

@@ -64,7 +64,7 @@ def patched(found: JsonObject, body: bytes, content_type: str, *, is_custom: boo
 def _decoded(body: bytes) -> Json:
     try:
         decoded: Json = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"error decoding patch: {error}") from error
     return decoded
 

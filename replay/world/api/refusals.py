@@ -48,8 +48,12 @@ def invalid(served: Served, name: str, faults: list[Fault]) -> StatusError:
     """422: fields are wrong."""
     told = [f"{fault.field}: {fault.message}" for fault in faults]
     message = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    group = f".{served.kind.group}" if served.kind.group else ""
+    # Events are checked as the core group has them.
+    has_group = served.kind.group and served.kind.kind != "Event"
+    group = f".{served.kind.group}" if has_group else ""
     details = details_of(served, name, served.kind.kind)
+    if not has_group:
+        details.pop("group", None)
     details["causes"] = [fault.cause for fault in faults]
     text = f'{served.kind.kind}{group} "{name}" is invalid: {message}'
     return StatusError(422, "Invalid", text, details)

@@ -15,7 +15,7 @@ from replay.world.content import section, text_at
 from replay.world.manifest import Manifest
 from replay.world.store import Change, Key, Store
 
-WINDOW: Final = 20_000
+WINDOW: Final = 10_000
 """Changes of one resource that are kept at least."""
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -67,7 +67,7 @@ class Shelf:
         self._sorted: dict[str, list[Key]] = {}
         self._forgotten: dict[str, int] = defaultdict(int)
         self._listeners: list[Callable[[str], None]] = []
-        self.list_floor = 0
+        self.list_floor = store.revision
         """Lists of older revisions cannot be had."""
         self._watch_floor = 0
         for resource, objects in store.objects().items():

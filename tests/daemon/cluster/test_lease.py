@@ -140,6 +140,15 @@ async def test_a_lease_without_any_field_is_nobodys(server: Server, lease: ApiLe
     assert await lease.read() == Lease(version="7", document=server.answer)
 
 
+async def test_a_time_that_is_not_known_is_null_and_not_an_empty_text(
+    server: Server, lease: ApiLease
+) -> None:
+    """An empty text is no time: the server would not take it."""
+    await lease.create(Lease(holder="a", duration_seconds=15))
+    spec = server.bodies[0]["spec"]
+    assert (spec["acquireTime"], spec["renewTime"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     "answer", [b"", b"<html>", b"[]", b'{"metadata":{}}', b'{"metadata":1}', b'{"spec":{"x":1}}']
 )

@@ -140,8 +140,13 @@ async def test_a_pod_that_may_not_be_read_leaves_the_outcome_unknown() -> None:
 
 
 @pytest.mark.parametrize("found", [b"", b"{", b'{"kind":"Status"}', b"\xff"])
-async def test_an_answer_that_is_no_pod_leaves_the_outcome_unknown(found: bytes) -> None:
-    assert isinstance(await bind(errand(Scripted(LOST, found)), REQUEST), Unknown)
+async def test_an_answer_that_is_no_pod_is_no_answer(found: bytes) -> None:
+    client = Scripted(LOST, found, pod(node="n1", annotations={"x/y": "0,1"}))
+    assert await bind(errand(client), REQUEST) == Done()
+    assert client.whats == [BIND, READ, READ]
+    client = Scripted(LOST, found, repeats=True)
+    assert isinstance(await bind(errand(client), REQUEST), Unknown)
+    assert len(client.asked) <= REQUESTS_MAX
 
 
 @pytest.mark.parametrize("error", [THROTTLED, OVERLOADED])

@@ -166,5 +166,6 @@ async def test_a_condition_is_not_written_on_another_group_of_that_name_k13_1() 
 async def test_a_group_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
     broken = Scripted(said(ServerError, 500, "InternalError"), repeats=True)
     assert isinstance(await teller().tell_condition(errand(broken), CONDITION), Unknown)
-    garbage = Scripted(b"<html>")
+    garbage = Scripted(b"<html>", repeats=True)
     assert isinstance(await teller().tell_condition(errand(garbage), CONDITION), Unknown)
+    assert len(garbage.asked) == READS_MAX

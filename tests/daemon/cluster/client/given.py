@@ -32,6 +32,20 @@ async def served(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIt
         await runner.cleanup()
 
 
+class Gate:
+    """Remembers who came; knows which authorization is good."""
+
+    def __init__(self, *good: str) -> None:
+        self.good = set(good)
+        self.seen: list[str] = []
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        """401 to whoever is not known, if anyone is."""
+        self.seen.append(request.headers.get("Authorization", ""))
+        is_good = not self.good or self.seen[-1] in self.good
+        return web.json_response({}, status=200 if is_good else 401)
+
+
 @asynccontextmanager
 async def wire(answer: bytes, *, is_cut: bool = False) -> AsyncIterator[str]:
     """The URL of a server that reads a request, sends these bytes whatever it was, and then closes.

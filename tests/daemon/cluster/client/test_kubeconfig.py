@@ -1,75 +1,24 @@
-"""Kubeconfigs (K15.2): contexts, certificates, plug-ins, proxies, and what is wrong with them."""
+"""Kubeconfigs (K15.2): contexts, certificates, proxies, and what is wrong with them."""
 
-import asyncio
 import base64
 import os
-import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 from aiohttp import web
 
-from daemon.cluster.client import kubeconfig as kubeconfig_module
-from daemon.cluster.client import plugin
 from daemon.cluster.client.credentials import Access, Identity
 from daemon.cluster.client.environment import proxy_for
 from daemon.cluster.client.errors import UnreachableError, UntrustedError
 from daemon.cluster.client.finding import source_for
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.client.kubeconfig import Kubeconfig
-from events.errors import MusterError, SettingsError
-from tests.daemon.cluster.client.given import Authority, connected, kubeconfig, served
-
-PLUGIN = """
-import json, os, pathlib, sys
-count = pathlib.Path(sys.argv[1])
-runs = int(count.read_text()) + 1 if count.exists() else 1
-count.write_text(str(runs))
-asked = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
-pathlib.Path(sys.argv[1] + ".asked").write_text(json.dumps(asked))
-status = {"token": f"run-{runs}"}
-status.update(json.loads(os.environ.get("STATUS", "{}")))
-print(json.dumps({"apiVersion": asked["apiVersion"], "kind": "ExecCredential", "status": status}))
-"""
+from events.errors import SettingsError
+from tests.daemon.cluster.client.given import Authority, Gate, connected, kubeconfig, served
 
 HERE = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-class Gate:
-    """Remembers who came; knows which authorization is good."""
-
-    def __init__(self, *good: str) -> None:
-        self.good = set(good)
-        self.seen: list[str] = []
-
-    async def answer(self, request: web.BaseRequest) -> web.Response:
-        """401 to whoever is not known, if anyone is."""
-        self.seen.append(request.headers.get("Authorization", ""))
-        is_good = not self.good or self.seen[-1] in self.good
-        return web.json_response({}, status=200 if is_good else 401)
-
-
-def exec_user(folder: Path, **more: object) -> dict[str, object]:
-    """A user whose credentials come from the plug-in above."""
-    script = folder / "plugin.py"
-    script.write_text(PLUGIN)
-    return {
-        "exec": {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": sys.executable,
-            "args": [str(script), str(folder / "runs")],
-            "interactiveMode": "Never",
-            **more,
-        }
-    }
 
 
 def in_base64(path: Path) -> str:
@@ -253,100 +202,6 @@ async def test_a_proxy_of_a_kind_that_we_cannot_use_is_named(tmp_path: Path) -> 
         proxy_for("https://x:1", {"HTTPS_PROXY": "socks5://p:1"})
 
 
-async def test_a_plug_in_is_run_once_until_its_token_expires(tmp_path: Path) -> None:
-    """K15.2: cache until `expirationTimestamp`."""
-    env = [{"name": "STATUS", "value": '{"expirationTimestamp": "2099-01-01T00:00:00Z"}'}]
-    path = kubeconfig(tmp_path / "config", "http://x:1", exec_user(tmp_path, env=env))
-    source = Kubeconfig((path,), None, os.environ)
-    first = await source.load(None, is_refused=False)
-    assert first.authorization == "Bearer run-1"
-    assert await source.load(first, is_refused=False) is first
-
-
-async def test_a_plug_in_is_run_again_when_its_token_has_expired(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """K15.2: and not more often than the bound, even if what it gives is always old."""
-    env = [{"name": "STATUS", "value": '{"expirationTimestamp": "2020-01-01T00:00:00Z"}'}]
-    path = kubeconfig(tmp_path / "config", "http://x:1", exec_user(tmp_path, env=env))
-    source = Kubeconfig((path,), None, os.environ)
-    first = await source.load(None, is_refused=False)
-    assert await source.load(first, is_refused=True) is first
-    monkeypatch.setattr(kubeconfig_module, "REFUSED_SECONDS_MIN", 0.0)
-    assert (await source.load(first, is_refused=False)).authorization == "Bearer run-2"
-
-
-async def test_a_plug_in_is_run_again_when_its_token_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """K3.9: re-read credentials on a 401, those of a plug-in too."""
-    monkeypatch.setattr(kubeconfig_module, "REFUSED_SECONDS_MIN", 0.0)
-    gate = Gate("Bearer run-2")
-    async with served(gate.answer) as url:
-        path = kubeconfig(tmp_path / "config", url, exec_user(tmp_path))
-        async with connected(path) as client:
-            await client.get("/version")
-    assert gate.seen == ["Bearer run-1", "Bearer run-2"]
-
-
-async def test_a_plug_in_is_told_the_cluster_only_if_it_wants_to_know(tmp_path: Path) -> None:
-    told: list[object] = []
-    for wanted in (False, True):
-        user = exec_user(tmp_path, provideClusterInfo=wanted)
-        await load(kubeconfig(tmp_path / "config", "http://x:1", user))
-        asked = msgspec.json.decode((tmp_path / "runs.asked").read_bytes())
-        told.append(asked["spec"])
-    cluster = {"server": "http://x:1"}
-    assert told == [{"interactive": False}, {"interactive": False, "cluster": cluster}]
-
-
-async def test_a_plug_in_may_give_a_certificate(tmp_path: Path, authority: Authority) -> None:
-    """K15.2: exec plug-ins and client certificates."""
-    certificate, key = authority.client_pair(tmp_path, "plugged")
-    status = {
-        "clientCertificateData": certificate.read_text(),
-        "clientKeyData": key.read_text(),
-    }
-    env = [{"name": "STATUS", "value": msgspec.json.encode(status).decode()}]
-    context = authority.server_context("127.0.0.1")
-    authority.asks_for_certificates(context)
-    (tmp_path / "ca.crt").write_bytes(authority.pem)
-    gate = Gate()
-    async with served(gate.answer, context) as url:
-        path = kubeconfig(
-            tmp_path / "config",
-            url,
-            exec_user(tmp_path, env=env),
-            {"certificate-authority": "ca.crt"},
-        )
-        async with connected(path) as client:
-            await client.get("/version")
-    assert gate.seen == ["Bearer run-1"]
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"command": "no-such-plugin", "installHint": "fetch it"}, "No such file.*fetch it"),
-        ({"args": ["-c", "raise SystemExit('not logged in')"]}, "exit code 1: not logged in"),
-        ({"args": ["-c", "print('hello')"]}, "cannot be read"),
-        ({"args": ["-c", "print('{}')"]}, "cannot be read"),
-        ({"apiVersion": "client.authentication.k8s.io/v1alpha1"}, "v1alpha1 is not known"),
-        ({"command": None}, "command"),
-        ({"env": [{"name": "STATUS", "value": '{"token": ""}'}]}, "neither a token nor"),
-        ({"env": [{"name": "STATUS", "value": '{"clientKeyData": "k"}'}]}, "without the other"),
-        ({"args": ["-c", "import time; time.sleep(60)"]}, "no answer within"),
-    ],
-)
-async def test_what_is_wrong_with_a_plug_in_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], told: str
-) -> None:
-    monkeypatch.setattr(plugin, "PLUGIN_SECONDS", 1.0)
-    path = kubeconfig(tmp_path / "config", "http://x:1", exec_user(tmp_path, **change))
-    with pytest.raises(MusterError, match=told):
-        await Kubeconfig((path,), None, os.environ).load(None, is_refused=False)
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -404,20 +259,3 @@ async def test_several_kubeconfigs_are_merged_as_the_environment_names_them(tmp_
     environment = {"KUBECONFIG": f"{one}{os.pathsep}{two}"}
     source = source_for(Access(), environment)
     assert (await source.load(None, is_refused=False)).server == "http://one:1"
-
-
-async def test_reading_a_kubeconfig_does_not_hold_up_the_event_loop(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path / "config", "http://x:1", exec_user(tmp_path))
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0)
-            ticks += 1
-
-    async with asyncio.TaskGroup() as group:
-        ticking = group.create_task(tick())
-        await Kubeconfig((path,), None, os.environ).load(None, is_refused=False)
-        ticking.cancel()
-    assert ticks > 10

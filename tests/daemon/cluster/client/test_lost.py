@@ -5,9 +5,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from aiohttp import AddrInfoType, web
 
-from daemon.cluster.client import http_client
+from daemon.cluster.client import http_client, transport
 from daemon.cluster.client.calls import BIND_POD, GET_POD, LIST, WATCH
 from daemon.cluster.client.errors import (
     ExpiredError,
@@ -17,7 +17,8 @@ from daemon.cluster.client.errors import (
     UnreachableError,
 )
 from daemon.cluster.client.http_client import Client
-from tests.daemon.cluster.client.given import connected, kubeconfig, served, talking, wire
+from daemon.cluster.client.transport import keeping_alive
+from tests.daemon.cluster.client.given import connected, kubeconfig, talking, wire
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -277,20 +278,19 @@ async def test_leaving_a_watch_closes_its_connection(tmp_path: Path) -> None:
             await left.wait()
 
 
-async def test_connections_are_probed_while_they_are_silent(tmp_path: Path) -> None:
+async def test_connections_are_probed_while_they_are_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """K3.12: TCP keep-alive on."""
-    made: list[int] = []
-    original = socket.socket.setsockopt
+    made: list[socket.socket] = []
 
-    class Spy(socket.socket):
-        def setsockopt(self, *options: object) -> None:
-            made.append(int(str(options[1])))
-            original(self, *options)  # type: ignore[call-overload]  # passes on whatever it was given
+    def keep(address: AddrInfoType) -> socket.socket:
+        made.append(keeping_alive(address))
+        return made[-1]
 
-    async with served(empty) as url:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("daemon.cluster.client.transport.socket.socket", Spy)
-            async with connected(kubeconfig(tmp_path / "config", url)) as client:
-                await client.get("/version")
-    assert socket.SO_KEEPALIVE in made
-    assert socket.TCP_KEEPIDLE in made
+    monkeypatch.setattr(transport, "keeping_alive", keep)
+    async with talking(empty, tmp_path) as client:
+        await client.get("/version")
+        (one,) = made
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 60

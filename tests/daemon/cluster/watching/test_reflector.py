@@ -222,6 +222,21 @@ def test_a_watch_without_event_or_bookmark_is_cancelled_and_opened_again(sent: b
     virtual(story())
 
 
+def test_a_watch_that_shows_something_now_and_then_is_left_alone() -> None:
+    """K3.12: an event or a bookmark is a sign of life, however long the server keeps the watch open."""
+
+    async def story() -> None:
+        api = Api()
+        async with running(api) as daemon:
+            api.stream().keeps_open = True
+            for turn in range(10):
+                await asyncio.sleep(400)
+                api.bookmark() if turn % 2 else api.put("a")
+            assert daemon.seen.closed() == []
+
+    virtual(story())
+
+
 def test_what_is_forbidden_is_named_and_asked_for_each_minute() -> None:
     """K3.9: 403 is named with the missing verb; retried each minute."""
 

@@ -65,6 +65,8 @@ class Api:
         self.world = World(
             scenario,
             origin_ns,
+            # A server that starts anew is another cluster: nobody must take its objects for those before.
+            era_ns=origin_ns,
             has_kubelets=self.behaviour.has_kubelets,
             has_controllers=self.behaviour.has_controllers,
         )
@@ -157,12 +159,12 @@ class Api:
 
     def _nothing_at(self, address: Address) -> Response:
         """A group that is built in says so in JSON; for others there is no such path at all."""
-        is_known = any(
-            not one.is_custom and one.kind.group == address.group for one in self.catalogue.all()
-        )
         served = self.catalogue.find(address.group, address.version, address.plural)
         if served is not None and served.kind.is_namespaced and not address.part:
             return not_allowed().response
+        is_known = served is not None or any(
+            not one.is_custom and one.kind.group == address.group for one in self.catalogue.all()
+        )
         return no_such_resource().response if is_known else NO_SUCH_PATH
 
     def _answer(self, target: Target, request: Request, verb: str, user: User) -> Response:

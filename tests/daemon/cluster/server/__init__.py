@@ -1,0 +1,1 @@
+"""Tests of daemon/cluster/server."""

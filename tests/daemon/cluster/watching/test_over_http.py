@@ -1,0 +1,201 @@
+"""The reflectors through the client, over HTTP, on both servers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from secrets import SystemRandom
+from typing import Final
+
+import pytest
+
+from daemon.cluster.client.calls import NODES, PODS, WATCHED
+from daemon.cluster.client.credentials import Access
+from daemon.cluster.client.http_client import Client
+from daemon.cluster.server.running import running_server
+from daemon.cluster.watching.watches import Watches
+from events.sighting import Closed, Discovered, Listed, Opened
+from replay.world.api.access import User
+from replay.world.api.faults import LIST, WATCH, Ask, Fault, Kind, SeededFaults
+from replay.world.api.front import Behaviour
+from replay.world.scenario import Scenario
+from tests.contract.served import Served, on_real, on_simulated
+from tests.control_plane.api import Api
+from tests.control_plane.manifests import node, pod
+from tests.daemon.cluster.watching.api import Follower
+
+BOUND_SECONDS: Final = 30.0
+ALL: Final = {one.name for one in WATCHED}
+_numbers = count(1)
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.apiserver)])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
+    """A server, with a namespace that the test has to itself."""
+    name = f"watching-{next(_numbers)}"
+    if request.param == "real":
+        async with on_real(request.getfixturevalue("cluster"), name) as served:
+            yield served
+    else:
+        async with on_simulated(name, tmp_path) as served:
+            yield served
+
+
+class Reader:
+    """Watches, and what a reader has made of them."""
+
+    def __init__(self, watches: Watches) -> None:
+        self.watches = watches
+        self.seen = Follower()
+
+    async def read(self) -> None:
+        """Take in what comes."""
+        async for taken in self.watches.sightings():
+            self.seen.take(taken)
+
+    async def until(self, is_so: Callable[[], bool], seconds: float = BOUND_SECONDS) -> None:
+        """Return when something is so, within a bound."""
+        async with asyncio.timeout(seconds):
+            while not is_so():  # noqa: ASYNC110 - what is waited for may be anything
+                await asyncio.sleep(0.02)
+
+    def is_complete(self) -> bool:
+        """Whether every kind has been listed or resumed."""
+        return all(one.is_listed for one in self.watches.health())
+
+    def names(self, namespace: str, kind: str = "Pod") -> dict[str, str]:
+        """Objects of the test's own, and their revisions."""
+        prefix = namespace if kind == "Node" else ""
+        return {
+            name: revision
+            for name, revision in self.seen.objects[kind].values()
+            if name.startswith(prefix)
+        }
+
+
+@asynccontextmanager
+async def reading(
+    kubeconfig: Path, progress: Mapping[str, str] | None = None, *, streams_lists: bool = False
+) -> AsyncIterator[Reader]:
+    """Watches of all kinds, with a reader."""
+    client = await Client.connect(Access(kubeconfig), SystemRandom().random, "muster/test")
+    watches = Watches(client, SystemRandom().random, streams_lists=streams_lists)
+    reader = Reader(watches)
+    watches.show_since(progress or {})
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(watches.run()), tasks.create_task(reader.read())]
+            yield reader
+            for task in running:
+                task.cancel()
+    finally:
+        await client.close()
+
+
+async def truth(api: Api, path: str) -> dict[str, str]:
+    """Names and revisions, as the server has them."""
+    items = await api.items(path)
+    return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in items}
+
+
+async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
+    """K2, K3."""
+    await server.node()
+    first = await server.pod("a")
+    async with reading(server.kubeconfig) as reader:
+        await reader.until(reader.is_complete)
+        assert isinstance(reader.seen.sightings[0], Discovered)
+        assert set(reader.seen.lists) == ALL
+        mine = await truth(server.api, server.pods)
+        assert mine.items() <= reader.names(server.namespace).items()
+        await server.pod("b")
+        await server.bind(first, server.unique("node"))
+        await server.api.delete(server.path(first), {"gracePeriodSeconds": 0})
+        await reader.until(lambda: {"b"} <= set(reader.names(server.namespace)))
+        await reader.until(lambda: "a" not in reader.names(server.namespace))
+        assert {one.state for one in reader.watches.health()} == {"watching"}
+        assert reader.seen.of(Closed) == []
+
+
+async def test_a_restart_goes_on_where_the_log_ends(server: Served) -> None:
+    """K3.3: resumed from the last durable revision, without a list."""
+    await server.node()
+    first = await server.pod("a")
+    async with reading(server.kubeconfig) as reader:
+        await reader.until(reader.is_complete)
+        progress = dict(reader.seen.progress)
+    await server.pod("b")
+    await server.api.delete(server.path(first), {"gracePeriodSeconds": 0})
+    async with reading(server.kubeconfig, progress) as reader:
+        await reader.until(reader.is_complete)
+        await reader.until(lambda: "b" in reader.names(server.namespace))
+        assert reader.seen.lists == []
+        assert reader.seen.of(Listed) == []
+        assert {one.resource for one in reader.seen.of(Opened) if one.is_resumed} == ALL
+
+
+@pytest.mark.parametrize("revision", ["1", "900000000"])
+async def test_a_revision_that_the_server_does_not_have_is_a_gap(
+    server: Served, revision: str
+) -> None:
+    """K3.7: expired; K20.4: or from the future, where the server was set back."""
+    await server.pod("a")
+    async with reading(server.kubeconfig, {"Pod": revision}) as reader:
+        await reader.until(reader.is_complete)
+        [closed] = [one for one in reader.seen.of(Closed) if one.resource == "Pod"]
+        assert (closed.cause, closed.has_gap) == ("expired", True)
+        assert "a" in reader.names(server.namespace)
+        assert "Pod" in reader.seen.lists
+
+
+async def test_lists_are_streamed_where_the_server_can(server: Served) -> None:
+    """K3.13."""
+    await server.pod("a")
+    async with reading(server.kubeconfig, streams_lists=True) as reader:
+        await reader.until(reader.is_complete)
+        assert "a" in reader.names(server.namespace)
+        await server.pod("b")
+        await reader.until(lambda: "b" in reader.names(server.namespace))
+        assert reader.seen.lists.count("Pod") == 1
+
+
+class ReadersOnly:
+    """Faults that befall lists and watches, and nothing that makes somebody wait for minutes."""
+
+    def __init__(self, seed: int) -> None:
+        kinds = tuple({*LIST, *WATCH} - {Kind.STALL})
+        self._faults = SeededFaults(seed, 300, kinds, watch_events=6)
+        self.is_on = True
+
+    def pick(self, ask: Ask) -> Fault | None:
+        """What befalls a request."""
+        is_meant = self.is_on and ask.verb in ("list", "watch")
+        return self._faults.pick(ask) if is_meant else None
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_nothing_is_lost_or_shown_twice_on_a_server_full_of_faults(
+    seed: int, tmp_path: Path
+) -> None:
+    """K2 to K4, K3.11: every third request is struck, and every watch breaks after some events."""
+    faults = ReadersOnly(seed)
+    behaviour = Behaviour(has_kubelets=False)
+    async with running_server(
+        Scenario(name="faults"), behaviour=behaviour, faults=faults
+    ) as server:
+        server.access.tokens["token"] = User("admin")
+        kubeconfig = server.kubeconfig(tmp_path / "config", "token")
+        async with reading(kubeconfig) as reader, Api.of(kubeconfig) as api:
+            for index in range(40):
+                await api.create(PODS, pod("default", f"p{index}"))
+                if index % 4 == 0:
+                    await api.create(NODES, node(f"n{index}"))
+                await asyncio.sleep(0.1)
+            faults.is_on = False
+            pods, nodes = await truth(api, PODS.path), await truth(api, NODES.path)
+            assert (len(pods), len(nodes)) == (40, 10)
+            await reader.until(lambda: reader.names("") == pods, 90)
+            await reader.until(lambda: reader.names("", "Node") == nodes, 90)
+            assert all(one.restarts for one in reader.watches.health() if one.resource == "Pod")
+            assert all(server.shell.journal.busiest_minute(one) <= 60 for one in ("pods", "nodes"))

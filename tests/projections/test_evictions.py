@@ -1,0 +1,96 @@
+"""A pod that must leave: its room is promised at once, and free only when it is gone (K9.6)."""
+
+import pytest
+
+from events.codec import encode
+from events.decision import Eviction, EvictionDecided
+from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
+from events.record import Record
+from events.sighting import EvictRequest, Seen
+from events.union import Event
+from projections.outcomes import SPARED_NS
+from projections.pods import RELEASING, RUNNING
+from projections.snapshot import restore, take
+from projections.state import State
+from scheduling.asking import to_do
+from tests.scheduling.given import Told, node, pod
+
+DECIDED = EvictionDecided(
+    pod_group="default/podgroup-uid-a",
+    queue="default",
+    evictions=(Eviction("default/a", "uid-a", "n1"),),
+    action="preempt",
+)
+EVICTED = PodEvicted(pod="default/a", uid="uid-a", node="n1")
+FAILED = EvictionFailed(
+    pod="default/a", uid="uid-a", node="n1", code="DisruptionBudget", message=""
+)
+UNKNOWN = EvictionOutcomeUnknown(pod="default/a", uid="uid-a", node="n1", message="")
+
+
+def take_in(state: State, *events: Event) -> None:
+    """Let State apply what happens, as if it stood in the log."""
+    for event in events:
+        record = Record(
+            position=state.position + 1,
+            batch=state.position + 1,
+            epoch=1,
+            recorded_at_ns=0,
+            cycle=None,
+            cause=None,
+            kind=event.kind,
+            subject="Pod/default/a",
+            body=encode(event),
+            object=None,
+            digest="",
+        )
+        state.apply(record, event, None)
+        state.validate()
+
+
+@pytest.fixture
+def state() -> State:
+    """A pod runs on the only node."""
+    told = Told()
+    told.show_all("Node", node("n1", cpu=4))
+    told.show_all("Pod", pod("a"))
+    told.show_the_rest()
+    told.cycle()
+    told.see(Seen(pod("a", on="n1", phase="Running")))
+    take_in(told.state)
+    return told.state
+
+
+def test_what_is_evicted_is_leaving_before_it_is_gone(state: State) -> None:
+    take_in(state, DECIDED)
+    on = state.cluster.nodes.nodes["n1"]
+    assert state.cluster.pods["uid-a"].status == RELEASING
+    assert (on.free["cpu"], on.future("cpu")) == (3000, 4000)
+    assert state.cluster.queues["default"].allocated == {}
+
+
+def test_an_eviction_is_asked_for_until_it_is_answered(state: State) -> None:
+    take_in(state, DECIDED)
+    [request] = [one for one in to_do(state) if isinstance(one, EvictRequest)]
+    assert (request.uid, request.node, request.decision) == ("uid-a", "n1", state.position)
+    take_in(state, UNKNOWN)
+    assert [one for one in to_do(state) if isinstance(one, EvictRequest)] == [request]
+    take_in(state, EVICTED)
+    assert not any(isinstance(one, EvictRequest) for one in to_do(state))
+    assert state.cluster.pods["uid-a"].status == RELEASING
+
+
+def test_a_pod_that_could_not_be_evicted_stays_and_is_spared_for_a_while(state: State) -> None:
+    take_in(state, DECIDED, FAILED)
+    assert state.cluster.pods["uid-a"].status == RUNNING
+    assert state.cluster.queues["default"].allocated == {"cpu": 1000}
+    assert state.cluster.spared == {"uid-a": state.now_ns + SPARED_NS}
+    assert state.next_deadline_ns == state.now_ns + SPARED_NS
+
+
+def test_a_snapshot_keeps_what_is_leaving(state: State) -> None:
+    take_in(state, DECIDED)
+    restored = restore(take(state))
+    restored.validate()
+    assert restored.evictions == state.evictions
+    assert restored.cluster.pods["uid-a"].status == RELEASING

@@ -1,0 +1,73 @@
+"""Nodes that turned pods away are left alone for a while, longer each time (K5.12)."""
+
+import pytest
+
+from events.sighting import Seen
+from projections.quarantine import DECAY_NS, FIRST_NS, LONGEST_NS, rejected
+from projections.snapshot import restore, take
+from tests.scheduling.given import SECOND, Told, node, pod
+
+
+def test_each_rejection_doubles_the_wait_and_time_takes_it_back() -> None:
+    first = rejected(None, 0)
+    second = rejected(first, SECOND)
+    assert (first.until_ns, second.until_ns) == (FIRST_NS, SECOND + 2 * FIRST_NS)
+    much_later = rejected(second, second.last_ns + 2 * DECAY_NS)
+    assert much_later.count == 1
+
+
+def test_a_quarantine_is_never_longer_than_its_bound() -> None:
+    quarantine = None
+    for _ in range(40):
+        quarantine = rejected(quarantine, 0)
+    assert quarantine is not None
+    assert quarantine.until_ns == LONGEST_NS
+
+
+@pytest.fixture
+def told() -> Told:
+    """A pod was bound to the only node there is, whose kubelet has just turned it away."""
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Pod", pod("a"))
+    told.show_the_rest()
+    told.cycle()
+    told.see(Seen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
+    told.kinds()
+    return told
+
+
+def test_the_next_pod_waits_for_the_quarantine_to_end(told: Told) -> None:
+    told.see(Seen(pod("b")))
+    told.cycle()
+    assert not told.state.commitments or "uid-b" not in told.state.commitments
+    assert any(one.startswith("refusal_decided") for one in told.kinds())
+    told.cycle(20)
+    assert told.kinds() == [], "nothing has changed, so nothing is decided"
+    told.cycle(10)
+    assert told.state.commitments["uid-b"].node == "n1"
+    assert not told.state.quarantined
+
+
+def test_a_pod_that_does_not_ask_for_it_is_let_in(told: Told) -> None:
+    containers = [{"name": "main", "resources": {"requests": {"memory": "0"}}}]
+    told.see(Seen(pod("c", spec={"containers": containers})))
+    told.cycle()
+    assert told.state.commitments["uid-c"].node == "n1"
+
+
+def test_another_node_under_the_name_begins_without_quarantine(told: Told) -> None:
+    told.show_all("Node", node("n1", "another"))
+    told.see(Seen(pod("b")))
+    told.cycle()
+    assert told.state.commitments["uid-b"].node == "n1"
+
+
+def test_a_snapshot_keeps_the_quarantine(told: Told) -> None:
+    told.see(Seen(pod("b")))
+    told.cycle()
+    restored = restore(take(told.state))
+    restored.validate()
+    assert restored.quarantined == told.state.quarantined
+    assert restored.next_deadline_ns == told.state.next_deadline_ns
+    assert restored.cluster.nodes.nodes["n1"].free["cpu"] == 0

@@ -1,0 +1,113 @@
+"""A step, and objects to show it."""
+
+import msgspec
+
+from events.normalize import JsonObject
+from events.process import DaemonStarted
+from events.record import GENESIS, Record
+from events.sighting import Gone, Listed, Listing, Seen, Sighting
+from projections.batch import Batch
+from projections.state import REQUIRED, State
+from scheduling.step import Step
+
+SECOND = 1_000_000_000
+
+
+class Told:
+    """A step that has begun, and the records that it made since they were last asked for."""
+
+    def __init__(self, *, tells: bool = False) -> None:
+        self.step = Step(State(), GENESIS)
+        self.step.tells = tells
+        self.now_ns = 0
+        self.records: list[Record] = []
+        self.start()
+
+    @property
+    def state(self) -> State:
+        """What is true so far."""
+        return self.step.state
+
+    def start(self) -> None:
+        """Begin an epoch, as a daemon that was restarted does."""
+        started = DaemonStarted(
+            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+        )
+        self._keep(self.step.start(started, None, self.step.head.epoch + 1, self.now_ns))
+
+    def see(self, *sightings: Sighting) -> None:
+        """Show it something."""
+        self._keep(self.step.observe(sightings, self.now_ns))
+
+    def show_all(self, resource: str, *raws: bytes, revision: str = "1") -> None:
+        """Show it all that there is of a kind."""
+        shown = [Seen(raw) for raw in raws]
+        self.see(Listing(resource), *shown, Listed(resource, revision, len(raws)))
+
+    def show_the_rest(self) -> None:
+        """All other kinds that are required are listed, and there is nothing of them."""
+        for resource in REQUIRED:
+            if resource not in self.state.listed:
+                self.show_all(resource)
+
+    def cycle(self, seconds: int = 1) -> None:
+        """Time passes, and a cycle is held if one is due."""
+        self.now_ns += seconds * SECOND
+        self._keep(self.step.cycle(self.now_ns))
+
+    def kinds(self) -> list[str]:
+        """Kind and subject of each record since this was last asked, in short."""
+        records, self.records = self.records, []
+        return [f"{one.kind.partition('.')[0]} {one.subject}" for one in records]
+
+    def _keep(self, batch: Batch | None) -> None:
+        if batch is not None:
+            self.records += batch.records
+        self.state.validate()
+
+
+def raw(kind: str, name: str, uid: str = "", **parts: object) -> bytes:
+    """An object as an API server shows it. `parts` are `metadata`, `spec`, `status` ..."""
+    meta: JsonObject = {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": "7"}
+    if kind in ("Pod", "PodGroup", "Job"):
+        meta["namespace"] = "default"
+    more = parts.pop("metadata", {})
+    assert isinstance(more, dict)
+    return msgspec.json.encode({"kind": kind, "metadata": {**meta, **more}, **parts})
+
+
+def node(name: str, uid: str = "", cpu: int = 4, labels: dict[str, str] | None = None) -> bytes:
+    """A node with some cpus and as many cards."""
+    amounts = {"cpu": str(cpu), "pods": "110", "example.com/card": str(cpu)}
+    metadata = {"labels": labels or {}}
+    return raw("Node", name, uid, metadata=metadata, spec={}, status={"allocatable": amounts})
+
+
+def pod(
+    name: str,
+    uid: str = "",
+    *,
+    on: str = "",
+    phase: str = "Pending",
+    reason: str = "",
+    cards: int = 0,
+    **parts: object,
+) -> bytes:
+    """A pod that asks for one cpu, and perhaps cards."""
+    requests: JsonObject = {"cpu": "1", **({"example.com/card": str(cards)} if cards else {})}
+    spec: JsonObject = {
+        "schedulerName": "muster",
+        "containers": [{"name": "main", "resources": {"requests": requests}}],
+        **({"nodeName": on} if on else {}),
+    }
+    more = parts.pop("spec", {})
+    assert isinstance(more, dict)
+    status: JsonObject = {"phase": phase, **({"reason": reason} if reason else {})}
+    told = parts.pop("status", {})
+    assert isinstance(told, dict)
+    return raw("Pod", name, uid, spec={**spec, **more}, status={**status, **told}, **parts)
+
+
+def gone(raw: bytes) -> Gone:
+    """It was deleted."""
+    return Gone(raw)

@@ -1,0 +1,298 @@
+"""What the cluster shows, as records: lists compared with the log (K4), watches and gaps (K3.16), and what
+a kubelet or another scheduler did (K5.12, K7.6)."""
+
+import msgspec
+import pytest
+
+from events.codec import event_of
+from events.record import Record
+from events.sighting import Closed, Discovered, Listed, Listing, Opened, Progressed, Seen
+from events.watching import BindRejectedByNode, ForeignPodPlaced
+from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
+
+
+def record(told: Told, kind: str) -> Record:
+    """The one record of a kind since this was last asked."""
+    [found] = [one for one in told.records if one.kind.startswith(f"{kind}.")]
+    return found
+
+
+# Lists
+
+
+def test_what_a_list_does_not_show_any_more_is_gone_and_comes_first() -> None:
+    """K4.2: deletes first, then the rest, by namespace, name and UID."""
+    told = Told()
+    told.show_all("Node", node("b"), node("c"))
+    told.kinds()
+    told.show_all("Node", node("d"), node("a"), node("c"))
+    assert told.kinds() == [
+        "node_deleted Node//b",
+        "node_observed Node//a",
+        "node_observed Node//d",
+        "kind_listed Node//",
+    ]
+
+
+def test_what_a_list_shows_as_it_is_known_is_not_told_again() -> None:
+    """K4, row two: the same object, the same content."""
+    told = Told()
+    told.show_all("Node", node("a"))
+    told.kinds()
+    told.show_all("Node", node("a"), revision="9")
+    assert told.kinds() == ["kind_listed Node//"]
+    assert told.state.watched["Node"] == "9"
+
+
+def test_an_object_made_again_under_its_name_is_deleted_and_added() -> None:
+    """K4, row five, and K6.8."""
+    told = Told()
+    told.show_all("Node", node("a", "old"))
+    told.kinds()
+    told.show_all("Node", node("a", "new"))
+    assert told.kinds() == ["node_deleted Node//a", "node_observed Node//a", "kind_listed Node//"]
+    assert told.state.cluster.nodes.nodes["a"].facts is not None
+
+
+@pytest.mark.parametrize("kind", ["PriorityClass", "Namespace", "PodDisruptionBudget", "HyperNode"])
+def test_kinds_of_which_little_is_read_are_compared_as_well(kind: str) -> None:
+    told = Told()
+    told.show_all(kind, raw(kind, "a"), raw(kind, "b"))
+    told.kinds()
+    told.show_all(kind, raw(kind, "b"))
+    first, listed = told.kinds()
+    assert first.endswith("_deleted " + f"{kind}//a")
+    assert listed == f"kind_listed {kind}//"
+
+
+def test_jobs_of_volcano_are_told_from_those_of_kubernetes() -> None:
+    told = Told()
+    ours = msgspec.json.decode(raw("Job", "a", "u1"))
+    theirs = {
+        **msgspec.json.decode(raw("Job", "a", "u2")),
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+    }
+    told.show_all("Job", msgspec.json.encode({**ours, "apiVersion": "batch/v1"}))
+    told.show_all("Job.batch.volcano.sh", msgspec.json.encode(theirs))
+    told.show_all("Job")
+    assert told.kinds()[-2:] == ["workload_deleted Job/default/a", "kind_listed Job//"]
+    assert list(told.state.cluster.others["Job.batch.volcano.sh"]) == ["default/a"]
+
+
+def test_a_definition_that_is_removed_takes_its_objects_along() -> None:
+    told = Told()
+    told.show_all("Queue", raw("Queue", "q1", spec={}))
+    told.kinds()
+    told.see(Listing("Queue"), Listed("Queue", "5", 0, served=False))
+    assert told.kinds() == ["queue_deleted Queue//q1", "kind_listed Queue//"]
+
+
+def test_a_synthesized_delete_says_so_and_which_gap_it_closes() -> None:
+    """K4.1"""
+    told = Told()
+    told.show_all("Node", node("a"), revision="3")
+    told.see(Closed("Node", "4", "expired", has_gap=True))
+    told.show_all("Node", revision="8")
+    closed, deleted = record(told, "watch_closed"), record(told, "node_deleted")
+    assert deleted.cause == closed.position
+    assert msgspec.json.decode(deleted.body)["synthesized"] is True
+    assert msgspec.json.decode(deleted.body)["resource_version"] == "8"
+
+
+def test_what_went_while_nobody_watched_went_since_the_daemon_started() -> None:
+    told = Told()
+    told.show_all("Node", node("a"))
+    told.kinds()
+    told.start()
+    started = told.records[-1]
+    told.show_all("Node")
+    assert record(told, "node_deleted").cause == started.position
+
+
+def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
+    """K2.5: a list is taken in when its last page is there."""
+    told = Told()
+    told.see(Listing("Node"), Seen(node("a")))
+    assert told.kinds()[1:] == []
+    told.see(Listed("Node", "1", 1))
+    assert told.kinds() == ["node_observed Node//a", "kind_listed Node//"]
+
+
+# Watches
+
+
+def test_a_watch_that_goes_on_where_the_log_ends_needs_no_list() -> None:
+    """K3.15: every required kind is known, one way or the other."""
+    told = Told()
+    told.show_all("Node", node("a"), revision="3")
+    told.show_the_rest()
+    assert told.state.is_synced
+    told.start()
+    assert not told.state.is_synced
+    for resource in ("Node", "PriorityClass", "Queue", "PodGroup", "Pod"):
+        told.see(Opened(resource, "3", is_resumed=True))
+    assert told.state.is_synced
+    told.kinds()
+    told.see(Seen(node("b")))
+    assert told.kinds() == ["node_observed Node//b"]
+
+
+def test_with_a_gap_nothing_is_decided_until_the_list() -> None:
+    """K3.7"""
+    told = Told()
+    told.show_the_rest()
+    told.see(Closed("Pod", "4", "expired", has_gap=True))
+    assert not told.state.is_synced
+    told.show_all("Pod")
+    assert told.state.is_synced
+
+
+def test_a_watch_that_merely_ended_leaves_no_gap() -> None:
+    told = Told()
+    told.show_the_rest()
+    told.see(Closed("Pod", "4", "ended", count=3, duration_ns=SECOND))
+    assert told.state.is_synced
+
+
+def test_the_log_knows_how_far_each_kind_was_seen() -> None:
+    """K3.3, K3.5: events and bookmarks alike; a list sets it, even back."""
+    told = Told()
+    told.show_all("Node", revision="5")
+    told.see(Opened("Node", "5"), Seen(node("a")))
+    assert told.state.watched["Node"] == "7"
+    told.see(Progressed("Node", "12"))
+    assert told.state.watched["Node"] == "12"
+    told.see(gone(node("a")))
+    assert told.state.watched["Node"] == "12", "7 came before 12"
+    told.show_all("Node", revision="2")
+    assert told.state.watched["Node"] == "2"
+
+
+def test_what_the_server_says_of_itself_is_recorded() -> None:
+    """K19"""
+    told = Told()
+    told.see(Discovered("v1.34.4", ("/v1/nodes", "/v1/pods")))
+    assert told.kinds()[-1] == "server_discovered Server//"
+
+
+# What kubelets and others did
+
+
+def placed(told: Told) -> bytes:
+    """A pod that muster has bound, as seen then."""
+    told.show_all("Node", node("n1", cpu=4), node("n2", cpu=2))
+    told.show_all("Pod", pod("a"))
+    told.show_the_rest()
+    told.cycle()
+    [commitment] = told.state.commitments.values()
+    return pod("a", on=commitment.node)
+
+
+@pytest.mark.parametrize(
+    ("reason", "resources"),
+    [
+        ("OutOfcpu", ("cpu",)),
+        ("OutOfmemory", ("pods",)),
+        ("OutOfpods", ("pods",)),
+        ("UnexpectedAdmissionError", ("pods",)),
+        ("NodeAffinity", ("pods",)),
+    ],
+)
+def test_a_pod_that_its_kubelet_turns_away_is_recorded_as_such(
+    reason: str, resources: tuple[str, ...]
+) -> None:
+    """K5.12. What the pod did not ask for cannot be what the node lacks: then it is the whole node."""
+    told = Told()
+    placed(told)
+    told.see(Seen(pod("a", on="n1", phase="Failed", reason=reason)))
+    event = event_of(record(told, "bind_rejected_by_node"))
+    assert isinstance(event, BindRejectedByNode)
+    assert (event.node, event.reason, event.resources) == ("n1", reason, resources)
+
+
+def test_a_device_plugin_that_refuses_puts_its_devices_under_quarantine() -> None:
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Pod", pod("a", cards=2))
+    told.show_the_rest()
+    told.cycle()
+    told.see(Seen(pod("a", on="n1", phase="Failed", reason="UnexpectedAdmissionError", cards=2)))
+    assert list(told.state.quarantined["n1"]) == ["example.com/card"]
+
+
+@pytest.mark.parametrize("reason", ["Error", "", "Evicted", "DeadlineExceeded"])
+def test_a_pod_that_failed_later_was_not_turned_away(reason: str) -> None:
+    told = Told()
+    placed(told)
+    told.see(Seen(pod("a", on="n1", phase="Failed", reason=reason)))
+    assert not told.state.quarantined
+
+
+def test_a_rejection_is_told_once_however_often_the_pod_is_seen() -> None:
+    told = Told()
+    placed(told)
+    failed = pod("a", on="n1", phase="Failed", reason="OutOfcpu")
+    told.see(Seen(failed))
+    told.kinds()
+    later = pod("a", on="n1", phase="Failed", reason="OutOfcpu", status={"message": "no room"})
+    told.see(Seen(later))
+    assert told.kinds() == ["pod_observed Pod/default/a"]
+
+
+def test_a_pod_bound_by_others_and_turned_away_says_nothing_of_our_choice() -> None:
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_the_rest()
+    told.see(Seen(pod("b", on="n1", spec={"schedulerName": "other"})))
+    told.see(
+        Seen(pod("b", on="n1", phase="Failed", reason="OutOfcpu", spec={"schedulerName": "other"}))
+    )
+    assert not told.state.quarantined
+
+
+DEDICATED = {"muster.sh/dedicated": "true"}
+
+
+@pytest.mark.parametrize(("scheduler", "owner"), [("other", ""), ("", ""), ("muster", "")])
+def test_a_pod_that_others_put_on_a_dedicated_node_is_recorded(scheduler: str, owner: str) -> None:
+    """K7.6"""
+    told = Told()
+    told.show_all("Node", node("n1", labels=DEDICATED))
+    told.show_the_rest()
+    told.see(Seen(pod("b", on="n1", spec={"schedulerName": scheduler})))
+    event = event_of(record(told, "foreign_pod_placed"))
+    assert isinstance(event, ForeignPodPlaced)
+    assert (event.node, event.scheduler) == ("n1", scheduler)
+    told.kinds()
+    told.see(Seen(pod("b", on="n1", phase="Running", spec={"schedulerName": scheduler})))
+    assert told.kinds() == ["pod_observed Pod/default/b"]
+
+
+def test_a_taint_dedicates_a_node_as_well() -> None:
+    told = Told()
+    tainted = msgspec.json.decode(node("n1"))
+    tainted["spec"] = {"taints": [{"key": "muster.sh/dedicated", "effect": "NoSchedule"}]}
+    told.show_all("Node", msgspec.json.encode(tainted))
+    told.show_the_rest()
+    told.see(Seen(pod("b", on="n1", spec={"schedulerName": "other"})))
+    assert "foreign_pod_placed Pod/default/b" in told.kinds()
+
+
+def test_daemon_set_and_mirror_pods_belong_on_their_node() -> None:
+    told = Told()
+    told.show_all("Node", node("n1", labels=DEDICATED))
+    told.show_the_rest()
+    for kind in ("DaemonSet", "Node"):
+        owner = {"ownerReferences": [{"kind": kind, "name": "x", "uid": "o", "controller": True}]}
+        told.see(Seen(pod(kind.lower(), on="n1", metadata=owner, spec={"schedulerName": "other"})))
+    assert not any("foreign" in one for one in told.kinds())
+
+
+def test_our_own_placements_on_a_dedicated_node_are_no_news() -> None:
+    told = Told()
+    told.show_all("Node", node("n1", labels=DEDICATED))
+    told.show_all("Pod", pod("a"))
+    told.show_the_rest()
+    told.cycle()
+    told.see(Seen(pod("a", on="n1")))
+    assert not any("foreign" in one for one in told.kinds())
