@@ -4,8 +4,6 @@ Each mutation takes an entry out of all sums as it went in, and puts it back as 
 estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 """
 
-from msgspec import structs
-
 from projections import accounts
 from projections.accounts import Cards
 from projections.commons import Commons
@@ -25,7 +23,8 @@ from projections.pods import (
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
-from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
+from projections.queue_tree import rewire
+from projections.queues import DEFAULT, Queue, add
 from projections.standing import job_order, line_keys
 from projections.touched import EVERYTHING, Due, Touched
 
@@ -160,44 +159,17 @@ class Cluster:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
+            if self.policy.has_queue_tree:
+                rewire(self)
         return queue
-
-    def put_queue(
-        self, facts: QueueFacts | None, name: str, digest: str, problem: str = ""
-    ) -> None:
-        """A queue came, changed, or (None) lost its object."""
-        queue = self.queue(name)
-        if facts is not None and problem:
-            facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
-        self.queue_objects += (facts is not None) - (queue.facts is not None)
-        is_told = queue.is_as(facts)
-        queue.facts, queue.digest, queue.is_mute = facts, digest, False
-        if is_told:
-            return  # Nothing but what it is told by the scheduler.
-        queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
-        self.tell_faults(queue)
-        for one in self.queues.values():
-            self.ease(one.name)
-            self.touched.queues[one.name] = None
-        for key in list(queue.groups):
-            self.settle(self.groups[key])
-        self._forget_queue(queue)
-
-    def tell_faults(self, queue: Queue, told: Faults = ()) -> None:
-        """Keep track of faults that the log does not name yet, `told` being named just now."""
-        queue.faults_told = (*queue.faults_told, *told)
-        self.untold.pop(queue.name, None)
-        if queue.untold:
-            self.untold[queue.name] = None
 
     def balance(self) -> None:
         """After a record: find the queues that are charged less than before."""
         for name in self.moved:
             queue = self.queues.get(name)
-            if queue is None:
-                continue
-            for resource in queue.settle_moves(lambda one: accounts.members(self, one)):
-                self.ease(name, resource)
+            for one in () if queue is None else queue.lineage:
+                for resource in one.settle_moves(lambda card: accounts.members(self, card)):
+                    self.ease(one.name, resource)
         self.moved.clear()
 
     def ease(self, queue: str, resource: str = EVERYTHING) -> None:
@@ -205,7 +177,8 @@ class Cluster:
         self.due.eased.setdefault(queue, {})[resource] = None
         self.due.eased_at[queue] = self.position
 
-    def _forget_queue(self, queue: Queue) -> None:
+    def forget_queue(self, queue: Queue) -> None:
+        """Let go of a queue that has neither an object nor pod groups."""
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
             self.touched.queues[queue.name] = None
@@ -263,7 +236,7 @@ class Cluster:
             before = self.queues[group.queue]
             del before.groups[group.key]
             group.queue = queue
-            self._forget_queue(before)
+            self.forget_queue(before)
         group.queue = queue
         self.queue(queue).groups[group.key] = None
         self._enter_books(group, 1)
@@ -331,7 +304,7 @@ class Cluster:
             kept.pop(group.key, None)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
-        self._forget_queue(queue)
+        self.forget_queue(queue)
 
     # Promises and everything at once
 
@@ -379,6 +352,7 @@ class Cluster:
             self.lines.leave(group)
         self.policy = policy
         self.due.everything = True
+        rewire(self)
         self.recharge()
         for group in self.groups.values():
             self.touched.groups[group.key] = self.due.groups[group.key] = None

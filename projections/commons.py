@@ -9,3 +9,7 @@ class Commons:
     def __init__(self) -> None:
         self.totals: Amounts = {}
         """What all nodes could give when the last cycle opened: shares are parts of this."""
+        self.deserved: dict[str, Amounts] = {}
+        """Queue to what it deserved when the last cycle opened, under `proportion`."""
+        self.guaranteed: dict[str, Amounts] = {}
+        """Queue to what is guaranteed to all right below it; under the empty name, to all others."""

@@ -17,6 +17,7 @@ from projections import accounts
 from projections.cluster import Cluster
 from projections.outcomes import Commitment
 from projections.pod_groups import INQUEUE, Promise, Refusal
+from projections.queue_objects import tell_faults
 
 
 class Deciding(Protocol):
@@ -46,7 +47,7 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
             _evicted(state, record, event)
         case QueueFaulted():
             queue = state.cluster.queues[event.queue]
-            state.cluster.tell_faults(queue, ((event.code, event.message),))
+            tell_faults(state.cluster, queue, ((event.code, event.message),))
 
 
 def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:

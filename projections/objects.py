@@ -161,6 +161,7 @@ class QueueSpec(Struct):
     capability: Quantities | None = None
     deserved: Quantities | None = None
     guarantee: Guarantee | None = None
+    parent: str | None = None
 
 
 class QueueStatus(Struct):

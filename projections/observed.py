@@ -38,6 +38,7 @@ from projections.objects import (
 )
 from projections.pod_groups import group_facts
 from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
+from projections.queue_objects import put_queue
 from projections.queues import queue_facts
 
 Seen: TypeAlias = (
@@ -111,7 +112,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
         case QueueDeleted():
             queue = cluster.queues.get(name)
             if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
-                cluster.put_queue(None, name, "")
+                put_queue(cluster, None, name, "")
         case PodGroupDeleted():
             key = record.subject.partition("/")[2]
             group = cluster.groups.get(key)
@@ -174,7 +175,7 @@ def _see_queue(cluster: Cluster, record: Record, content: bytes) -> None:
     if isinstance(obj, str):
         problem, obj = obj, QueueObject(metadata=_metadata(record, content))
     facts = queue_facts(obj)
-    cluster.put_queue(facts, facts.name, record.object or "", problem)
+    put_queue(cluster, facts, facts.name, record.object or "", problem)
 
 
 def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:

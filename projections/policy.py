@@ -110,6 +110,11 @@ class Policy(Struct, frozen=True):
         return self.quota in ("capacity", "proportion")
 
     @property
+    def has_queue_tree(self) -> bool:
+        """Whether a queue's limits bind the queues below it, too."""
+        return self.quota == "capacity" and self.has("capacity", "enableHierarchy")
+
+    @property
     def plugins(self) -> tuple[Plugin, ...]:
         """All plugins, tier by tier."""
         return tuple(plugin for tier in self.tiers for plugin in tier)

@@ -19,6 +19,9 @@ from projections.quantity import Quantity, QuantityError
 Faults = tuple[tuple[str, str], ...]
 """Code and message of what could not be read."""
 
+LEDGERS = ("allocated", "promised", "inqueue", "elastic")
+"""What is booked, and summed up for the queues above."""
+
 DEFAULT = "default"
 """The queue of pods and pod groups that name none."""
 
@@ -38,6 +41,8 @@ class QueueFacts(Struct, frozen=True):
     quota: Amounts
     """Card name to whole cards; a card that is not listed cannot be used."""
     created_ns: int
+    parent: str = ""
+    """The queue above it, where queues are a tree; empty for the root of all."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of what could not be read."""
     told: tuple[tuple[str, int], ...] = ()
@@ -67,6 +72,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         deserved=deserved,
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
+        parent=spec.parent or "",
         faults=tuple(faults),
         told=tuple((name, _told(name, given)) for name, given in sorted(_stated(status))),
     )
@@ -98,8 +104,8 @@ class Queue:
     """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
 
     __slots__ = (
-        "_moved", "allocated", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
-        "is_mute", "name", "pending", "promised",
+        "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
+        "groups", "inqueue", "is_mute", "misplaced", "name", "parent", "pending", "promised",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -123,6 +129,13 @@ class Queue:
         """Used by groups above their minimum."""
         self._moved: tuple[Amounts, Amounts] = ({}, {})
         """How what is used, and what is used or reserved, changed with the record being applied."""
+        self.parent: Queue | None = None
+        """The queue above it, where queues are a tree."""
+        self.children: dict[str, None] = {}
+        self.misplaced = ""
+        """Why it has no place in the tree, if so."""
+        self.below: dict[str, Amounts] = {}
+        """Ledger to what stands there in all queues below it."""
         self.faults_told: tuple[tuple[str, str], ...] = ()
         """The faults of its object that the log already names."""
 
@@ -132,6 +145,24 @@ class Queue:
         if before is None or facts is None:
             return False
         return structs.replace(before, told=()) == structs.replace(facts, told=())
+
+    @property
+    def lineage(self) -> tuple["Queue", ...]:
+        """The queue and all above it, itself first."""
+        if self.parent is None:
+            return (self,)
+        return (self, *self.parent.lineage)
+
+    def uproot(self) -> None:
+        """Let the queue stand alone."""
+        self.parent, self.children, self.misplaced, self.below = None, {}, "", {}
+
+    def sum_of(self, ledger: str, name: str) -> int:
+        """What stands in a ledger, that of all queues below included."""
+        own: Amounts = getattr(self, ledger)
+        if not self.below:
+            return own.get(name, 0)
+        return own.get(name, 0) + self.below.get(ledger, {}).get(name, 0)
 
     @property
     def faults(self) -> Faults:
@@ -155,6 +186,15 @@ class Queue:
     def book(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Add a charge to `allocated`, `promised`, `inqueue` or `elastic`, or take it off."""
         add(getattr(self, ledger), charge, sign)
+        self.note(ledger, charge, sign)
+        above = self.parent
+        while above is not None:
+            add(above.below.setdefault(ledger, {}), charge, sign)
+            above.note(ledger, charge, sign)
+            above = above.parent
+
+    def note(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
+        """Remember how the record being applied changes what is used or reserved."""
         used, reserved = self._moved
         for name, amount in charge:
             change = -sign * amount if ledger == "elastic" else sign * amount

@@ -8,7 +8,9 @@ QUEUE_CODES: Final = frozenset(
         "InsufficientCPUQuota",
         "InsufficientMemoryQuota",
         "InsufficientScalarQuota",
+        "QueueMisplaced",
         "QueueNotFound",
+        "QueueNotLeaf",
         "QueueNotOpen",
     }
 )

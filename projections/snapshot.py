@@ -17,6 +17,8 @@ from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, wish_
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
+from projections.queue_objects import tell_faults
+from projections.queue_tree import rewire
 from projections.queues import QueueFacts
 from projections.state import State
 from projections.touched import Due
@@ -201,7 +203,8 @@ def _restore_groups(state: State, image: Image) -> None:
         queue.facts, queue.digest = kept.facts, kept.digest
         queue.faults_told = kept.faults_told
         cluster.queue_objects += kept.facts is not None
-        cluster.tell_faults(queue)
+        tell_faults(cluster, queue)
+    rewire(cluster)
     for saved in image.groups:
         group = cluster.group(saved.key)
         group.uid, group.facts, group.digest = saved.uid, saved.facts, saved.digest

@@ -9,7 +9,7 @@ from projections.lines import Line
 from projections.pods import Pod
 from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
-from projections.touched import EVERYTHING, Due
+from projections.touched import EVERYTHING, Due, Names
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
@@ -54,7 +54,12 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
 
 def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:
     """Whether the queue got something back of what stood in the way."""
-    eased = due.eased.get(queue)
+    found = state.cluster.queues.get(queue)
+    above = (queue,) if found is None else tuple(one.name for one in found.lineage)
+    return any(_gave(state, due.eased.get(name), limits) for name in above)
+
+
+def _gave(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
     if not eased:
         return False
     if EVERYTHING in eased:

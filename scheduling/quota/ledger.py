@@ -5,8 +5,8 @@
 
 Only what is asked for is compared, and equality passes. Room promised to pods counts as allocated.
 Under `capacity-card` the limits are the queue's capability of cpu and memory and its card quota; under
-`capacity` they are its capability within what the cluster can give beside all guarantees (Volcano's
-"real capability").
+`capacity` they are its real capability, and that of each queue above it; under `proportion` a queue may
+reserve up to its real capability and use what it deserves.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ from projections.accounts import members
 from projections.cluster import Cluster
 from projections.pod_class import Amounts, PodClass
 from projections.queues import DEFAULT, Queue
+from scheduling.quota.entitlement import deserved_of, real_capability
 from scheduling.quota.flow import extra_flow
 
 
@@ -36,6 +37,12 @@ def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
         return Shortage("QueueNotFound", queue.name, f"Queue <{queue.name}> does not exist")
     if not queue.facts.is_open:
         return Shortage("QueueNotOpen", queue.name, f"Queue <{queue.name}> is not open")
+    if queue.misplaced:
+        message = f"Queue <{queue.name}> has no place among queues: {queue.misplaced}"
+        return Shortage("QueueMisplaced", queue.name, message)
+    if queue.children:
+        message = f"Queue <{queue.name}> is above other queues and takes no pod groups itself"
+        return Shortage("QueueNotLeaf", queue.name, message)
     needs_some = cluster.policy.quota == "capacity-card"
     needs_some = needs_some and cluster.policy.cards.unsetCpuMemoryIsZero
     if needs_some and not queue.facts.capability and not queue.facts.quota:
@@ -47,51 +54,65 @@ def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
 def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
     """How much of a resource or card the queue may use; None for no limit."""
     quota = cluster.policy.quota
-    if queue.facts is None:
+    if queue.facts is None and (quota != "proportion" or not cluster.queue_objects):
         if not cluster.queue_objects or not quota or name in ("cpu", "memory"):
             return None
         return 0 if quota == "capacity-card" else None
     facts = queue.facts
-    if quota == "capacity-card":
+    if quota == "capacity-card" and facts is not None:
         if name in ("cpu", "memory"):
             unset = 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
             return facts.capability.get(name, unset)
         return facts.quota.get(name, 0)
-    if quota != "capacity":
-        return None
-    return _real_capability(cluster, queue, name)
+    if quota == "proportion":
+        return deserved_of(cluster, queue).get(name, 0)
+    return real_capability(cluster, queue, name) if quota == "capacity" else None
 
 
-def _real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    assert queue.facts is not None
-    stated = queue.facts.capability.get(name, 0)
-    if stated <= 0 and name not in ("cpu", "memory"):
-        return None if name not in queue.facts.capability else 0
-    guarantees = sum(
-        one.facts.guarantee.get(name, 0) for one in cluster.queues.values() if one.facts is not None
-    )
-    room = max(cluster.totals.get(name, 0) - guarantees, 0) + queue.facts.guarantee.get(name, 0)
-    return room if stated <= 0 else min(stated, room)
+def admission_limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """How much of a resource or card a queue may use and have reserved; None for no limit."""
+    if cluster.policy.quota == "proportion" and queue.facts is not None:
+        return real_capability(cluster, queue, name)
+    return limit(cluster, queue, name)
 
 
 def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
     """What is allocated or promised of a resource, `extra` included."""
+    if queue.below:
+        return queue.sum_of("allocated", name) + queue.sum_of("promised", name) + extra.get(name, 0)
     return queue.allocated.get(name, 0) + queue.promised.get(name, 0) + extra.get(name, 0)
 
 
 def may_enqueue(cluster: Cluster, queue: Queue, least: Amounts) -> Shortage | None:
     """Why a group with this minimum is not admitted, or None."""
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
-    for name, amount in least.items():
-        if name in choices and cluster.policy.quota == "capacity-card":
-            continue
-        total = used(queue, name, queue.inqueue) - queue.elastic.get(name, 0) + amount
-        most = limit(cluster, queue, name)
-        if most is not None and total > most:
-            return shortage(queue, name, amount, total, most)
-    if choices and cluster.policy.quota == "capacity-card":
+    by_card = cluster.policy.quota == "capacity-card"
+    plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
+    for one in queue.lineage:
+        short: list[Shortage] = []
+        for name, amount in plain.items():
+            total = used(one, name, {}) + reserved(one, name) + amount
+            most = admission_limit(cluster, one, name)
+            if most is not None and total > most:
+                short.append(shortage(one, name, amount, total, most))
+        if short:
+            return short[0] if by_card else _all_of(short)
+    if choices and by_card:
         return _may_reserve(cluster, queue, choices)
     return None
+
+
+def reserved(queue: Queue, name: str) -> int:
+    """What is reserved of a resource, less what groups use above their minimum."""
+    return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
+
+
+def _all_of(short: list[Shortage]) -> Shortage:
+    """One refusal for all resources that are short, begun in the words of Volcano's `capacity`."""
+    names = ", ".join(f"insufficient {name}" for name in sorted(one.limit for one in short))
+    numbers = "; ".join(one.message for one in short)
+    message = f"queue resource quota insufficient: {names}: {numbers}"
+    return Shortage(short[0].code, short[0].limit, message)
 
 
 def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | None:
@@ -143,11 +164,12 @@ def may_allocate(
     cluster: Cluster, queue: Queue, plain: tuple[tuple[str, int], ...], extra: Mapping[str, int]
 ) -> Shortage | None:
     """Why a pod may not be charged these amounts, a choice of cards left out, or None."""
-    for name, amount in plain:
-        most = limit(cluster, queue, name)
-        total = used(queue, name, extra) + amount
-        if most is not None and total > most:
-            return shortage(queue, name, amount, total, most)
+    for one in queue.lineage:
+        for name, amount in plain:
+            most = limit(cluster, one, name)
+            total = used(one, name, extra) + amount
+            if most is not None and total > most:
+                return shortage(one, name, amount, total, most)
     return None
 
 
