@@ -4,9 +4,9 @@ Under `capacity-card` a queue is charged cpu, memory and card names; under `capa
 name. A waiting pod that would take any of several cards is counted under their compound name.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from projections.cards import Card
 from projections.commons import Commons
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
@@ -52,7 +52,8 @@ class Books(Protocol):
     cards: Cards
     nodes: NodeTable
     charges: dict[tuple[int, str], Charge]
-    """Class index and card name to charge: what was found out already. Emptied when cards or rules change."""
+    """Class index and mix of a node's cards to charge: what was found out already. Emptied when cards or
+    rules change."""
 
 
 def ask(books: Books, pod_class: PodClass) -> Charge:
@@ -71,17 +72,17 @@ def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
 
 
 def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
-    """Nodes with the same card charge the same."""
+    """Nodes with the same cards charge the same."""
     found = books.nodes.nodes.get(node) if node else None
-    card = None if found is None or found.facts is None else found.facts.card
-    key = (pod_class.index, "" if card is None else card.name)
+    key = (pod_class.index, "" if found is None else found.mix)
     known = books.charges.get(key)
     if known is None:
-        known = books.charges[key] = _charge_for(books, pod_class, card)
+        there = {} if found is None or found.facts is None else found.facts.cards
+        known = books.charges[key] = _charge_for(books, pod_class, there)
     return known
 
 
-def _charge_for(books: Books, pod_class: PodClass, on: Card | None) -> Charge:
+def _charge_for(books: Books, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
     if books.policy.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = books.cards.by_resource
@@ -95,10 +96,10 @@ def _charge_for(books: Books, pod_class: PodClass, on: Card | None) -> Charge:
     return (*cards, *plain)
 
 
-def _card(books: Books, pod_class: PodClass, resource: str, on: Card | None) -> str:
+def _card(books: Books, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
     """The card charged for a resource: that of the node, else the choice, else the resource itself."""
-    if on is not None and on.resource == resource:
-        return on.name
+    if resource in on:
+        return on[resource]
     listed = tuple(name for name in pod_class.cards if books.cards.resource.get(name) == resource)
     if not listed and pod_class.cards:
         listed = pod_class.cards

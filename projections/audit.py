@@ -242,8 +242,8 @@ def _audit_totals(state: Audited) -> None:
     cards: dict[str, Amounts] = {}
     for facts in present:
         _add(totals, facts.allocatable.items())
-        if facts.card is not None:
-            _add(cards.setdefault(facts.card.resource, {}), [(facts.card.name, 1)])
+        for resource, card in facts.cards.items():
+            _add(cards.setdefault(resource, {}), [(card, 1)])
     _same("totals", cluster.totals, totals)
     assert cluster.cards.by_resource == cards, f"cards: {cluster.cards.by_resource}, {cards}"
     named = {name: cluster.cards.resource.get(name) for one in cards.values() for name in one}

@@ -37,5 +37,7 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    card = node.facts.card
-    return card is not None and cluster.cards.shift(card.name, card.resource, sign)
+    changed = False
+    for resource, card in node.facts.cards.items():
+        changed |= cluster.cards.shift(card, resource, sign)
+    return changed

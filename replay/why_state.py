@@ -122,7 +122,7 @@ def node_standing(state: State, node: Node) -> Standing:
     free = {name: node.free.get(name, 0) for name in found.allocatable}
     taken = {name: node.occupied.get(name, 0) for name in found.allocatable}
     facts = {
-        "cards": f"{node.allocatable(found.card.resource)} {found.card.name}" if found.card else "",
+        "cards": ", ".join(f"{node.allocatable(one)} {card}" for one, card in found.cards.items()),
         "allocatable": amounts_text(found.allocatable),
         "taken": amounts_text(taken),
         "leaving": amounts_text({name: one for name, one in node.releasing.items() if one}),
@@ -130,7 +130,7 @@ def node_standing(state: State, node: Node) -> Standing:
         "free": amounts_text(free),
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),
-        "problem": found.problem,
+        "problem": "; ".join(filter(None, (found.problem, *(text for _, text in found.faults)))),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
     sentence += f", {len(pods)} pods on it"

@@ -212,7 +212,7 @@ def _held_of(cluster: Cluster, name: str) -> Held | None:
         total = sum(
             node.allocatable(resource)
             for node in cluster.nodes.order
-            if node.facts is not None and node.facts.card and node.facts.card.name == name
+            if node.facts is not None and node.facts.cards.get(resource) == name
         )
     groups = cluster.groups.values()
     found = [

@@ -24,7 +24,7 @@ from projections.selector import untolerated
 from scheduling.admission import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
 from scheduling.quota import ledger
 from scheduling.quota.ledger import CardChoice
-from scheduling.ranking import Cards, Rankings
+from scheduling.ranking import Cards, Rankings, first_card
 from scheduling.refuse import node_reasons
 from scheduling.score import Scorer
 from scheduling.trial import Trial
@@ -280,9 +280,9 @@ def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -
         if amount > node.free.get(name, 0)
     }
     obstacle = obstacle_of(rankings.cluster.policy, pod_class, node.facts)
-    card = node.facts.card
-    if not obstacle and cards is not None and (card is None or card.name not in cards):
-        has = f"its cards are {card.name}" if card else "it has no cards"
+    if not obstacle and cards is not None and first_card(node, cards) is None:
+        there = " and ".join(node.facts.cards.values())
+        has = f"its cards are {there}" if there else "it has no cards"
         obstacle = f"{has}, not {' or '.join(cards)}"
     return Lacking(node=node.name, lacks=lacks, obstacle=obstacle)
 

@@ -34,6 +34,8 @@ class Ranking:
         policy = rankings.cluster.policy
         self._scorer = Scorer(policy, pod_class)
         self._preferences = Preferences(policy, pod_class, cards)
+        self._points: dict[str, int] = {}
+        """Mix of cards of a node to what it adds to the score; -1 where none will do."""
         self._scores = self._all()
         self._moved, self._remade = len(self._table.moved), len(self._table.remade)
 
@@ -77,6 +79,18 @@ class Ranking:
         """Whether the pod may go to the node once leaving pods have left."""
         return node.facts is not None and self._admits(node) and node.fits_later(self._request)
 
+    def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
+        scores = self._scorer.of_all(self._table)
+        if self._cards is not None:
+            points = self._rankings.card_points(self._cards, self._preferences)
+            scores, chosen = scores + points, chosen & (points >= 0)
+        scores = np.where(chosen, np.maximum(scores, 0), -1)
+        if len(scores) and self._preferences.is_relative:
+            soft = self._rankings.has_soft_taints()
+            scores = self._preferences.add(scores, self._table, soft_taints=soft)
+        return scores
+
     def _refresh(self) -> None:
         table = self._table
         if self._moved == len(table.moved) and self._remade == len(table.remade):
@@ -95,14 +109,22 @@ class Ranking:
     def _admits(self, node: Node) -> bool:
         if self._admission.verdicts[node.slot] != ADMITTED:
             return False
-        return self._cards is None or _card(node) in self._cards
+        return self._cards is None or self._points_of(node) >= 0
+
+    def _points_of(self, node: Node) -> int:
+        points = self._points.get(node.mix)
+        if points is None:
+            assert self._cards is not None
+            points = card_points(node, self._cards, self._preferences)
+            self._points[node.mix] = points
+        return points
 
     def _score(self, node: Node) -> int:
         if not self._admits(node) or not node.fits(self._request):
             return -1
         assert node.facts is not None
         score = self._scorer.of_node(node.facts.allocatable, node.free)
-        return score + self._preferences.of_card(_card(node))
+        return score if self._cards is None else score + self._points_of(node)
 
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
@@ -134,8 +156,9 @@ class Rankings:
         self._admissions: dict[object, Admission] = {}
         self._admission_of: dict[int, Admission] = {}
         self._looked = (-1, -1)
-        self._cards: dict[str, int] = {}
-        self._card_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._mixes: list[Node] = []
+        """A node of each mix of cards."""
+        self._mix_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._soft_taints = False
 
     def of(self, pod_class: PodClass, cards: Cards) -> Ranking:
@@ -167,22 +190,16 @@ class Rankings:
     def card_points(
         self, cards: tuple[str, ...], preferences: Preferences
     ) -> npt.NDArray[np.int64]:
-        """What each node's card adds to its score; -1 where it is none of these."""
+        """What each node's cards add to its score; -1 where they are none of these."""
         self._look()
-        points = np.full(len(self._cards) + 1, -1, dtype=np.int64)
-        for card in cards:
-            if card in self._cards:
-                points[self._cards[card]] = preferences.of_card(card)
-        return points[self._card_of]
+        points = [card_points(one, cards, preferences) for one in self._mixes]
+        return np.array(points, dtype=np.int64)[self._mix_of]
 
     def suited(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which nodes have one of these cards."""
         self._look()
-        chosen = np.zeros(len(self._cards) + 1, dtype=np.bool_)
-        for card in cards:
-            if card in self._cards:
-                chosen[self._cards[card]] = True
-        return chosen[self._card_of]
+        chosen = [first_card(one, cards) is not None for one in self._mixes]
+        return np.array(chosen, dtype=np.bool_)[self._mix_of]
 
     def has_soft_taints(self) -> bool:
         """Whether any node has a taint that pods had better avoid."""
@@ -190,17 +207,17 @@ class Rankings:
         return self._soft_taints
 
     def _look(self) -> None:
-        """Note the card of each node, once for each time that nodes changed."""
+        """Note the cards of each node, once for each time that nodes changed."""
         table = self.cluster.nodes
         if self._looked == (table.layout, len(table.remade)):
             return
         self._looked = (table.layout, len(table.remade))
-        self._cards = {}
+        numbers: dict[str, int] = {}
         for node in table.order:
-            self._cards.setdefault(_card(node), len(self._cards))
-        self._card_of = np.fromiter(
-            (self._cards[_card(node)] for node in table.order), dtype=np.int64
-        )
+            numbers.setdefault(node.mix, len(numbers))
+        found = {node.mix: node for node in table.order}
+        self._mixes = [found[mix] for mix in numbers]
+        self._mix_of = np.fromiter((numbers[node.mix] for node in table.order), dtype=np.int64)
         self._soft_taints = any(
             taint.effect == "PreferNoSchedule"
             for node in table.order
@@ -212,6 +229,14 @@ class Rankings:
         self._rankings, self._admissions, self._admission_of = {}, {}, {}
 
 
-def _card(node: Node) -> str:
-    card = None if node.facts is None else node.facts.card
-    return "" if card is None else card.name
+def first_card(node: Node, cards: tuple[str, ...]) -> str | None:
+    """The first of these cards that the node has."""
+    has = {} if node.facts is None else node.facts.cards
+    there = has.values()
+    return next((card for card in cards if card in there), None)
+
+
+def card_points(node: Node, cards: tuple[str, ...], preferences: Preferences) -> int:
+    """What the node's cards add to its score; -1 where it has none of these."""
+    card = first_card(node, cards)
+    return -1 if card is None else preferences.of_card(card)

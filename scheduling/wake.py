@@ -81,9 +81,9 @@ def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
         if node is None or node.facts is None:
             continue
         is_leaving = name in state.cluster.nodes.leaving
-        card = "" if node.facts.card is None else node.facts.card.name
+        there = node.facts.cards.values()
         for one in classes.values():
-            if by_card and one.cards and card not in one.cards:
+            if by_card and one.cards and not any(card in there for card in one.cards):
                 continue
             if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
                 return True
