@@ -5,6 +5,7 @@ condemns its role; go on only while the gang can still become ready.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from projections.nodes import Node
@@ -67,7 +68,7 @@ class Attempt:
             if role in self._failed:
                 continue
             self.trial.lift(pod)
-            choice = self._admit(pod)
+            choice = charged(self.session, self.group, pod, self.trial.extra)
             if isinstance(choice, Reason):
                 self.reason = self.reason or choice
                 continue
@@ -78,21 +79,6 @@ class Attempt:
             self._failed[role] = None
             if not self._goes_on(index):
                 return
-
-    def _admit(self, pod: Pod) -> CardChoice | Reason:
-        """The cards the pod may be charged, or why its queue does not let it in."""
-        cluster, pod_class = self.session.cluster, pod.pod_class
-        if pod_class.unsupported:
-            return Reason("UnsupportedDemand", "", pod_class.unsupported, pod.key)
-        queue = cluster.queue(self.group.queue)
-        plain = pod.asked
-        if cluster.policy.quota == "capacity-card":
-            plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
-        short = ledger.may_allocate(cluster, queue, plain, self.trial.extra)
-        if short is not None:
-            return by_quota(short, pod)
-        choice = ledger.choose_cards(cluster, queue, pod_class, self.trial.extra)
-        return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
 
     def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
@@ -144,6 +130,24 @@ class Attempt:
         )
         placed = len(self.trial.now) + len(self.trial.later)
         return group.ready_count + placed + rest >= group.min_available
+
+
+def charged(
+    session: Session, group: PodGroup, pod: Pod, extra: Mapping[str, int]
+) -> CardChoice | Reason:
+    """The cards the pod may be charged, or why its queue does not let it in."""
+    cluster, pod_class = session.cluster, pod.pod_class
+    if pod_class.unsupported:
+        return Reason("UnsupportedDemand", "", pod_class.unsupported, pod.key)
+    queue = cluster.queue(group.queue)
+    plain = pod.asked
+    if cluster.policy.quota == "capacity-card":
+        plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
+    short = ledger.may_allocate(cluster, queue, plain, extra)
+    if short is not None:
+        return by_quota(short, pod)
+    choice = ledger.choose_cards(cluster, queue, pod_class, extra)
+    return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
 
 
 def standing_problem(session: Session, group: PodGroup) -> Reason | None:

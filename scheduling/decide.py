@@ -13,6 +13,7 @@ from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
 from scheduling.actions.enqueue import enqueue
+from scheduling.actions.preempt import preempt
 from scheduling.session import Session
 
 DECIDER: Final = 2
@@ -24,6 +25,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "enqueue": enqueue,
     "allocate": allocate,
     "backfill": backfill,
+    "preempt": preempt,
 }
 """What the policy may name."""
 

@@ -7,9 +7,10 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 from projections.accounts import members
 from projections.lines import Line
 from projections.pods import Pod
-from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
+from projections.refusals import CARD_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
+from scheduling.bounds import priority_bound
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
@@ -49,7 +50,22 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if refusal.code in NODE_CODES:
         is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
         return is_let_in or _could_serve(state, head.pending, due)
+    if refusal.code in EVICTION_CODES:
+        return _could_evict(state, line, due)
     return refusal.code in CARD_CODES and bool(due.freed)
+
+
+def _could_evict(state: State, line: Line, due: Due) -> bool:
+    """Whether somebody came whom the line could evict, or whether less than before is lacking."""
+    if due.freed or due.eased.get(line.queue):
+        return True
+    if line.action != "preempt":
+        return any(queue != line.queue for queue in due.arrived)
+    lowest = due.arrived.get(line.queue)
+    if lowest is None:
+        return False
+    bound = priority_bound(state.cluster.policy, line.action, line.head.priority)
+    return bound is None or lowest < bound or bool(line.head.allocated_count)
 
 
 def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:

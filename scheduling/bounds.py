@@ -1,0 +1,30 @@
+"""Who is never evicted, whatever the plugins that vote would say of single pods."""
+
+from typing import Final
+
+from projections.policy import Plugin, Policy
+
+_FLAG: Final = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+
+VOTERS: Final[dict[str, tuple[str, ...]]] = {
+    "preempt": ("priority", "gang", "conformance", "drf"),
+    "reclaim": ("gang", "conformance"),
+}
+"""Action to the plugins that vote on its victims."""
+
+
+def voters(policy: Policy, action: str) -> list[list[Plugin]]:
+    """Tier by tier, the plugins that vote on victims of an action; tiers without any left out."""
+    found = [
+        [one for one in tier if one.name in VOTERS[action] and one.takes_part(_FLAG[action])]
+        for tier in policy.tiers
+    ]
+    return [tier for tier in found if tier]
+
+
+def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
+    """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
+    tiers = voters(policy, action)
+    if not any(one.name == "priority" for tier in tiers for one in tier):
+        return None
+    return priority if len(tiers) == 1 else priority + 1
