@@ -14,7 +14,7 @@ from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
-from projections.queues import Queue
+from projections.queues import LEDGERS, Queue
 from projections.standing import job_order, line_keys
 from projections.touched import Touched
 
@@ -58,6 +58,7 @@ def audit(state: Audited) -> None:
         _audit_pod(state, uid)
     _audit_places(state)
     _audit_totals(state)
+    _audit_tree(state)
     _audit_table(state)
     _audit_lines(state)
     _audit_commitments(state)
@@ -254,6 +255,21 @@ def _audit_totals(state: Audited) -> None:
     assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
     untold = [queue.name for queue in cluster.queues.values() if queue.untold]
     assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
+
+
+def _audit_tree(state: Audited) -> None:
+    """What stands in a queue stands below all queues above it."""
+    queues = state.cluster.queues.values()
+    below: dict[str, Amounts] = {}
+    for queue in queues:
+        for above in queue.lineage[1:]:
+            for ledger in LEDGERS:
+                total = below.setdefault(f"{above.name} {ledger}", {})
+                _add(total, _ledger(queue, ledger).items())
+    for queue in queues:
+        for ledger in LEDGERS:
+            counted = below.get(f"{queue.name} {ledger}", {})
+            _same(f"below queue {queue.name} {ledger}", queue.below.get(ledger, {}), counted)
 
 
 def _audit_table(state: Audited) -> None:

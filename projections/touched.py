@@ -32,9 +32,7 @@ class Due(Struct):
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened."""
-        return not (
-            self.groups or self.freed or self.eased or self.arrived or self.everything
-        )
+        return not (self.groups or self.freed or self.eased or self.arrived or self.everything)
 
 
 class Touched(Struct):
