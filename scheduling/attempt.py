@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from projections.nodes import Node
-from projections.pod_groups import PodGroup
+from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from scheduling.quota import ledger
-from scheduling.quota.ledger import CardChoice, Shortage
+from scheduling.quota.choice import CardChoice, choose_cards
+from scheduling.quota.ledger import Shortage
 from scheduling.refuse import Reason, by_quota, gang, no_node
 from scheduling.session import Session
 from scheduling.trial import Trial
@@ -146,7 +147,7 @@ def charged(
     short = ledger.may_allocate(cluster, queue, plain, extra)
     if short is not None:
         return by_quota(short, pod)
-    choice = ledger.choose_cards(cluster, queue, pod_class, extra)
+    choice = choose_cards(cluster, queue, pod_class, extra)
     return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
 
 
@@ -154,7 +155,9 @@ def standing_problem(session: Session, group: PodGroup) -> Reason | None:
     """Why the group is not even tried: it is broken, incomplete, or its queue takes nobody."""
     if group.problem is not None:
         return Reason(group.problem[0], "", group.problem[1])
-    short = ledger.gate(session.cluster, session.cluster.queue(group.queue))
+    cluster = session.cluster
+    allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
+    short = ledger.gate(cluster, cluster.queue(group.queue), allocates=allocates)
     if short is not None:
         return by_quota(short)
     return None

@@ -23,7 +23,7 @@ from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.admission import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
 from scheduling.quota import ledger
-from scheduling.quota.ledger import CardChoice
+from scheduling.quota.choice import CardChoice, choose_cards
 from scheduling.ranking import Cards, Rankings, first_card
 from scheduling.refuse import node_reasons
 from scheduling.score import Scorer
@@ -145,7 +145,7 @@ def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Am
     """The cards the queue lets a pod have now; where it lets it have none, those that would do."""
     if pod_class.is_best_effort:
         return None
-    chosen = ledger.choose_cards(cluster, queue, pod_class, extra)
+    chosen = choose_cards(cluster, queue, pod_class, extra)
     if isinstance(chosen, CardChoice):
         return chosen.cards
     known = tuple(name for name in pod_class.cards if name in cluster.cards.resource)

@@ -7,7 +7,8 @@ from events.decision import RefusalDecided
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import PENDING, Pod
-from scheduling.admission import ADMITTED, REASONS
+from scheduling.admission import ADMITTED, NOT_SELECTED, REASONS
+from scheduling.quota.contradiction import against, contradiction
 from scheduling.quota.ledger import Shortage
 from scheduling.ranking import Cards, Rankings
 
@@ -36,7 +37,19 @@ def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] 
     message = (
         f"0/{total} nodes are unavailable: {listed}." if listed else "0/0 nodes are available."
     )
+    if both := _contradiction(rankings, pod.pod_class, cards):
+        message += f" N{both[1:]}."
     return Reason("NotEnoughResources", limit, message, pod.key, barred)
+
+
+def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
+    """Both demands, where those nodes that have the cards are not those that the pod selects."""
+    if cards is None or not pod_class.cards:
+        return ""
+    verdicts, suited = rankings.admission(pod_class).verdicts, rankings.suited(cards)
+    if (suited & (verdicts == ADMITTED)).any() or not (suited & (verdicts == NOT_SELECTED)).any():
+        return contradiction(pod_class)
+    return against(pod_class)
 
 
 def node_reasons(

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from projections.accounts import members
 from projections.cluster import Cluster
-from projections.pod_class import Amounts, PodClass
+from projections.pod_class import Amounts
 from projections.queues import DEFAULT, Queue
 from scheduling.quota.entitlement import deserved_of, real_capability
 from scheduling.quota.flow import extra_flow
@@ -29,8 +29,8 @@ class Shortage(Struct, frozen=True):
     message: str
 
 
-def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
-    """Why the queue takes nobody at all, if so."""
+def gate(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
+    """Why the queue takes nobody at all, if so; `allocates` where it is about pods of admitted groups."""
     if queue.facts is None:
         if queue.name == DEFAULT:
             return None
@@ -43,12 +43,21 @@ def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
     if queue.children:
         message = f"Queue <{queue.name}> is above other queues and takes no pod groups itself"
         return Shortage("QueueNotLeaf", queue.name, message)
-    needs_some = cluster.policy.quota == "capacity-card"
-    needs_some = needs_some and cluster.policy.cards.unsetCpuMemoryIsZero
-    if needs_some and not queue.facts.capability and not queue.facts.quota:
-        message = f"Queue <{queue.name}> capability <> is empty, deny it to enqueue"
-        return Shortage("EmptyQueueCapability", "", message)
+    if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
+        what = f"capability <cpu 0, memory 0> is empty, deny it to {_verb(allocates)}"
+        return Shortage("EmptyQueueCapability", "", f"Queue <{queue.name}> {what}")
     return None
+
+
+def _verb(allocates: bool) -> str:
+    return "allocate" if allocates else "enqueue"
+
+
+def _is_empty(cluster: Cluster, queue: Queue) -> bool:
+    """Whether the queue may use nothing at all: neither cpu nor memory nor any card."""
+    assert queue.facts is not None
+    plain = [limit(cluster, queue, name) for name in ("cpu", "memory")]
+    return plain == [0, 0] and not any(queue.facts.quota.values())
 
 
 def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
@@ -130,15 +139,16 @@ def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | 
         room[card] = max(0, most - used(queue, card, {}) + queue.elastic.get(card, 0))
     reach = {name: members(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
-        amount = wanted[name]
-        if _has_room_of_its_own(reach[name], amount, held, room, reach):
-            held = {**held, name: held.get(name, 0) + amount}
-            continue
-        if extra_flow(held, (name, amount), room, reach) < amount:
-            ours = reach[name]
-            total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+        amount, ours = wanted[name], reach[name]
+        most = sum(limit(cluster, queue, one) or 0 for one in ours)
+        total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+        # The sum is the rule of the design. It is the stricter one where a card is used above its quota.
+        fits = total <= most and (
+            _has_room_of_its_own(ours, amount, held, room, reach)
+            or extra_flow(held, (name, amount), room, reach) >= amount
+        )
+        if not fits:
             total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
-            most = sum(limit(cluster, queue, one) or 0 for one in ours)
             return shortage(queue, name, amount, total, most)
         held = {**held, name: held.get(name, 0) + amount}
     return None
@@ -193,78 +203,3 @@ def _number(name: str, amount: int) -> str:
     if name == "memory":
         return f"{amount / (1 << 20):.10g} Mi"
     return str(amount if name == "cpu" else amount * 1000)
-
-
-class CardChoice(Struct, frozen=True):
-    """The cards a pod may be charged, in order of preference, or None where it uses none."""
-
-    cards: tuple[str, ...] | None
-    barred: tuple[str, ...] = ()
-    """Cards that would do as well, of which the queue may use no more."""
-
-
-def choose_cards(
-    cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
-) -> CardChoice | Shortage:
-    """Which cards a pod of this class may be charged now, or why none."""
-    if cluster.policy.quota != "capacity-card":
-        return CardChoice(None)
-    found = _acceptable(cluster, pod_class)
-    if found is None or isinstance(found, Shortage):
-        return CardChoice(None) if found is None else found
-    names, amount = found
-    short: list[tuple[int, Shortage]] = []
-    fitting: list[str] = []
-    for name in names:
-        most = limit(cluster, queue, name)
-        total = used(queue, name, extra) + amount
-        if most is None or total <= most:
-            fitting.append(name)
-        else:
-            short.append((total - most, shortage(queue, name, amount, total, most)))
-    if fitting:
-        return CardChoice(tuple(fitting), tuple(one.limit for _, one in short))
-    short.sort(key=lambda one: one[0])
-    nearest = short[0][1]
-    message = "; ".join(one.message for _, one in short)
-    return Shortage(nearest.code, nearest.limit, message)
-
-
-def _acceptable(
-    cluster: Cluster, pod_class: PodClass
-) -> tuple[tuple[str, ...], int] | Shortage | None:
-    """The cards that would do and how many of one are asked for; None for a pod without cards."""
-    amounts = pod_class.amounts
-    if not pod_class.cards:
-        for name, amount in pod_class.request:
-            if name in cluster.cards.by_resource:
-                if cluster.policy.cards.unnamedCardPolicy == "infer":
-                    return tuple(sorted(cluster.cards.by_resource[name])), amount
-                message = (
-                    f"pod asks for <{name}> and names no card: annotation volcano.sh/card.name"
-                )
-                return Shortage("UnnamedCard", name, message)
-        return None
-    known = {
-        card: cluster.cards.resource[card]
-        for card in pod_class.cards
-        if card in cluster.cards.resource
-    }
-    if not known:
-        return _no_card(f"no resource name found for card <{'|'.join(pod_class.cards)}>", pod_class)
-    resources = tuple(dict.fromkeys(known.values()))
-    if len(resources) > 1:
-        text = (
-            f"cards <{'|'.join(known)}> are counted by different resources: {', '.join(resources)}"
-        )
-        return _no_card(text, pod_class)
-    if resources[0] not in amounts:
-        text = (
-            f"no resource <{resources[0]}> defined in requests/limits for card <{'|'.join(known)}>"
-        )
-        return _no_card(text, pod_class)
-    return tuple(known), amounts[resources[0]]
-
-
-def _no_card(text: str, pod_class: PodClass) -> Shortage:
-    return Shortage("GetTaskRequestResourceFailed", "|".join(pod_class.cards), text)

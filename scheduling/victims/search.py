@@ -20,13 +20,13 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from scheduling.admission import ADMITTED
 from scheduling.attempt import charged
+from scheduling.bounds import priority_bound
 from scheduling.quota import ledger
-from scheduling.quota.ledger import CardChoice
+from scheduling.quota.choice import CardChoice
 from scheduling.ranking import Cards
 from scheduling.refuse import Reason
 from scheduling.session import Session
 from scheduling.trial import Trial, placements
-from scheduling.bounds import priority_bound
 from scheduling.victims.candidates import candidates
 from scheduling.victims.claim import Claim
 from scheduling.victims.votes import released
