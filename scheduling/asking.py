@@ -16,6 +16,7 @@ from events.sighting import (
     Request,
 )
 from projections.pod_groups import PodGroup, Refusal
+from projections.policy import EVICTING
 from projections.queues import Queue
 from projections.state import State
 
@@ -79,7 +80,9 @@ def to_tell(state: State) -> Iterator[Request]:
 
 
 def _latest(group: PodGroup) -> Refusal | None:
-    return max(group.refusals.values(), key=lambda one: one.position, default=None)
+    """The last word on the group itself: that nobody is evicted for it is no reason why it waits."""
+    told = [one for action, one in group.refusals.items() if action not in EVICTING]
+    return max(told, key=lambda one: one.position, default=None)
 
 
 def _of_group(group: PodGroup, refusal: Refusal) -> Iterator[Request]:

@@ -8,7 +8,7 @@ _FLAG: Final = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
 
 VOTERS: Final[dict[str, tuple[str, ...]]] = {
     "preempt": ("priority", "gang", "conformance", "drf"),
-    "reclaim": ("gang", "conformance"),
+    "reclaim": ("gang", "conformance", "capacity", "proportion"),
 }
 """Action to the plugins that vote on its victims."""
 

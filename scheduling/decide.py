@@ -14,6 +14,7 @@ from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
 from scheduling.actions.enqueue import enqueue
 from scheduling.actions.preempt import preempt
+from scheduling.actions.reclaim import reclaim
 from scheduling.session import Session
 
 DECIDER: Final = 2
@@ -26,6 +27,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "allocate": allocate,
     "backfill": backfill,
     "preempt": preempt,
+    "reclaim": reclaim,
 }
 """What the policy may name."""
 

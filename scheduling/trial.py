@@ -67,6 +67,16 @@ class Trial:
         self.taken[pod.group_key].remove(pod)
         self._leave(pod, -1)
 
+    def given(self, queue: str) -> Amounts:
+        """What a queue would no longer be charged for pods that would leave."""
+        total: Amounts = {}
+        for key, pods in self.taken.items():
+            if self.cluster.groups[key].queue == queue:
+                for pod in pods:
+                    for name, amount in pod.charge or ():
+                        total[name] = total.get(name, 0) + amount
+        return total
+
     def discard(self) -> None:
         """Give everything back."""
         for node, kind, request in reversed(self._held):

@@ -23,6 +23,7 @@ from scheduling.attempt import charged
 from scheduling.bounds import priority_bound
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice
+from scheduling.quota.reclaiming import why_not_entitled
 from scheduling.ranking import Cards
 from scheduling.refuse import Reason
 from scheduling.session import Session
@@ -45,6 +46,7 @@ class Search:
         self.counts: Counter[str] = Counter()
         """Why nodes were not freed for the first pod that got none, and how many."""
         self._is_within = is_within
+        self._problem = ""
         self._failed: dict[int, None] = {}
         session.groups_examined += 1
         try:
@@ -66,6 +68,8 @@ class Search:
     @property
     def reason(self) -> Reason:
         """Why nobody is evicted."""
+        if self._problem:
+            return Reason("NotEntitled", "", self._problem)
         total = len(self.session.cluster.nodes.order)
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
         message = f"0/{total} nodes can be freed by {self.action}: {listed or 'none was tried'}."
@@ -155,6 +159,12 @@ class Search:
                 self.session.cluster.nodes.order
             )
             return False
+        if self.action == "reclaim":
+            asked = accounts.ask(claim.cluster, pod_class)
+            problem = why_not_entitled(claim.cluster, claim.queue, asked, self.trial.extra)
+            if problem:
+                self._problem = self._problem or problem
+                return False
         counts: Counter[str] = Counter()
         for node in self._nodes(claim, counts):
             found = self._on(claim, node)

@@ -5,24 +5,29 @@ reclaimable functions). So that nothing goes back and forth without end, three t
 
 - what the quota plugin says of reclaiming holds in whatever tier it stands;
 - where priorities count, no tier evicts a group of higher priority;
-- where no plugin of the deciding tier puts one group before another, the older group stands.
+- where no plugin of the deciding tier puts one group before another, it is not taken from an older group,
+  nor from a queue with a smaller share.
 """
 
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from projections import accounts
+from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import Plugin, Policy
 from projections.shares import dominant, with_more
 from scheduling.bounds import priority_bound, voters
+from scheduling.quota.reclaiming import is_within_deserved, must_give, share_with
 from scheduling.victims.claim import Claim
 
 Vote: TypeAlias = Callable[[Claim, list[Pod]], list[Pod]]
 """The candidates that a plugin lets go, in the order given."""
 
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
+QUOTAS: Final = ("capacity", "proportion")
 _SYSTEM: Final = "kube-system"
 _EQUAL: Final = Fraction(1, 1_000_000)
 """Shares that differ by no more are equal to drf."""
@@ -31,6 +36,9 @@ _EQUAL: Final = Fraction(1, 1_000_000)
 def released(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """The candidates that may be evicted, in the order given."""
     groups, tiers = claim.cluster.groups, voters(claim.policy, claim.action)
+    is_bound = claim.action == "reclaim" and any(
+        one.name in QUOTAS for tier in tiers for one in tier
+    )
     bound = priority_bound(claim.policy, claim.action, claim.group.priority)
     if bound is not None and not claim.is_within:
         candidates = [pod for pod in candidates if groups[pod.group_key].priority < bound]
@@ -40,24 +48,45 @@ def released(claim: Claim, candidates: list[Pod]) -> list[Pod]:
             vote = _VOTES[plugin.name]
             chosen = {pod.facts.uid: None for pod in vote(claim, candidates)}
             agreed = [pod for pod in agreed if pod.facts.uid in chosen]
-        if agreed and not _is_ordered(claim, [one.name for one in tier]):
-            agreed = [pod for pod in agreed if _is_later(claim, groups[pod.group_key])]
+        if is_bound:
+            agreed = _by_quota(claim, agreed)
+        if agreed and not is_ordered(claim, [one.name for one in tier]):
+            agreed = [pod for pod in agreed if _stands_behind(claim, groups[pod.group_key])]
         if agreed:
             return agreed
     return []
 
 
-def _is_ordered(claim: Claim, names: list[str]) -> bool:
+def is_ordered(claim: Claim, names: list[str]) -> bool:
     """Whether what these plugins agree on cannot be asked back.
 
     With `gang`, pods beyond the need of their gang go to a gang that is not whole, if only such starve.
     """
     if claim.is_within or any(name in ("priority", "drf") for name in names):
         return True
-    return "gang" in names and any(
-        one.name == "gang" and one.takes_part("enableJobStarving")
-        for one in _starving_tier(claim.policy)
-    )
+    if claim.action == "reclaim" and _is_entitled_to_all(claim):
+        return True
+    return "gang" in names and any(one.name == "gang" for one in _starving_tier(claim.policy))
+
+
+def _is_entitled_to_all(claim: Claim) -> bool:
+    quota = claim.policy.quota
+    if quota == "proportion" or quota != "capacity":
+        return quota == "proportion"
+    asked = accounts.ask(claim.cluster, claim.pod.pod_class)
+    return is_within_deserved(claim.cluster, claim.queue, asked, claim.trial.extra)
+
+
+def _stands_behind(claim: Claim, group: PodGroup) -> bool:
+    """To preempt: a group that is less urgent, or younger. To reclaim: one of a queue with a larger share."""
+    if claim.action == "preempt":
+        return _is_later(claim, group)
+    cluster, extra = claim.cluster, claim.trial.extra
+    asked = accounts.ask(cluster, claim.pod.pod_class)
+    more = with_more(dict(extra), asked)
+    theirs = {name: -amount for name, amount in claim.trial.given(group.queue).items()}
+    ours = share_with(cluster, claim.queue, more)
+    return ours < share_with(cluster, cluster.queue(group.queue), theirs)
 
 
 def _starving_tier(policy: Policy) -> list[Plugin]:
@@ -140,9 +169,28 @@ def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     return chosen
 
 
+def _by_quota(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+    """Pods that their queues must give up."""
+    cluster = claim.cluster
+    asked = accounts.ask(cluster, claim.pod.pod_class)
+    gone: dict[str, Amounts] = {}
+    chosen: list[Pod] = []
+    for pod in candidates:
+        queue = cluster.queue(cluster.groups[pod.group_key].queue)
+        if queue.name not in gone:
+            gone[queue.name] = claim.trial.given(queue.name)
+        charge = pod.charge or ()
+        if must_give(cluster, queue, gone[queue.name], charge, asked):
+            gone[queue.name] = with_more(gone[queue.name], charge)
+            chosen.append(pod)
+    return chosen
+
+
 _VOTES: Final[dict[str, Vote]] = {
     "priority": _by_priority,
     "gang": _by_gang,
     "conformance": _by_conformance,
     "drf": _by_drf,
+    "capacity": _by_quota,
+    "proportion": _by_quota,
 }
