@@ -23,6 +23,7 @@ from projections.pods import (
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
+from projections.proportion import heed_requests
 from projections.queue_tree import rewire
 from projections.queues import DEFAULT, Queue, add
 from projections.standing import job_order, line_keys
@@ -170,6 +171,7 @@ class Cluster:
             for one in () if queue is None else queue.lineage:
                 for resource in one.settle_moves(lambda card: accounts.members(self, card)):
                     self.ease(one.name, resource)
+        heed_requests(self)
         self.moved.clear()
 
     def ease(self, queue: str, resource: str = EVERYTHING) -> None:

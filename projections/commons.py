@@ -11,5 +11,9 @@ class Commons:
         """What all nodes could give when the last cycle opened: shares are parts of this."""
         self.deserved: dict[str, Amounts] = {}
         """Queue to what it deserved when the last cycle opened, under `proportion`."""
+        self.shared_out: object = None
+        """What `deserved` was found from."""
+        self.requests: dict[str, Amounts] = {}
+        """Queue to what its pods have and wait for, under `proportion`."""
         self.guaranteed: dict[str, Amounts] = {}
         """Queue to what is guaranteed to all right below it; under the empty name, to all others."""

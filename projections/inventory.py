@@ -30,6 +30,8 @@ def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
     if cluster.policy.quota == "capacity":
         for queue in cluster.queues:
             cluster.ease(queue)
+    elif cluster.policy.quota == "proportion":
+        cluster.ease("")
 
 
 def _count(cluster: Cluster, node: Node, sign: int) -> bool:

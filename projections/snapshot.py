@@ -95,6 +95,7 @@ class Image(Struct, frozen=True):
     phases: dict[str, tuple[int, str]]
     told: dict[str, tuple[int, str]]
     totals: Amounts
+    deserved: dict[str, Amounts]
     failures: dict[str, int]
     resting: dict[str, int]
     spared: dict[str, int]
@@ -134,6 +135,7 @@ def take(state: State) -> bytes:
         phases=state.phases,
         told=state.told,
         totals=cluster.commons.totals,
+        deserved=cluster.commons.deserved,
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
@@ -173,6 +175,7 @@ def restore(payload: bytes) -> State:
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     cluster.owners, cluster.commons.totals = image.owners, image.totals
+    cluster.commons.deserved = image.deserved
     for key, one in image.classes:
         cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from projections.accounts import members
 from projections.cluster import Cluster
+from projections.entitlement import deserved_of, real_capability
 from projections.pod_class import Amounts
 from projections.queues import DEFAULT, Queue
-from scheduling.quota.entitlement import deserved_of, real_capability
 from scheduling.quota.flow import extra_flow
 
 

@@ -6,8 +6,8 @@ are compared where their ways up from each other part: as the queues there.
 """
 
 from projections.cluster import Cluster
+from projections.entitlement import deserved_of
 from projections.queues import Queue
-from scheduling.quota.entitlement import deserved_of
 
 Share = tuple[int, int]
 """Numerator and denominator."""

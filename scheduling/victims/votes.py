@@ -14,13 +14,12 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from projections import accounts
-from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import Plugin, Policy
 from projections.shares import dominant, with_more
 from scheduling.bounds import priority_bound, voters
-from scheduling.quota.reclaiming import is_within_deserved, must_give, share_with
+from scheduling.quota.reclaiming import is_within_deserved, reclaimable, share_with
 from scheduling.victims.claim import Claim
 
 Vote: TypeAlias = Callable[[Claim, list[Pod]], list[Pod]]
@@ -173,17 +172,7 @@ def _by_quota(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods that their queues must give up."""
     cluster = claim.cluster
     asked = accounts.ask(cluster, claim.pod.pod_class)
-    gone: dict[str, Amounts] = {}
-    chosen: list[Pod] = []
-    for pod in candidates:
-        queue = cluster.queue(cluster.groups[pod.group_key].queue)
-        if queue.name not in gone:
-            gone[queue.name] = claim.trial.given(queue.name)
-        charge = pod.charge or ()
-        if must_give(cluster, queue, gone[queue.name], charge, asked):
-            gone[queue.name] = with_more(gone[queue.name], charge)
-            chosen.append(pod)
-    return chosen
+    return reclaimable(cluster, claim.queue, asked, candidates, claim.trial.evicted)
 
 
 _VOTES: Final[dict[str, Vote]] = {

@@ -119,3 +119,17 @@ async def test_queues_are_the_nearer_the_more_queues_are_above_both() -> None:
     assert kinship(a, queue_of(cluster, "b")) == 2
     assert kinship(a, queue_of(cluster, "c")) == 1
     assert not is_overused(cluster, a)
+
+
+async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() -> None:
+    queues = {"rich": "{}", "poor": "{}"}
+    pods = {f"r{i}": ("rich", "{cpu: 4}") for i in range(5)} | {"p": ("poor", "{cpu: 8}")}
+    cluster = await cluster_of("{name: proportion}", queues, pods)
+    cluster.commons.deserved = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
+    rich, poor = queue_of(cluster, "rich"), queue_of(cluster, "poor")
+    victims = pods_of(cluster, "r0", "r1", "r2", "r3", "r4")
+    assert names_of(reclaimable(cluster, poor, cpus(14), victims)) == ["r0", "r1", "r2"]
+    assert may_reclaim(cluster, poor, cpus(14), {})
+    assert not may_reclaim(cluster, poor, cpus(15), {})
+    assert not may_reclaim(cluster, rich, cpus(1), {})
+    assert not is_overused(cluster, poor)
