@@ -109,3 +109,14 @@ class QueueFaulted(Fact, frozen=True, kw_only=True):
     queue: str
     code: str
     message: str
+
+
+class ObjectFaulted(Fact, frozen=True, kw_only=True):
+    """Something of a node or pod group cannot be used, and what follows from that."""
+
+    kind = "object_faulted.v1"
+
+    subject: str
+    """`Kind/namespace/name`"""
+    code: str
+    message: str

@@ -7,6 +7,7 @@ name. A waiting pod that would take any of several cards is counted under their 
 from collections.abc import Mapping
 from typing import Protocol
 
+from projections.cards import REQUEST_ANNOTATION
 from projections.commons import Commons
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
@@ -100,7 +101,8 @@ def _card(books: Books, pod_class: PodClass, resource: str, on: Mapping[str, str
     """The card charged for a resource: that of the node, else the choice, else the resource itself."""
     if resource in on:
         return on[resource]
-    listed = tuple(name for name in pod_class.cards if books.cards.resource.get(name) == resource)
+    there = books.cards.by_resource.get(resource, {})
+    listed = tuple(name for name in pod_class.cards if name in there)
     if not listed and pod_class.cards:
         listed = pod_class.cards
     return compound(listed) if listed else resource
@@ -145,7 +147,10 @@ def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
 
 
 def _first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
-    """The classes of the first `min_available` live pods, each with how many of them."""
+    """The classes of the first `min_available` live pods, each with how many of them.
+
+    Where roles have minimums of their own the first pods of each role come before all others.
+    """
     wanted = group.min_available
     if len(group.live_classes) == 1:
         [(index, count)] = group.live_classes.items()
@@ -153,7 +158,42 @@ def _first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
         return [(pod.pod_class, min(wanted, count))]
     live = [pod for pod in group.pods.values() if pod.status not in (SUCCEEDED, FAILED, RELEASING)]
     live.sort(key=lambda pod: pod.heading)
+    if roles := group.enforced_roles:
+        live = _roles_first(live, roles)
     return [(pod.pod_class, 1) for pod in live[:wanted]]
+
+
+def _roles_first(pods: list[Pod], roles: Mapping[str, int]) -> list[Pod]:
+    missing = dict(roles)
+    first: list[Pod] = []
+    rest: list[Pod] = []
+    for pod in pods:
+        wanted = missing.get(pod.facts.role, 0)
+        missing[pod.facts.role] = wanted - 1
+        (first if wanted > 0 else rest).append(pod)
+    return first + rest
+
+
+def request_differs(books: Books, group: PodGroup) -> str:
+    """How the cards that the pods ask for differ from what the group said; empty where they do not."""
+    stated = {} if group.facts is None else group.facts.card_request
+    if not stated or books.policy.charges_resources:
+        return ""
+    asked: Amounts = {}
+    for pod in group.pods.values():
+        for name, amount in ask(books, pod.pod_class):
+            if name not in ("cpu", "memory"):
+                asked[name] = asked.get(name, 0) + amount
+    listed = {card for name in stated for card in members(books, name)}
+    is_listed = all(card in listed for name in asked for card in members(books, name))
+    if is_listed and sum(asked.values()) == sum(stated.values()):
+        return ""
+    theirs, ours = (_listed(one) for one in (stated, asked))
+    return f"{REQUEST_ANNOTATION} asks for {theirs}, the pods for {ours}: the pods count"
+
+
+def _listed(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amounts[name]} {name}" for name in sorted(amounts)) or "none"
 
 
 def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:

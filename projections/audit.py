@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from projections import accounts
 from projections.cluster import Cluster
+from projections.faults import Pairs
 from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -253,6 +254,11 @@ def _audit_totals(state: Audited) -> None:
         assert name in cards[resource], f"card {name} is not counted by {resource}"
     objects = sum(queue.facts is not None for queue in cluster.queues.values())
     assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
+    book = cluster.faults
+    missing = [subject for subject in book.standing if book.untold_of(subject)]
+    assert sorted(book.untold) == sorted(missing), f"untold: {book.untold}, {missing}"
+    for node in present:
+        _same_faults(cluster, f"Node//{node.name}", node.faults)
     untold = [queue.name for queue in cluster.queues.values() if queue.untold]
     assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
 
@@ -270,6 +276,11 @@ def _audit_tree(state: Audited) -> None:
         for ledger in LEDGERS:
             counted = below.get(f"{queue.name} {ledger}", {})
             _same(f"below queue {queue.name} {ledger}", queue.below.get(ledger, {}), counted)
+
+
+def _same_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
+    kept = cluster.faults.standing.get(subject, ())
+    assert kept == faults, f"{subject} faults: kept {kept}, counted {faults}"
 
 
 def _audit_table(state: Audited) -> None:

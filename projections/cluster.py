@@ -7,6 +7,7 @@ estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 from projections import accounts
 from projections.accounts import Cards
 from projections.commons import Commons
+from projections.faults import FaultBook
 from projections.contest import asks, note_arrival, settle_priority, stir
 from projections.lines import Lines
 from projections.membership import origin_of
@@ -62,6 +63,8 @@ class Cluster:
         self.touched = Touched()
         self.untold: dict[str, None] = {}
         """Queues with faults that the log does not name yet."""
+        self.faults = FaultBook()
+        """Faults of nodes and pod groups."""
         self.moved: dict[str, None] = {}
         """Queues whose ledger the record being applied has changed."""
         self.resting: dict[str, int] = {}

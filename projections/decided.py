@@ -6,6 +6,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -15,6 +16,7 @@ from events.record import Record
 from events.union import Decision
 from projections import accounts
 from projections.cluster import Cluster
+from projections.faults import REQUEST_DIFFERS
 from projections.outcomes import Commitment
 from projections.pod_groups import INQUEUE, Promise, Refusal
 from projections.queue_objects import tell_faults
@@ -48,6 +50,8 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
         case QueueFaulted():
             queue = state.cluster.queues[event.queue]
             tell_faults(state.cluster, queue, ((event.code, event.message),))
+        case ObjectFaulted():
+            state.cluster.faults.tell(event.subject, (event.code, event.message))
 
 
 def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
@@ -63,6 +67,8 @@ def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> No
     cluster = state.cluster
     group = cluster.groups[event.pod_group]
     cluster.break_promise(group, is_kept=True)
+    if not group.allocated_count and (text := accounts.request_differs(cluster, group)):
+        cluster.faults.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"

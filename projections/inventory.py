@@ -10,6 +10,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     node = cluster.nodes.node(facts.name)
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
+    cluster.faults.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
     _changed(cluster, facts.name, cards_changed)
 
@@ -19,6 +20,7 @@ def drop_node(cluster: Cluster, name: str) -> None:
     node = cluster.nodes.nodes[name]
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.drop(name)
+    cluster.faults.put(f"Node//{name}", ())
     _changed(cluster, name, cards_changed)
 
 

@@ -24,6 +24,7 @@ from events.cluster import (
 )
 from events.record import Record
 from projections.cluster import Cluster
+from projections.faults import REQUEST_DIFFERS
 from projections.inventory import drop_node, put_node
 from projections.nodes import node_facts
 from projections.objects import (
@@ -118,6 +119,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             group = cluster.groups.get(key)
             if group is not None and group.facts is not None and group.facts.uid == event.uid:
                 cluster.drop_group_object(key)
+                cluster.faults.put(record.subject, ())
         case PriorityClassDeleted():
             cluster.priority_classes.pop(name, None)
             cluster.settle_all()
@@ -187,6 +189,7 @@ def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != record.object:
         cluster.put_group(facts, record.object or "")
+        cluster.faults.put(record.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
 
 
 def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:

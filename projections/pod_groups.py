@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.faults import Pairs
 from projections.objects import (
     PodGroupObject,
     PodGroupSpec,
@@ -50,6 +51,8 @@ class GroupFacts(Struct, frozen=True):
     phase: str
     created_ns: int
     problem: str = ""
+    faults: Pairs = ()
+    """Code and message of annotations that cannot be used."""
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -60,8 +63,10 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     except QuantityError as error:
         resources, problem = None, f"spec.minResources: {error}"
     request = parse_quota((meta.annotations or {}).get(REQUEST_ANNOTATION) or "{}")
+    faults: Pairs = ()
     if isinstance(request, str):
-        request, problem = {}, f"{REQUEST_ANNOTATION}: {request}"
+        text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
+        request, faults = {}, (("InvalidCardRequest", text),)
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -70,12 +75,23 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         min_available=max(0, spec.minMember or 0),
         min_tasks=spec.minTaskMember or {},
         min_resources=resources,
-        card_request={compound(card_names(name)): count for name, count in request.items()},
+        card_request=_card_request(request),
         priority_class=spec.priorityClassName or "",
         phase=status.phase or "",
         created_ns=nanoseconds_of(meta.creationTimestamp),
         problem=problem,
+        faults=faults,
     )
+
+
+def _card_request(request: dict[str, int]) -> Amounts:
+    """The request by charge name: `A|B` and `B|A` are the same."""
+    total: Amounts = {}
+    for name, count in request.items():
+        cards = card_names(name)
+        if cards and count:
+            total[compound(cards)] = total.get(compound(cards), 0) + count
+    return total
 
 
 def wish_of(facts: GroupFacts | None) -> GroupFacts | None:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from projections.faults import Pairs
 from projections.inventory import put_node
 from projections.nodes import NodeFacts
 from projections.outcomes import Commitment
@@ -102,6 +103,8 @@ class Image(Struct, frozen=True):
     tellable: dict[str, None]
     others: dict[str, dict[str, tuple[str, str]]]
     quarantined: dict[str, dict[str, Quarantine]]
+    faults: dict[str, Pairs]
+    faults_told: dict[str, Pairs]
     due: Due
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
@@ -142,6 +145,8 @@ def take(state: State) -> bytes:
         tellable=cluster.tellable,
         others=cluster.others,
         quarantined=state.quarantined,
+        faults=cluster.faults.standing,
+        faults_told=cluster.faults.told,
         due=cluster.due,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
@@ -180,6 +185,9 @@ def restore(payload: bytes) -> State:
         cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:
         put_node(cluster, node.facts, node.digest)
+    cluster.faults.told = image.faults_told
+    for subject, faults in image.faults.items():
+        cluster.faults.put(subject, faults)
     for name, of_node in image.quarantined.items():
         _restore_quarantine(state, name, of_node)
     _restore_groups(state, image)

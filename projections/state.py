@@ -33,6 +33,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -145,6 +146,7 @@ class State:
                 | EvictionDecided()
                 | RefusalDecided()
                 | QueueFaulted()
+                | ObjectFaulted()
             ):
                 decided.take(self, record, event)
             case CycleOpened():

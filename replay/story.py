@@ -20,6 +20,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     Placement,
@@ -99,6 +100,7 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             | EvictionDecided()
             | RefusalDecided()
             | QueueFaulted()
+            | ObjectFaulted()
         ):
             first, *more = _decision(event)
             return [first + _because(record), *more]
@@ -165,6 +167,10 @@ def _decision(event: Decision) -> list[str]:
             ]
         case QueueFaulted():
             return [f"fault of queue {event.queue}: {event.code}: {event.message}"]
+        case ObjectFaulted():
+            kind, _, name = event.subject.partition("/")
+            whose = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
+            return [f"fault of {whose}: {event.code}: {event.message}"]
 
 
 def _placed(what: str, placements: Sequence[Placement]) -> list[str]:

@@ -7,7 +7,7 @@ sees the truth and keeps no tally of its own.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from events.decision import QueueFaulted
+from events.decision import ObjectFaulted, QueueFaulted
 from events.union import Decision
 from projections.state import State
 from scheduling.actions.allocate import allocate
@@ -52,3 +52,6 @@ class Decider:
                 yield QueueFaulted(queue=name, code=code, message=message)
         for action in cluster.policy.actions:
             yield from ACTIONS[action](self.session)
+        for subject in sorted(cluster.faults.untold):
+            for code, message in cluster.faults.untold_of(subject):
+                yield ObjectFaulted(subject=subject, code=code, message=message)

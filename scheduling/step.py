@@ -10,7 +10,7 @@ from typing import Final
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
-from events.decision import GangBindDecided
+from events.decision import GangBindDecided, ObjectFaulted
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Head, Record, StoredObject
 from events.sighting import Answer, Request, Sighting
@@ -185,5 +185,7 @@ class Step:
 
 def subject_of(event: Event) -> str:
     """Whom a decision is about, as `Kind/namespace/name`."""
+    if isinstance(event, ObjectFaulted):
+        return event.subject
     group = getattr(event, "pod_group", "")
     return f"PodGroup/{group}" if group else f"Queue//{getattr(event, 'queue', '')}"

@@ -24,7 +24,7 @@ def wakes(state: State, at_ns: int) -> bool:
     if deadline is not None and deadline <= at_ns:
         return True
     due = state.cluster.due
-    if due.groups or state.cluster.untold:
+    if due.groups or state.cluster.untold or state.cluster.faults.untold:
         return True
     if due.is_empty:
         return False

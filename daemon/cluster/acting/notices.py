@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from events.decision import EvictionDecided, QueueFaulted, RefusalDecided
+from events.decision import EvictionDecided, ObjectFaulted, QueueFaulted, RefusalDecided
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
 from events.watching import BindRejectedByNode, ForeignPodPlaced
@@ -29,7 +29,7 @@ REMEMBERED_MAX: Final = 10_000
 NOTICED: Final[frozenset[str]] = frozenset(
     one.kind
     for one in (
-        *(PodBound, BindFailed, RefusalDecided, PodGroupUpdated, QueueFaulted),
+        *(PodBound, BindFailed, RefusalDecided, PodGroupUpdated, QueueFaulted, ObjectFaulted),
         *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
     )
 )
@@ -78,6 +78,11 @@ REASONS: Final[dict[str, Reason]] = {
     ),
     "InvalidQueue": Reason(
         _REFUSED, ("Queue",), "Something in the Queue cannot be read; the action says what."
+    ),
+    "Misconfigured": Reason(
+        _REFUSED,
+        ("Node", "PodGroup"),
+        "A label or annotation cannot be used as it is; the action says what.",
     ),
     "RejectedByNode": Reason(
         _REFUSED,
@@ -149,6 +154,8 @@ class Noticer:
                 return [Notice(regarding, WARNING, "FailedEviction", event.code, note)]
             case QueueFaulted():
                 return _faulted(event, cluster)
+            case ObjectFaulted():
+                return _misconfigured(event, cluster)
             case BindRejectedByNode() | ForeignPodPlaced():
                 return _on_node(event, cluster)
             case _:
@@ -230,6 +237,19 @@ def _faulted(event: QueueFaulted, cluster: Cluster) -> list[Notice]:
         "Queue", event.queue, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
     )
     return [Notice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
+
+
+def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[Notice]:
+    kind, _, key = event.subject.partition("/")
+    if kind == "PodGroup":
+        return _on_group(
+            cluster, key, WARNING, reason="Misconfigured", action=event.code, note=event.message
+        )
+    node = cluster.nodes.nodes.get(key.strip("/"))
+    if node is None or node.facts is None:
+        return []
+    regarding = Regarding("Node", node.name, node.facts.uid)
+    return [Notice(regarding, WARNING, "Misconfigured", event.code, event.message)]
 
 
 def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> list[Notice]:

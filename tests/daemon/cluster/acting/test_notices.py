@@ -13,7 +13,13 @@ from daemon.cluster.acting.notices import (
     Noticer,
     Regarding,
 )
-from events.decision import Eviction, EvictionDecided, QueueFaulted, RefusalDecided
+from events.decision import (
+    Eviction,
+    EvictionDecided,
+    ObjectFaulted,
+    QueueFaulted,
+    RefusalDecided,
+)
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
 from events.union import Event
@@ -150,6 +156,19 @@ def test_a_queue_that_cannot_be_read_is_told() -> None:
     assert not Noticer().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
 
 
+def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
+    def told(subject: str) -> list[Notice]:
+        event = ObjectFaulted(subject=subject, code="SeveralProductLabels", message="m")
+        return Noticer().notices(event, cluster())
+
+    assert told("Node//n1") == [
+        Notice(NODE, "Warning", "Misconfigured", "SeveralProductLabels", "m")
+    ]
+    (on_group,) = told("PodGroup/default/a")
+    assert (on_group.regarding, on_group.note) == (GROUP, "m")
+    assert told("Node//n9") == told("PodGroup/default/z") == []
+
+
 ALL: list[Fact] = [
     *(BOUND, refusal(), PodGroupUpdated(pod_group="default/a", phase="Running")),
     *(refusal(code) for code in sorted(CODES)),
@@ -158,6 +177,8 @@ ALL: list[Fact] = [
     PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1"),
     EvictionFailed(pod="default/a-0", uid="u", node="n1", code="Conflict", message="m"),
     QueueFaulted(queue="q1", code="c", message="m"),
+    ObjectFaulted(subject="Node//n1", code="c", message="m"),
+    ObjectFaulted(subject="PodGroup/default/a", code="c", message="m"),
     BindRejectedByNode(pod="default/a-0", uid="u", node="n1", reason="r", resources=()),
     ForeignPodPlaced(pod="default/a-0", uid="u", node="n1", scheduler=""),
 ]
