@@ -12,7 +12,7 @@ def open_cycle(cluster: Cluster) -> None:
     """Bring what follows from sums over the whole cluster in line with them."""
     commons = cluster.commons
     if commons.totals != cluster.totals:
-        commons.totals = dict(cluster.totals)
+        commons.totals = dict(sorted(cluster.totals.items()))
         if "drf" in cluster.policy.job_order:
             _reorder(cluster)
     if cluster.policy.quota == "proportion":

@@ -28,6 +28,14 @@ POLICIES = (
     b'{"plugins":[{"name":"predicates"},{"name":"capacity"},{"name":"binpack"}]}]}',
     b'{"actions":"allocate, backfill","tiers":[{"plugins":[{"name":"gang"},{"name":"predicates"},'
     b'{"name":"capacity-card","arguments":{"unnamedCardPolicy":"infer","cardUnlimitedCpuMemory":true}}]}]}',
+    b'{"actions":"enqueue, allocate, preempt, reclaim, backfill","tiers":[{"plugins":[{"name":"priority"},'
+    b'{"name":"gang","enablePreemptable":false},{"name":"conformance"}]},{"plugins":[{"name":"drf"},'
+    b'{"name":"predicates"},{"name":"capacity"},{"name":"nodeorder"}]}]}',
+    b'{"actions":"allocate, preempt, reclaim","tiers":[{"plugins":[{"name":"priority","enableJobStarving":'
+    b'true},{"name":"gang","enableJobStarving":false,"enableReclaimable":false,"enablePreemptable":false},'
+    b'{"name":"conformance"},{"name":"predicates"},{"name":"capacity-card"}]}]}',
+    b'{"actions":"allocate, reclaim, preempt","tiers":[{"plugins":[{"name":"gang"},{"name":"conformance"},'
+    b'{"name":"drf","enablePreemptable":false},{"name":"predicates"},{"name":"capacity-card"}]}]}',
 )
 
 
@@ -55,7 +63,12 @@ def queues(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
         st.sampled_from([{}, {}, {"cpu": "4"}, {"cpu": "6", GPU: "3"}, {"memory": "4Gi"}])
     )
     annotations: JsonObject = {QUOTA: draw(st.sampled_from([quota, quota, quota, "{"]))}
-    spec: JsonObject = {"priority": draw(st.integers(0, 1)), "capability": capability}
+    deserved: JsonObject = draw(st.sampled_from([{}, {"cpu": "2"}, {"cpu": "1", GPU: "2"}]))
+    spec: JsonObject = {
+        "priority": draw(st.integers(0, 1)),
+        "capability": capability,
+        "deserved": deserved,
+    }
     state = draw(st.sampled_from(["Open", "Open", "Open", "Closed"]))
     return {"annotations": annotations}, {"spec": spec, "status": {"state": state}}
 
