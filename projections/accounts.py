@@ -139,14 +139,14 @@ def minimum(books: Books, group: PodGroup) -> Amounts | None:
 def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
     """What the first `min_available` pods ask for, in task order, finished and leaving pods left out."""
     total: Amounts = {}
-    for pod_class, count in _first_classes(group):
+    for pod_class, count in first_classes(group):
         for name, amount in ask(books, pod_class):
             if not (cards_only and name in ("cpu", "memory")):
                 total[name] = total.get(name, 0) + amount * count
     return total
 
 
-def _first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
+def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
     """The classes of the first `min_available` live pods, each with how many of them.
 
     Where roles have minimums of their own the first pods of each role come before all others.

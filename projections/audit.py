@@ -12,6 +12,7 @@ from projections import accounts
 from projections.cluster import Cluster
 from projections.faults import Pairs
 from projections.nodes import Node
+from projections.overcommit import backlog_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
@@ -60,6 +61,7 @@ def audit(state: Audited) -> None:
     _audit_places(state)
     _audit_totals(state)
     _audit_tree(state)
+    _audit_commons(state)
     _audit_table(state)
     _audit_lines(state)
     _audit_commitments(state)
@@ -261,6 +263,24 @@ def _audit_totals(state: Audited) -> None:
         _same_faults(cluster, f"Node//{node.name}", node.faults)
     untold = [queue.name for queue in cluster.queues.values() if queue.untold]
     assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
+
+
+def _audit_commons(state: Audited) -> None:
+    """What the whole cluster has promised is what its nodes and groups say."""
+    cluster, commons = state.cluster, state.cluster.commons
+    used: Amounts = {}
+    backlog: Amounts = {}
+    for node in cluster.nodes.nodes.values():
+        if node.facts is not None:
+            _add(used, node.occupied.items())
+    for key, group in cluster.groups.items():
+        owed = backlog_of(cluster, group)
+        assert commons.backlogs.get(key, ()) == owed, f"pod group {key} backlog, counted {owed}"
+        _add(backlog, owed)
+    _same("used", commons.used, used)
+    _same("backlog", commons.backlog, backlog)
+    for key in (*commons.backlogs, *commons.deadlines, *commons.overdue):
+        assert key in cluster.groups, f"{key} is kept and gone"
 
 
 def _audit_tree(state: Audited) -> None:

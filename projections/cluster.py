@@ -12,6 +12,7 @@ from projections.contest import asks, note_arrival, settle_priority, stir
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
+from projections.overcommit import heed_pressure, occupy, rebook
 from projections.pod_class import Amounts, PodClasses
 from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise, wish_of
 from projections.pods import (
@@ -29,6 +30,7 @@ from projections.queue_tree import rewire
 from projections.queues import DEFAULT, Queue, add
 from projections.standing import job_order, line_keys
 from projections.touched import EVERYTHING, Due, Touched
+from projections.waiting import forget, watch
 
 
 class Cluster:
@@ -132,6 +134,8 @@ class Cluster:
             node.pods[pod.facts.uid] = None
         else:
             node.pods.pop(pod.facts.uid, None)
+        if node.facts is not None:
+            occupy(self, request, sign)
         self.nodes.shift(node, "occupied", request, sign)
         if kind == "releasing":
             self.nodes.shift(node, "releasing", request, sign)
@@ -175,6 +179,7 @@ class Cluster:
                 for resource in one.settle_moves(lambda card: accounts.members(self, card)):
                     self.ease(one.name, resource)
         heed_requests(self)
+        heed_pressure(self)
         self.moved.clear()
 
     def ease(self, queue: str, resource: str = EVERYTHING) -> None:
@@ -297,12 +302,16 @@ class Cluster:
         if books or phase != group.phase:
             group.phase = phase
             self._reserve(group, accounts.reservation(self, group))
+            rebook(self, group)
+        watch(self, group)
         return () if group.key in self.resting else line_keys(self, group)
 
     def _forget_group(self, group: PodGroup) -> None:
         self.lines.leave(group)
         self.break_promise(group)
         self._reserve(group, ((), ()))
+        rebook(self, group, is_gone=True)
+        forget(self, group.key)
         del self.groups[group.key]
         self.due.groups.pop(group.key, None)
         for kept in (self.resting, self.failures, self.tellable):

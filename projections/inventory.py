@@ -2,6 +2,7 @@
 
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
+from projections.overcommit import occupy, widen
 from projections.queues import add
 
 
@@ -41,6 +42,8 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
+    widen(cluster, node.facts.allocatable, sign)
+    occupy(cluster, tuple(node.occupied.items()), sign)
     changed = False
     for resource, card in node.facts.cards.items():
         changed |= cluster.cards.shift(card, resource, sign)

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.duration import nanoseconds
 from projections.faults import Pairs
 from projections.objects import (
     PodGroupObject,
@@ -28,6 +29,7 @@ from projections.pods import (
 )
 from projections.quantity import QuantityError
 
+WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
 WAITING: Final = "Pending"
 INQUEUE: Final = "Inqueue"
 RUNS: Final = "Running"
@@ -53,6 +55,8 @@ class GroupFacts(Struct, frozen=True):
     problem: str = ""
     faults: Pairs = ()
     """Code and message of annotations that cannot be used."""
+    waiting_ns: int | None = None
+    """How long it may wait, if it says so."""
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -67,6 +71,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     if isinstance(request, str):
         text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
         request, faults = {}, (("InvalidCardRequest", text),)
+    waiting_ns, unclear = _waiting((meta.annotations or {}).get(WAITING_TIME))
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -80,7 +85,8 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         phase=status.phase or "",
         created_ns=nanoseconds_of(meta.creationTimestamp),
         problem=problem,
-        faults=faults,
+        faults=(*faults, *unclear),
+        waiting_ns=waiting_ns,
     )
 
 
@@ -92,6 +98,17 @@ def _card_request(request: dict[str, int]) -> Amounts:
         if cards and count:
             total[compound(cards)] = total.get(compound(cards), 0) + count
     return total
+
+
+def _waiting(annotation: str | None) -> tuple[int | None, Pairs]:
+    """The time that a group may wait; what is not a time above zero counts for nothing, as in Volcano."""
+    if annotation is None:
+        return None, ()
+    try:
+        span = nanoseconds(annotation)
+    except ValueError as error:
+        return None, (("InvalidWaitingTime", f"{WAITING_TIME}: {error}; it counts for nothing"),)
+    return span or None, ()
 
 
 def wish_of(facts: GroupFacts | None) -> GroupFacts | None:

@@ -174,7 +174,9 @@ class _Parser:
         tiers: list[tuple[Plugin, ...]] = []
         found: dict[str, object] = {}
         for index, tier in enumerate(items_at(document.get("tiers"), "tiers")):
-            tiers.append(self._tier(object_at(tier, f"tiers[{index}]"), f"tiers[{index}]", found))
+            plugins = self._tier(object_at(tier, f"tiers[{index}]"), f"tiers[{index}]", found)
+            _check_tier(plugins, f"tiers[{index}]")
+            tiers.append(plugins)
         quota = [name for name in QUOTA_PLUGINS if name in found]
         if len(quota) > 1:
             raise PolicyError(
@@ -202,7 +204,8 @@ class _Parser:
                 one.name
                 for tier in tiers
                 for one in tier
-                if one.name in ("priority", "gang", "drf") and one.takes_part("enableJobOrder")
+                if one.name in ("priority", "gang", "drf", "sla")
+                and one.takes_part("enableJobOrder")
             ),
         )
         return policy, tuple(self.warned)
@@ -263,6 +266,12 @@ class _Parser:
             if arguments:
                 for key in object_at(arguments, f"{path}.arguments"):
                     self.warn(f"{path}.arguments.{key}", "muster does not know this argument")
+
+
+def _check_tier(plugins: tuple[Plugin, ...], path: str) -> None:
+    has_tree = any(one.name == "drf" and one.takes_part("enableHierarchy") for one in plugins)
+    if has_tree and any(one.name == "proportion" for one in plugins):
+        raise PolicyError(f"{path}: hierarchical drf and proportion contradict each other")
 
 
 def _as(value: object, kind: type[_T]) -> _T | None:

@@ -97,6 +97,7 @@ class Image(Struct, frozen=True):
     told: dict[str, tuple[int, str]]
     totals: Amounts
     deserved: dict[str, Amounts]
+    overdue: dict[str, int]
     failures: dict[str, int]
     resting: dict[str, int]
     spared: dict[str, int]
@@ -139,6 +140,7 @@ def take(state: State) -> bytes:
         told=state.told,
         totals=cluster.commons.totals,
         deserved=cluster.commons.deserved,
+        overdue=cluster.commons.overdue,
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
@@ -180,7 +182,7 @@ def restore(payload: bytes) -> State:
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     cluster.owners, cluster.commons.totals = image.owners, image.totals
-    cluster.commons.deserved = image.deserved
+    cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     for key, one in image.classes:
         cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
     for node in image.nodes:

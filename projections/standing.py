@@ -6,9 +6,11 @@ from typing import Final
 from projections import accounts
 from projections.accounts import Books
 from projections.contest import contest_keys
+from projections.overcommit import least_of
 from projections.pod_class import Amounts
 from projections.pod_groups import WAITING, LineKey, PodGroup
 from projections.shares import dominant
+from projections.waiting import deadline_of, is_overdue
 
 
 def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
@@ -29,10 +31,16 @@ def _drf(books: Books, group: PodGroup) -> object:
     return dominant(group.held, books.commons.totals) if group.held else 0
 
 
+def _sla(books: Books, group: PodGroup) -> object:
+    deadline = deadline_of(books.policy, group)
+    return (1, 0) if deadline is None else (0, deadline)
+
+
 _PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
     "priority": _priority,
     "gang": _gang,
     "drf": _drf,
+    "sla": _sla,
 }
 """What each plugin makes of a group; smaller is sooner."""
 
@@ -43,10 +51,12 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     if group.phase == WAITING and "enqueue" in books.policy.actions:
         if group.facts is None and not group.pending:
             return ()
-        return (("enqueue", alone if group.problem else _least(accounts.minimum(books, group))),)
+        return (("enqueue", alone if group.problem else _least(books, group)),)
     keys: list[LineKey] = []
     if group.pending_classes:
         step = _next_step(group)
+        if step is not None and is_overdue(books, group):
+            step = ("overdue", *step)
         keys.append(("allocate", step or alone))
         keys += contest_keys(books, group, step)
     if group.best_effort_count:
@@ -54,7 +64,15 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     return tuple(keys)
 
 
-def _least(least: Amounts | None) -> tuple[object, ...]:
+def _least(books: Books, group: PodGroup) -> tuple[object, ...]:
+    """Equal for groups that are admitted alike: what they need at least, and whether they waited too long."""
+    key = _amounts(accounts.minimum(books, group))
+    if books.policy.overcommit is not None:
+        key = (*key, _amounts(least_of(books, group)))
+    return ("overdue", *key) if is_overdue(books, group) else key
+
+
+def _amounts(least: Amounts | None) -> tuple[object, ...]:
     return ("free",) if least is None else ("least", tuple(sorted(least.items())))
 
 

@@ -27,7 +27,7 @@ from scheduling.explain import (
     nearest,
     reserved_limits,
 )
-from scheduling.quota.ledger import may_enqueue
+from scheduling.quota.admitting import why_not_admitted
 from scheduling.refuse import Reason, by_quota, node_reasons
 from scheduling.session import Session
 
@@ -94,10 +94,9 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
 
 
 def _denied(session: Session, group: PodGroup) -> Reason | None:
-    least = accounts.minimum(session.cluster, group)
-    if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions or least is None:
+    if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
-    short = may_enqueue(session.cluster, session.cluster.queue(group.queue), least)
+    short = why_not_admitted(session.cluster, group)
     return None if short is None else by_quota(short)
 
 

@@ -52,6 +52,11 @@ class Attempt:
         return bool(self.trial.later) and self.group.is_ready_with(len(placed), roles)
 
     @property
+    def has_room(self) -> bool:
+        """Whether some of its pods have a node, if not the whole gang."""
+        return bool(self.trial.now or self.trial.later)
+
+    @property
     def refusal(self) -> Reason:
         """Why nothing came of it."""
         reason = self.reason

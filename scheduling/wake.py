@@ -7,7 +7,7 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 from projections.accounts import members
 from projections.lines import Line
 from projections.pods import Pod
-from projections.refusals import CARD_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
+from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
 from scheduling.bounds import priority_bound
@@ -47,6 +47,8 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
         return True
     if refusal.code in QUEUE_CODES:
         return _is_eased(state, line.queue, (refusal.limit,), due)
+    if refusal.code in COMMON_CODES:
+        return _gave(state, due.eased.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
         is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
         return is_let_in or _could_serve(state, head.pending, due)

@@ -9,6 +9,7 @@ from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import WAITING, PodGroup
 from scheduling.attempt import Attempt, incomplete, standing_problem
+from scheduling.quota.admitting import keeps_room
 from scheduling.refuse import Reason
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
@@ -41,7 +42,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
             queue=group.queue,
             placements=placements(session.cluster, attempt.trial.now),
         )
-    elif attempt.is_pipelined:
+    elif attempt.is_pipelined or (attempt.has_room and keeps_room(session.cluster, group)):
         yield from _promise(session, group, attempt)
     else:
         if group.promise:

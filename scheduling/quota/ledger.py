@@ -187,7 +187,7 @@ def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Sho
     """The refusal for a resource that is short, in the words of the card-quota design."""
     codes = {"cpu": "InsufficientCPUQuota", "memory": "InsufficientMemoryQuota"}
     shown = {"cpu": "CPU", "memory": "memory"}.get(name, f"<{name}>")
-    requested, would_be, capability = (_number(name, one) for one in (amount, total, most))
+    requested, would_be, capability = (amount_text(name, one) for one in (amount, total, most))
     return Shortage(
         code=codes.get(name, "InsufficientScalarQuota"),
         limit=name,
@@ -198,7 +198,7 @@ def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Sho
     )
 
 
-def _number(name: str, amount: int) -> str:
+def amount_text(name: str, amount: int) -> str:
     """cpu in milli-cores, memory in Mi, everything else in thousandths."""
     if name == "memory":
         return f"{amount / (1 << 20):.10g} Mi"
