@@ -103,7 +103,7 @@ def _card(books: Books, pod_class: PodClass, resource: str, on: Mapping[str, str
         return on[resource]
     there = books.cards.by_resource.get(resource, {})
     listed = tuple(name for name in pod_class.cards if name in there)
-    if not listed and pod_class.cards:
+    if not listed and not any(name in books.cards.resource for name in pod_class.cards):
         listed = pod_class.cards
     return compound(listed) if listed else resource
 
