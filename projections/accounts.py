@@ -67,6 +67,13 @@ def charge(books: Books, pod: Pod) -> Charge:
     return _charge(books, pod.pod_class, pod.node)
 
 
+def is_open(books: Books, pod: Pod) -> bool:
+    """Whether a pod is charged for a choice of cards, as its node was not there to tell which it got."""
+    return any("|" in name or name in books.cards.by_resource for name, _ in pod.charge or ()) and (
+        not books.policy.charges_resources
+    )
+
+
 def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
     """What a pod of this class is charged on a node."""
     return _charge(books, pod_class, node)
@@ -217,8 +224,36 @@ def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
             amount -= taken
         if amount:
             missing.append((name, amount))
+    if missing and any(used.values()) and not books.policy.charges_resources:
+        missing = _with_strays(books, group, missing, used)
     reserves = group.phase == INQUEUE or (
         group.phase == RUNS and group.allocated_count >= group.min_available
     )
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic
+
+
+def _with_strays(
+    books: Books, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
+) -> list[tuple[str, int]]:
+    """What is missing of cards, less what pods are charged of cards that none of them asks for.
+
+    Such a pod has what it needs: its node has another label by now, or somebody else placed it there.
+    """
+    classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
+    asked = {
+        card
+        for one in classes.values()
+        for name, _ in ask(books, one)
+        for card in (name, *members(books, name))
+    }
+    strays = [name for name in used if name not in ("cpu", "memory") and name not in asked]
+    left: list[tuple[str, int]] = []
+    for name, amount in missing:
+        for stray in strays if name not in ("cpu", "memory") else ():
+            taken = min(used[stray], amount)
+            used[stray] -= taken
+            amount -= taken
+        if amount:
+            left.append((name, amount))
+    return left

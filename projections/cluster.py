@@ -373,6 +373,14 @@ class Cluster:
         for name in self.queues:
             self.touched.queues[name] = None
 
+    def charge_anew(self, pod: Pod) -> None:
+        """Charge a pod for the card of its node, which was not known when it was charged."""
+        group = self.groups[pod.group_key]
+        self._charge_pod(group, pod, -1)
+        pod.charge = None
+        self._charge_pod(group, pod, 1)
+        self.settle(group)
+
     def recharge(self) -> None:
         """Charge everything anew: the rules, or the cards there are, have changed."""
         self.charges.clear()

@@ -1,19 +1,27 @@
 """Nodes into the cluster: what they bring, and what follows for cards and quotas."""
 
+from projections import accounts
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
 from projections.overcommit import occupy, widen
+from projections.pods import ALLOCATED
 from projections.queues import add
 
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     """A node came or changed."""
     node = cluster.nodes.node(facts.name)
+    mix = node.mix
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
     cluster.faults.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
     _changed(cluster, facts.name, cards_changed)
+    if node.mix != mix:
+        for uid in list(node.pods):
+            pod = cluster.pods[uid]
+            if pod.group_key and pod.status in ALLOCATED and accounts.is_open(cluster, pod):
+                cluster.charge_anew(pod)
 
 
 def drop_node(cluster: Cluster, name: str) -> None:
