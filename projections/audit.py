@@ -18,6 +18,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
 from projections.queues import LEDGERS, Queue
 from projections.standing import job_order, line_keys
+from projections.telling import stated
 from projections.touched import Touched
 
 QUEUE_GROUPS_MAX: Final = 1000
@@ -40,7 +41,6 @@ class Audited(Protocol):
     """What of State is counted again."""
 
     cluster: Cluster
-    phases: dict[str, tuple[int, str]]
 
     @property
     def commitments(self) -> Mapping[str, Committed]:
@@ -176,10 +176,28 @@ def _audit_dues(state: Audited, group: PodGroup, what: str) -> None:
     keys = () if group.key in cluster.resting else line_keys(cluster, group)
     stands = tuple(line.key for line in cluster.lines.of(group))
     assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
+    _audit_telling(cluster, group, what)
     order = job_order(cluster, group)
     for line in cluster.lines.of(group):
         assert line.queue == group.queue, f"{what} waits in queue {line.queue}"
         assert (order, group) in line.jobs, f"{what} is out of place in {line.key}"
+
+
+def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
+    """Whether its object has still to be told what it should say."""
+    telling, facts = cluster.telling, group.facts
+    voice, now = group.voice, group.status_now
+    assert voice.status == now, f"{what} status: kept {voice.status}, counted {now}"
+    is_whole = bool(group.pods) and group.is_ready
+    assert is_whole == bool(voice.whole_since), f"{what} is whole since {voice.whole_since}"
+    is_open = facts is not None and voice.told < voice.since
+    says = ("", 0, 0, 0) if facts is None else stated(facts)
+    kept = (group.key in telling.phases, group.key in telling.counts)
+    counted = (
+        is_open and says[0] != group.phase,
+        is_open and says[0] == group.phase and says != voice.status,
+    )
+    assert kept == counted, f"{what} is to be told: kept {kept}, counted {counted}"
 
 
 def _audit_queue(state: Audited, name: str) -> None:
@@ -348,10 +366,6 @@ def _audit_commitments(state: Audited) -> None:
         )
     for key in state.cluster.resting:
         assert key in state.cluster.groups, f"{key} rests and is gone"
-    for key in state.phases:
-        group = state.cluster.groups.get(key)
-        facts = None if group is None else group.facts
-        assert facts is not None, f"{key} has no object to tell its phase"
 
 
 def _add(total: Amounts, more: Iterable[tuple[str, int]]) -> None:

@@ -7,13 +7,13 @@ estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 from projections import accounts
 from projections.accounts import Cards
 from projections.commons import Commons
-from projections.faults import FaultBook
 from projections.contest import asks, note_arrival, settle_priority, stir
+from projections.faults import FaultBook
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
 from projections.overcommit import heed_pressure, occupy, rebook
-from projections.pod_class import Amounts, PodClasses
+from projections.pod_class import Amounts
 from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise, wish_of
 from projections.pods import (
     ALLOCATED,
@@ -28,7 +28,9 @@ from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.proportion import heed_requests
 from projections.queue_tree import rewire
 from projections.queues import DEFAULT, Queue, add
+from projections.regards import Regards, meet
 from projections.standing import job_order, line_keys
+from projections.telling import Telling
 from projections.touched import EVERYTHING, Due, Touched
 from projections.waiting import forget, watch
 
@@ -37,7 +39,7 @@ class Cluster:
     """Everything observed and decided, with its sums. Only State changes it."""
 
     def __init__(self) -> None:
-        self.position = 0
+        self.position = self.queue_objects = 0
         """Position of the record being applied."""
         self.policy: Policy = parse_policy(BUILT_IN)[0]
         self.scheduler_names: tuple[str, ...] = ("muster",)
@@ -52,8 +54,7 @@ class Cluster:
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
-        self.queue_objects = 0
-        self.classes = PodClasses()
+        self.regards = Regards()
         self.priority_classes: dict[str, tuple[int, bool]] = {}
         """Name to its value and whether it is the default of all."""
         self.namespaces: dict[str, str] = {}
@@ -75,8 +76,7 @@ class Cluster:
         """Pod group key to bindings that failed in a row."""
         self.spared: dict[str, int] = {}
         """UID of a pod that could not be evicted to the time before which it is not tried again."""
-        self.tellable: dict[str, None] = {}
-        """Pod groups with a refusal that their pods may not have been told of."""
+        self.telling = Telling()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, of the kinds of which nothing else keeps them."""
 
@@ -93,6 +93,7 @@ class Cluster:
         pod = new or old
         assert pod is not None
         self.touched.pods[pod.facts.uid] = None
+        meet(self, old, new)
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
             self._move(old, leaves, new, enters)
@@ -288,8 +289,7 @@ class Cluster:
             keys = self._waits_in(group, books=False)
         order = job_order(self, group)
         self.lines.place(group, order, keys)
-        if group.refusals:
-            self.tellable[group.key] = None
+        self.telling.note(group, self.position)
         mark = (asks(keys), order, group.phase, group.min_available, len(group.pending), group.wish)
         if keys and mark != group.mark:
             self.due.groups[group.key] = None
@@ -314,8 +314,9 @@ class Cluster:
         forget(self, group.key)
         del self.groups[group.key]
         self.due.groups.pop(group.key, None)
-        for kept in (self.resting, self.failures, self.tellable):
+        for kept in (self.resting, self.failures):
             kept.pop(group.key, None)
+        self.telling.forget(group.key)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
         self.forget_queue(queue)

@@ -28,8 +28,6 @@ class Deciding(Protocol):
     cluster: Cluster
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
-    phases: dict[str, tuple[int, str]]
-    told: dict[str, tuple[int, str]]
 
 
 def take(state: Deciding, record: Record, event: Decision) -> None:
@@ -42,7 +40,7 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
         case RefusalDecided():
             _refused(state, record, event)
         case PipelineDecided():
-            _pipelined(state, event)
+            _pipelined(state, record, event)
         case PipelineWithdrawn():
             _withdrawn(state, event)
         case EvictionDecided():
@@ -58,8 +56,6 @@ def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.groups[event.pod_group]
     group.phase = INQUEUE
     group.cause = record.position
-    if group.facts is not None:
-        state.phases[group.key] = state.told[group.key] = (record.position, INQUEUE)
     state.cluster.settle(group)
 
 
@@ -101,7 +97,7 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
     state.cluster.due.groups.pop(group.key, None)
 
 
-def _pipelined(state: Deciding, event: PipelineDecided) -> None:
+def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
     group = cluster.groups[event.pod_group]
     cluster.break_promise(group, is_kept=True)
@@ -109,7 +105,7 @@ def _pipelined(state: Deciding, event: PipelineDecided) -> None:
     for one in event.placements:
         pod_class = cluster.pods[one.uid].pod_class
         charge = accounts.charge_on(cluster, pod_class, one.node)
-        held[one.uid] = Promise(one.node, pod_class.request, charge)
+        held[one.uid] = Promise(one.node, pod_class.request, charge, record.position)
     cluster.hold(group, held)
     group.refusals.clear()
     cluster.settle(group)

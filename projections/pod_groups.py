@@ -9,6 +9,7 @@ from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.duration import nanoseconds
 from projections.faults import Pairs
 from projections.objects import (
+    GroupCondition,
     PodGroupObject,
     PodGroupSpec,
     PodGroupStatus,
@@ -36,6 +37,14 @@ RUNS: Final = "Running"
 UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULED: Final = "Scheduled"
+CONDITIONS: Final = (UNSCHEDULABLE, SCHEDULED)
+"""Types of conditions that the scheduler writes on a PodGroup."""
+
+Status = tuple[str, int, int, int]
+"""What the status of a PodGroup says: its phase, and how many pods are running, succeeded and failed."""
+
 
 class GroupFacts(Struct, frozen=True):
     """A pod group as its PodGroup object says."""
@@ -55,6 +64,10 @@ class GroupFacts(Struct, frozen=True):
     problem: str = ""
     faults: Pairs = ()
     """Code and message of annotations that cannot be used."""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """Running, succeeded and failed pods, as its status says."""
+    conditions: tuple[GroupCondition, ...] = ()
+    """Those of its conditions that the scheduler writes."""
     waiting_ns: int | None = None
     """How long it may wait, if it says so."""
 
@@ -85,6 +98,8 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         phase=status.phase or "",
         created_ns=nanoseconds_of(meta.creationTimestamp),
         problem=problem,
+        counts=(status.running or 0, status.succeeded or 0, status.failed or 0),
+        conditions=tuple(one for one in status.conditions or () if one.type in CONDITIONS),
         faults=(*faults, *unclear),
         waiting_ns=waiting_ns,
     )
@@ -113,7 +128,9 @@ def _waiting(annotation: str | None) -> tuple[int | None, Pairs]:
 
 def wish_of(facts: GroupFacts | None) -> GroupFacts | None:
     """What a PodGroup object says, without what the scheduler tells it."""
-    return None if facts is None else structs.replace(facts, phase="")
+    if facts is None:
+        return None
+    return structs.replace(facts, phase="", counts=(0, 0, 0), conditions=())
 
 
 def compound(cards: tuple[str, ...]) -> str:
@@ -142,6 +159,22 @@ class Promise(Struct, frozen=True):
     node: str
     request: tuple[tuple[str, int], ...]
     charge: Charge
+    position: int = 0
+    """Of the decision that promised it."""
+
+
+class Voice(Struct):
+    """What the object of a pod group should say, and what of that it was told, by positions of records."""
+
+    status: Status = ("", 0, 0, 0)
+    since: int = 0
+    """Since when it should say this status."""
+    told: int = 0
+    """Up to where it was told, or would not hear it."""
+    whole_since: int = 0
+    """Since when the gang is whole; 0 while it is not."""
+    conditions_told: int = 0
+    """What its conditions have been told of, or would not say."""
 
 
 class PodGroup:
@@ -151,7 +184,7 @@ class PodGroup:
         "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
         "facts", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
-        "ready_by_role", "ready_count", "refusals", "told", "uid", "wish",
+        "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -160,9 +193,8 @@ class PodGroup:
         self.uid = key
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.told = self.cause = 0
-        """Positions: of the decision that the conditions of its object have been told of; of the record
-        that last changed it."""
+        self.voice, self.cause = Voice(), 0
+        """What its object is to say; and the position of the record that last changed it."""
         self.wish: GroupFacts | None = None
         """What its object says, without what the scheduler tells it."""
         self.needs_object = False
@@ -290,14 +322,35 @@ class PodGroup:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
 
     def next_phase(self) -> str:
-        """The phase that follows from its pods and its standing refusals."""
+        """The phase that follows from its pods and what was decided on those that wait (volcano A.2).
+
+        A gang whose last pods are on their way to their nodes keeps its phase until they are seen there.
+        """
         scheduled = self.scheduled_count
         finished = self.counts.get(SUCCEEDED, 0) + self.counts.get(FAILED, 0)
+        if self.counts.get(RUNNING, 0) and self.is_stuck:
+            return UNSURE
         if scheduled and scheduled >= self.min_available:
             return COMPLETED if scheduled == finished else RUNS
-        if self.counts.get(RUNNING, 0) and self.refusals:
-            return UNSURE
+        if self.ready_count and self.is_ready:
+            return self.phase
         return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the gang is not whole, and those who wait have been refused or are promised room only;
+        or, where it ran before, nobody waits to make it whole again."""
+        if self.is_ready:
+            return False
+        if not self.pending:
+            return self.phase in (RUNS, UNSURE) and self.scheduled_count < self.min_available
+        return bool(self.promise) or any(action != "enqueue" for action in self.refusals)
+
+    @property
+    def status_now(self) -> Status:
+        """What the status of its object should say."""
+        have = self.counts.get
+        return self.phase, have(RUNNING, 0), have(SUCCEEDED, 0), have(FAILED, 0)
 
 
 def _shift(counts: dict[int, int], key: int, sign: int) -> None:

@@ -7,14 +7,16 @@ read by the same version of this code only: another version folds from the begin
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from projections.cluster import Cluster
 from projections.faults import Pairs
 from projections.inventory import put_node
-from projections.nodes import NodeFacts
+from projections.nodes import NodeFacts, listed_image
 from projections.outcomes import Commitment
 from projections.pod_class import Amounts, PodClass
-from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, wish_of
+from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, Voice, wish_of
+from projections.pod_terms import shared
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
@@ -67,7 +69,7 @@ class GroupImage(Struct, frozen=True, array_like=True):
     refusals: dict[str, Refusal]
     promise: dict[str, Promise]
     cause: int
-    told: int
+    voice: Voice
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -93,8 +95,6 @@ class Image(Struct, frozen=True):
     watched: dict[str, str]
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
-    phases: dict[str, tuple[int, str]]
-    told: dict[str, tuple[int, str]]
     totals: Amounts
     deserved: dict[str, Amounts]
     overdue: dict[str, int]
@@ -109,6 +109,7 @@ class Image(Struct, frozen=True):
     due: Due
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
+    namespace_labels: dict[str, dict[str, str]]
     owners: dict[str, dict[str, str]]
     classes: list[tuple[bytes, PodClass]]
     nodes: list[NodeImage]
@@ -136,15 +137,13 @@ def take(state: State) -> bytes:
         watched=state.watched,
         commitments=state.commitments,
         evictions=state.evictions,
-        phases=state.phases,
-        told=state.told,
         totals=cluster.commons.totals,
         deserved=cluster.commons.deserved,
         overdue=cluster.commons.overdue,
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
-        tellable=cluster.tellable,
+        tellable=cluster.telling.reasons,
         others=cluster.others,
         quarantined=state.quarantined,
         faults=cluster.faults.standing,
@@ -152,8 +151,11 @@ def take(state: State) -> bytes:
         due=cluster.due,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
+        namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
-        classes=[(_ENCODER.encode(key), one) for key, one in cluster.classes.by_key.items()],
+        classes=[
+            (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
+        ],
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.faults_told) for q in cluster.queues.values()
@@ -177,16 +179,16 @@ def restore(payload: bytes) -> State:
     cluster.scheduler_names = image.scheduler_names
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
-    state.phases, state.told = image.phases, image.told
     cluster.failures, cluster.resting = image.failures, image.resting
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     cluster.owners, cluster.commons.totals = image.owners, image.totals
     cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     for key, one in image.classes:
-        cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
+        cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
+    cluster.regards.namespaces = image.namespace_labels
     for node in image.nodes:
-        put_node(cluster, node.facts, node.digest)
+        _put_node(cluster, node)
     cluster.faults.told = image.faults_told
     for subject, faults in image.faults.items():
         cluster.faults.put(subject, faults)
@@ -196,8 +198,15 @@ def restore(payload: bytes) -> State:
     cluster.balance()
     cluster.forget_touched()
     cluster.due = image.due
-    cluster.tellable = image.tellable
+    cluster.telling.reasons = image.tellable
     return state
+
+
+def _put_node(cluster: Cluster, one: NodeImage) -> None:
+    """A node as it was; its images are shared again with all that have the same."""
+    there = tuple(listed_image(name, size) for name, size in one.facts.images)
+    structs.force_setattr(one.facts, "images", there)
+    put_node(cluster, one.facts, one.digest)
 
 
 def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) -> None:
@@ -226,20 +235,31 @@ def _restore_groups(state: State, image: Image) -> None:
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.min_tasks = saved.min_tasks
         cluster.move_group(group, saved.queue)
-    classes = list(cluster.classes.by_key.values())
-    for one in image.pods:
-        pod = Pod(one.facts, classes[one.pod_class], one.digest)
-        pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
-        pod.bound_at, pod.charge = one.bound_at, one.charge
-        pod.evicted, pod.told = one.evicted, one.told
+    restored = [_pod(cluster, one) for one in image.pods]
+    # All regards must be known before the first pod is counted: they are part of the classes of pods.
+    for pod in restored:
+        cluster.regards.count(pod, 1)
+    for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
+        cluster.regards.count(pod, -1)
     for saved in image.groups:
         group = cluster.groups[saved.key]
         group.phase = saved.phase
         group.refusals = dict(saved.refusals)
+        group.voice = saved.voice
         cluster.hold(group, saved.promise)
         cluster.settle(group)
-        group.cause, group.told = saved.cause, saved.told
+        group.cause = saved.cause
+
+
+def _pod(cluster: Cluster, one: PodImage) -> Pod:
+    """A pod as it was; its labels are shared again with all that have the same."""
+    structs.force_setattr(one.facts, "labels", shared(one.facts.labels))
+    pod = Pod(one.facts, cluster.regards.classes.ordered[one.pod_class], one.digest)
+    pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
+    pod.bound_at, pod.charge = one.bound_at, one.charge
+    pod.evicted, pod.told = one.evicted, one.told
+    return pod
 
 
 def _group_image(group: PodGroup) -> GroupImage:
@@ -258,7 +278,7 @@ def _group_image(group: PodGroup) -> GroupImage:
         refusals=group.refusals,
         promise=group.promise,
         cause=group.cause,
-        told=group.told,
+        voice=group.voice,
     )
 
 

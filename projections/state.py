@@ -101,10 +101,6 @@ class State:
         """By UID: bindings without an outcome."""
         self.evictions: dict[str, Commitment] = {}
         """By UID: evictions without an outcome."""
-        self.phases: dict[str, tuple[int, str]] = {}
-        """Pod group key to the decision and phase that its object is still to be told."""
-        self.told: dict[str, tuple[int, str]] = {}
-        """Pod group key to the decision and phase of which the API server's answer is not seen yet."""
         self.quarantined: dict[str, dict[str, Quarantine]] = {}
         """Node to resource to its quarantine there."""
         self.considered = Due()
@@ -192,8 +188,6 @@ class State:
             ):
                 self._saw(record, event.resource_version)
                 observed.see(self.cluster, record, event, _content(record, content))
-                if record.cause is not None:
-                    self.told.pop(record.subject.partition("/")[2], None)
             case (
                 NodeDeleted()
                 | QueueDeleted()
@@ -207,8 +201,6 @@ class State:
             ):
                 self._saw(record, event.resource_version)
                 observed.miss(self.cluster, record, event)
-                self.phases.pop(record.subject.partition("/")[2], None)
-                self.told.pop(record.subject.partition("/")[2], None)
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():

@@ -60,9 +60,12 @@ from events.watching import (
 )
 from projections.cluster import Cluster
 from projections.nodes import NodeFacts
+from projections.objects import PodGroupObject, read
+from projections.pod_groups import group_facts, wish_of
 from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State
+from projections.telling import stated
 
 SEEN: Final[dict[str, type[Observed]]] = {
     "Node": NodeObserved,
@@ -287,10 +290,7 @@ class Intake:
     def _answers(self, seen: Normalized) -> int | None:
         """The decision that a new sight of an object answers, or None where it came from outside."""
         if seen.kind == "PodGroup":
-            told = self._state.told.get(f"{seen.namespace}/{seen.name}")
-            return (
-                told[0] if told and f'"phase":"{told[1]}"'.encode() in seen.stored.content else None
-            )
+            return _heard(self._state.cluster, seen)
         pod = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
         if pod is None or not pod.decision or pod.digest == seen.stored.digest:
             return None
@@ -329,6 +329,25 @@ class Intake:
                     pod=pod.key, uid=facts.uid, node=facts.node, scheduler=facts.scheduler
                 )
                 self._emit(placed, record.subject, cause=record.position)
+
+
+def _heard(cluster: Cluster, seen: Normalized) -> int | None:
+    """The record that a PodGroup tells of by a new status, which nobody but us writes; None where what is
+    new is something else."""
+    group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
+    known = None if group is None else group.facts
+    obj = read(PodGroupObject, seen.stored.content)
+    if group is None or known is None or isinstance(obj, str):
+        return None
+    facts = group_facts(obj)
+    if wish_of(facts) != group.wish:
+        return None
+    if stated(facts) != stated(known):
+        return group.voice.since or None
+    if facts.conditions != known.conditions:
+        refused = [one.position for one in group.refusals.values()]
+        return max((group.voice.conditions_told, group.voice.whole_since, *refused)) or None
+    return None
 
 
 def _is_dedicated(facts: NodeFacts | None) -> bool:

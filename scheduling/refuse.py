@@ -1,6 +1,9 @@
 """Refusals: the code, what limits, and a text with the numbers of the moment."""
 
+from typing import Final
+
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, structs
 
 from events.decision import RefusalDecided
@@ -11,6 +14,10 @@ from scheduling.admission import ADMITTED, NOT_SELECTED, REASONS
 from scheduling.quota.contradiction import against, contradiction
 from scheduling.quota.ledger import Shortage
 from scheduling.ranking import Cards, Rankings
+from scheduling.slow.surroundings import AROUND, LIMITS, NO_PORTS
+
+NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
+ORIGIN: Final = "Origin reason is "
 
 
 class Reason(Struct, frozen=True):
@@ -72,13 +79,39 @@ def node_reasons(
             )
         open_nodes = open_nodes & suited
     lacking: list[tuple[int, str]] = []
+    around = rankings.surroundings(pod_class)
+    closed = {} if around is None else around.closed()
+    # In the order in which Kubernetes asks: ports, then room, then who stands where.
+    open_nodes = _less(open_nodes, closed, (NO_PORTS,), counts, lacking)
+    has_room = open_nodes
     for name, amount in pod_class.request:
         column = table.column(name)
         short = open_nodes if column is None else open_nodes & (column < amount)
+        has_room = has_room & ~short
         if count := int(np.count_nonzero(short)):
             counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
             lacking.append((-count, name))
+    _less(has_room, closed, AROUND, counts, lacking)
     return counts, min(lacking)[1] if lacking else ""
+
+
+def _less(
+    nodes: npt.NDArray[np.bool_],
+    closed: dict[str, npt.NDArray[np.bool_]],
+    reasons: tuple[str, ...],
+    counts: dict[str, int],
+    lacking: list[tuple[int, str]],
+) -> npt.NDArray[np.bool_]:
+    """The nodes that none of these reasons closes; each node counts for the first that does."""
+    for reason in reasons:
+        mask = closed.get(reason)
+        if mask is None:
+            continue
+        if count := int(np.count_nonzero(nodes & mask)):
+            counts[reason] = count
+            lacking.append((-count, LIMITS[reason]))
+        nodes = nodes & ~mask
+    return nodes
 
 
 def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
@@ -86,9 +119,14 @@ def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
 
     `could` of its waiting pods found a node before the gang failed.
     """
-    total, least = len(group.pods), group.min_available
-    if least <= 1:
+    if group.min_available <= 1:
         return reason
+    return structs.replace(reason, message=fit_text(group, reason.pod, reason.message, could=could))
+
+
+def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
+    """What keeps a gang from being whole, in Volcano's words (B.14); `message` is why the pod has no node."""
+    total, least = len(group.pods), group.min_available
     waiting = len(group.pending)
     missing = max(0, least - group.ready_count - could)
     counts = sorted(
@@ -96,13 +134,18 @@ def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
     )
     stuck = [f"{waiting - could} Unschedulable"] if waiting > could else []
     free = [f"{could} Schedulable"] if could else []
-    text = (
-        f"{missing}/{total} tasks in gang unschedulable: pod group is not ready, "
-        f"{', '.join(counts)}, {least} minAvailable; "
-        f"{PENDING.capitalize()}: {', '.join(sorted(stuck + free))}. "
-        f"Origin reason is {reason.pod.rpartition('/')[2]}: {reason.message}"
+    found = f"; {PENDING.capitalize()}: {', '.join(sorted(stuck + free))}" if stuck or free else ""
+    origin = f". {ORIGIN}{pod.rpartition('/')[2]}: {message}" if pod else f". {message}"
+    return (
+        f"{missing}/{total} {NOT_READY}, {', '.join([*counts, f'{least} minAvailable'])}"
+        f"{found}{origin if message else '.'}"
     )
-    return structs.replace(reason, message=text)
+
+
+def origin_of(message: str) -> str:
+    """Of the refusal of a gang, why the first of its pods without a node has none."""
+    _, found, origin = message.partition(ORIGIN)
+    return origin.partition(": ")[2] if found else message
 
 
 def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:

@@ -21,7 +21,7 @@ from projections.policy import parse_policy
 from projections.state import State
 from projections.views.project import Views
 from scheduling.answers import outcome_of
-from scheduling.asking import to_do, to_tell
+from scheduling.asking import has_to_tell, phases_to_tell, to_do, to_tell
 from scheduling.decide import DECIDER, Decider
 from scheduling.intake import Intake
 from scheduling.wake import wakes
@@ -112,6 +112,15 @@ class Step:
         yield from to_do(self.state)
         if self.tells:
             yield from to_tell(self.state)
+
+    def urgent_requests(self) -> Iterator[Request]:
+        """What need not wait for the next cycle: the phases of pod groups, for which others wait."""
+        return phases_to_tell(self.state)
+
+    @property
+    def has_to_tell(self) -> bool:
+        """Whether objects are still to be told something, though no cycle may be due."""
+        return has_to_tell(self.state, tells=self.tells)
 
     def _cause(self, event: Event) -> int | None:
         """The record that led to a decision: what last changed the group, or gave something back."""

@@ -172,7 +172,7 @@ class History(RuleBasedStateMachine):
         evicted = [one.body.decode() for one, _ in self.witness.log if "eviction_d" in one.kind]
         raise AssertionError(f"evictions do not end: {evicted[-6:]}")
 
-    @precondition(lambda self: self.step.state.commitments or self.step.state.phases)
+    @precondition(lambda self: self.step.state.commitments or self.step.state.cluster.telling.phases)
     @rule(data=st.data())
     def act(self, data: st.DataObject) -> None:
         requests = list(self.step.requests())
