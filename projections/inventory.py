@@ -6,6 +6,7 @@ from projections.nodes import Node, NodeFacts
 from projections.overcommit import occupy, widen
 from projections.pods import ALLOCATED
 from projections.queues import add
+from projections.touched import EVERYONE
 
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
@@ -36,6 +37,8 @@ def drop_node(cluster: Cluster, name: str) -> None:
 def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
     cluster.touched.nodes[name] = cluster.touched.topology[name] = None
     cluster.free_up(name)
+    if cluster.regards.lookers:
+        cluster.due.met[EVERYONE] = None
     if cards_changed:
         cluster.recharge()
     if cluster.policy.quota == "capacity":

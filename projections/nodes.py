@@ -7,6 +7,8 @@
 A node of which only pods are known (it is deleted, or not yet seen) is kept, absent, while pods are on it.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -44,6 +46,8 @@ class NodeFacts(Struct, frozen=True):
     problem: str = ""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of labels that cannot be used."""
+    images: tuple[tuple[str, int], ...] = ()
+    """Images that are there, by each of their names, and their size in bytes."""
 
 
 def node_facts(obj: NodeObject) -> NodeFacts:
@@ -67,7 +71,18 @@ def node_facts(obj: NodeObject) -> NodeFacts:
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
         problem=problem,
         faults=found.faults,
+        images=tuple(
+            listed_image(name, one.sizeBytes)
+            for one in status.images or ()
+            for name in one.names or ()
+        ),
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def listed_image(name: str, size: int) -> tuple[str, int]:
+    """An image, kept once for all nodes that have it."""
+    return name, size
 
 
 def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
@@ -90,8 +105,8 @@ class Node:
     """A node and what is taken on it. Only State changes it."""
 
     __slots__ = (
-        "digest", "facts", "free", "mix", "name", "occupied", "pods", "promised", "quarantine",
-        "releasing", "slot",
+        "digest", "facts", "free", "going", "guests", "mix", "name", "occupied", "pods", "promised",
+        "quarantine", "releasing", "slot",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -103,6 +118,9 @@ class Node:
         self.slot = -1
         self.pods: dict[str, None] = {}
         """UIDs of the pods that occupy it."""
+        self.guests: dict[str, None] = {}
+        self.going: dict[str, None] = {}
+        """UIDs of pods that a trial has put here, or lets leave; empty outside of a trial."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
         self.promised: Amounts = {}

@@ -41,6 +41,7 @@ from projections.pod_groups import group_facts
 from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
+from projections.regards import put_namespace
 
 Seen: TypeAlias = (
     NodeObserved
@@ -79,7 +80,7 @@ def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
     facts, key = pod_facts(obj)
     if problem:
         key = ("unreadable", problem)
-    return Pod(facts, cluster.classes.of(key, obj, problem), record.object or "")
+    return Pod(facts, cluster.regards.classes.of(key, obj, problem), record.object or "")
 
 
 def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
@@ -125,6 +126,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             cluster.settle_all()
         case NamespaceDeleted():
             cluster.namespaces.pop(name, None)
+            put_namespace(cluster, name, None)
         case WorkloadDeleted():
             cluster.owners.pop(event.uid, None)
         case PodDisruptionBudgetDeleted() | HyperNodeDeleted() | ConfigMapDeleted():
@@ -203,6 +205,7 @@ def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
 def _see_namespace(cluster: Cluster, name: str, content: bytes) -> None:
     obj = read(PlainObject, content)
     annotations = {} if isinstance(obj, str) else obj.metadata.annotations or {}
+    put_namespace(cluster, name, {} if isinstance(obj, str) else obj.metadata.labels or {})
     if queue := annotations.get(QUEUE_NAME):
         cluster.namespaces[name] = queue
     else:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from projections.objects import Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import ClassKey, PodClass, class_key
+from projections.pod_terms import Labels, shared
 
 GATED: Final = "gated"
 PENDING: Final = "pending"
@@ -76,6 +77,9 @@ class PodFacts(Struct, frozen=True):
     """Why it waits, as its condition PodScheduled says; empty where it says nothing."""
     is_evictable: bool = True
     """Whether it may be evicted in favour of others at all."""
+    labels: Labels = ()
+    nominated: str = ""
+    """The node where somebody made room for it, or empty."""
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
@@ -108,6 +112,8 @@ def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
         reason=status.reason or "",
         told=_told(status),
         is_evictable=_is_evictable(obj),
+        labels=shared(tuple(sorted(labels.items()))),
+        nominated=status.nominatedNodeName or "",
     ), class_key(obj)
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
+from scheduling.admission import refused_demand
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice, choose_cards
 from scheduling.quota.ledger import Shortage
@@ -111,9 +112,13 @@ class Attempt:
         return False
 
     def _promised(self, pod: Pod) -> Node | None:
-        """The node where the pod is promised room: it stays with that one unless another has room sooner."""
+        """The node where the pod is promised room, or where somebody made room for it before.
+
+        It stays with that one unless another has room sooner.
+        """
         held = self.group.promise.get(pod.facts.uid)
-        node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
+        name = pod.facts.nominated if held is None else held.node
+        node = self.session.cluster.nodes.nodes.get(name)
         return None if node is None or node.facts is None else node
 
     def _goes_on(self, index: int) -> bool:
@@ -143,8 +148,8 @@ def charged(
 ) -> CardChoice | Reason:
     """The cards the pod may be charged, or why its queue does not let it in."""
     cluster, pod_class = session.cluster, pod.pod_class
-    if pod_class.unsupported:
-        return Reason("UnsupportedDemand", "", pod_class.unsupported, pod.key)
+    if problem := refused_demand(cluster.policy, pod_class):
+        return Reason("UnsupportedDemand", "", problem, pod.key)
     queue = cluster.queue(group.queue)
     plain = pod.asked
     if cluster.policy.quota == "capacity-card":

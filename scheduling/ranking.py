@@ -14,6 +14,9 @@ from projections.pod_class import PodClass
 from scheduling.admission import ADMITTED, Admission
 from scheduling.preference import Preferences
 from scheduling.score import Scorer
+from scheduling.slow.images import image_points
+from scheduling.slow.neighbourhood import Neighbourhood
+from scheduling.slow.surroundings import Surroundings
 
 RANKINGS_MAX = 4096
 """Rankings kept at a time; when there are more, all are forgotten."""
@@ -33,6 +36,8 @@ class Ranking:
         self._admission = rankings.admission(pod_class)
         policy = rankings.cluster.policy
         self._scorer = Scorer(policy, pod_class)
+        self._around = rankings.surroundings(pod_class)
+        self._images = image_points(policy, pod_class, self._table)
         self._preferences = Preferences(policy, pod_class, cards)
         self._points: dict[str, int] = {}
         """Mix of cards of a node to what it adds to the score; -1 where none will do."""
@@ -51,10 +56,18 @@ class Ranking:
         """The score of each node, slot by slot; -1 where the pod cannot go."""
         self._refresh()
         scores = self._scores
-        if len(scores) and self._preferences.is_relative:
+        if not len(scores):
+            return scores
+        if self._around is not None:
+            scores = np.where(self._around.open(), scores, -1)
+        return self._with_preferences(scores)
+
+    def _with_preferences(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The scores with what is normalized over the nodes that can take the pod."""
+        if self._preferences.is_relative:
             soft = self._rankings.has_soft_taints()
             scores = self._preferences.add(scores, self._table, soft_taints=soft)
-        return scores
+        return scores if self._around is None else self._around.add(scores)
 
     def best_later(self) -> Node | None:
         """The best node that will have room once leaving pods have left."""
@@ -77,7 +90,9 @@ class Ranking:
 
     def will_have_room(self, node: Node) -> bool:
         """Whether the pod may go to the node once leaving pods have left."""
-        return node.facts is not None and self._admits(node) and node.fits_later(self._request)
+        if node.facts is None or not self._admits(node) or not node.fits_later(self._request):
+            return False
+        return self._around is None or bool(self._around.open(later=True)[node.slot])
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
@@ -86,10 +101,7 @@ class Ranking:
             points = self._rankings.card_points(self._cards, self._preferences)
             scores, chosen = scores + points, chosen & (points >= 0)
         scores = np.where(chosen, np.maximum(scores, 0), -1)
-        if len(scores) and self._preferences.is_relative:
-            soft = self._rankings.has_soft_taints()
-            scores = self._preferences.add(scores, self._table, soft_taints=soft)
-        return scores
+        return self._with_preferences(scores) if len(scores) else scores
 
     def _refresh(self) -> None:
         table = self._table
@@ -98,7 +110,8 @@ class Ranking:
         self._admission.refresh()
         slots = dict.fromkeys(table.moved[self._moved :])
         slots.update(dict.fromkeys(table.remade[self._remade :]))
-        if len(slots) * 8 > len(table.order) + 64:
+        has_other_images = self._images is not None and self._images.refresh()
+        if has_other_images or len(slots) * 8 > len(table.order) + 64:
             self._scores = self._all()
         else:
             self._rankings.examined += len(slots)
@@ -124,6 +137,8 @@ class Ranking:
             return -1
         assert node.facts is not None
         score = self._scorer.of_node(node.facts.allocatable, node.free)
+        if self._images is not None:
+            score += int(self._images.points[node.slot])
         return score if self._cards is None else score + self._points_of(node)
 
     def _all(self) -> npt.NDArray[np.int64]:
@@ -137,6 +152,8 @@ class Ranking:
                 return np.full(len(table.order), -1, dtype=np.int64)
             fits &= column >= amount
         scores = self._scorer.of_all(table)
+        if self._images is not None:
+            scores = scores + self._images.points
         if self._cards is not None:
             points = self._rankings.card_points(self._cards, self._preferences)
             scores, fits = scores + points, fits & (points >= 0)
@@ -155,6 +172,8 @@ class Rankings:
         self._rankings: dict[tuple[int, Cards], Ranking] = {}
         self._admissions: dict[object, Admission] = {}
         self._admission_of: dict[int, Admission] = {}
+        self._neighbourhood = Neighbourhood(cluster)
+        self._surroundings: dict[int, Surroundings] = {}
         self._looked = (-1, -1)
         self._mixes: list[Node] = []
         """A node of each mix of cards."""
@@ -163,10 +182,7 @@ class Rankings:
 
     def of(self, pod_class: PodClass, cards: Cards) -> Ranking:
         """The ranking for pods of a class that may be charged these cards."""
-        table = self.cluster.nodes
-        if self._layout != table.layout or self._policy is not self.cluster.policy:
-            self._layout, self._policy = table.layout, self.cluster.policy
-            self._forget()
+        self._keep_up()
         key = (pod_class.index, cards)
         found = self._rankings.get(key)
         if found is None:
@@ -186,6 +202,24 @@ class Rankings:
                 self._admissions[key] = found
             self._admission_of[pod_class.index] = found
         return found
+
+    def surroundings(self, pod_class: PodClass) -> Surroundings | None:
+        """What surrounds pods of a class; None for one to which that does not matter."""
+        if not pod_class.looks_around and not pod_class.terms.ports:
+            return None
+        self._keep_up()
+        found = self._surroundings.get(pod_class.index)
+        if found is None:
+            found = Surroundings(self._neighbourhood, self.cluster.policy, pod_class)
+            self._surroundings[pod_class.index] = found
+        return found if found.matters else None
+
+    def _keep_up(self) -> None:
+        """Begin anew where nodes came or went, or the rules are others."""
+        table = self.cluster.nodes
+        if self._layout != table.layout or self._policy is not self.cluster.policy:
+            self._layout, self._policy = table.layout, self.cluster.policy
+            self._forget()
 
     def card_points(
         self, cards: tuple[str, ...], preferences: Preferences
@@ -227,6 +261,7 @@ class Rankings:
 
     def _forget(self) -> None:
         self._rankings, self._admissions, self._admission_of = {}, {}, {}
+        self._surroundings = {}
 
 
 def first_card(node: Node, cards: tuple[str, ...]) -> str | None:

@@ -49,6 +49,7 @@ class Trial:
         if is_last:
             return
         kind = "promised" if later else "occupied"
+        node.guests[pod.facts.uid] = None
         self._held.append((node, kind, pod.pod_class.request))
         self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
         self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), 1)
@@ -81,6 +82,8 @@ class Trial:
         """Give everything back."""
         for node, kind, request in reversed(self._held):
             self.cluster.nodes.shift(node, kind, request, -1)
+        for pod, node in (*self.now, *self.later):
+            node.guests.pop(pod.facts.uid, None)
         for pod in reversed(self.evicted):
             self._leave(pod, -1)
         for held in self._lifted.values():
@@ -88,6 +91,10 @@ class Trial:
 
     def _leave(self, pod: Pod, sign: int) -> None:
         node = self.cluster.nodes.node(pod.node)
+        if sign > 0:
+            node.going[pod.facts.uid] = None
+        else:
+            del node.going[pod.facts.uid]
         self.cluster.nodes.shift(node, "releasing", pod.pod_class.request, sign)
         if self.cluster.groups[pod.group_key].queue == self.group.queue:
             self._charge(pod.charge or (), -sign)

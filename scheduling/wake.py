@@ -6,11 +6,13 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 
 from projections.accounts import members
 from projections.lines import Line
+from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
 from scheduling.bounds import priority_bound
+from scheduling.slow.meeting import minds
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
@@ -51,10 +53,18 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
         return _gave(state, due.eased.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
         is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
-        return is_let_in or _could_serve(state, head.pending, due)
+        return is_let_in or _could_serve(state, head.pending, due) or _minds(state, head, due)
     if refusal.code in EVICTION_CODES:
-        return _could_evict(state, line, due)
+        return _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
+
+
+def _minds(state: State, group: PodGroup, due: Due) -> bool:
+    """Whether it matters to any pod that waits who came to stand on a node, or left one."""
+    if not due.met:
+        return False
+    classes = {pod.pod_class.index: pod.pod_class for pod in group.pending}
+    return any(minds(state.cluster, one, due) for one in classes.values())
 
 
 def _could_evict(state: State, line: Line, due: Due) -> bool:

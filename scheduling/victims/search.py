@@ -18,7 +18,7 @@ from projections.contest import is_starving
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from scheduling.admission import ADMITTED
+from scheduling.admission import ADMITTED, refused_demand
 from scheduling.attempt import charged
 from scheduling.bounds import priority_bound
 from scheduling.quota import ledger
@@ -121,7 +121,9 @@ class Search:
             if not is_starving(policy, group, placed):
                 return
             pod_class = pod.pod_class
-            if pod_class.is_best_effort or pod_class.unsupported or pod.facts.uid in group.promise:
+            if pod_class.is_best_effort or pod.facts.uid in group.promise:
+                continue
+            if refused_demand(policy, pod_class):
                 continue
             if pod_class.index in self._failed:
                 continue
@@ -274,9 +276,12 @@ def _usefulness(claim: Claim, node: Node) -> Callable[[Pod], bool] | None:
     )
     if short and claim.action == "reclaim":
         return None
+    around = claim.session.rankings.surroundings(claim.pod.pod_class)
 
     def is_useful(pod: Pod) -> bool:
         held, charge = pod.pod_class.request, pod.charge or ()
+        if around is not None and around.is_obstructed_by(pod):
+            return True
         return any(name in lacking for name, _ in held) or any(name in short for name, _ in charge)
 
     return is_useful
@@ -285,6 +290,9 @@ def _usefulness(claim: Claim, node: Node) -> Callable[[Pod], bool] | None:
 def _has_room(claim: Claim, node: Node) -> bool:
     """Whether the pod has room on the node once leaving pods have left, and its queue may be charged for it."""
     if not node.fits_later(claim.pod.pod_class.request):
+        return False
+    around = claim.session.rankings.surroundings(claim.pod.pod_class)
+    if around is not None and not around.open(later=True)[node.slot]:
         return False
     charge = _charge(claim, node)
     return ledger.may_allocate(claim.cluster, claim.queue, charge, claim.trial.extra) is None
