@@ -203,13 +203,14 @@ def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
 def _audit_queue(state: Audited, name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
     ledgers: dict[str, Amounts] = {
-        ledger: {} for ledger in ("allocated", "pending", "promised", "inqueue", "elastic")
+        ledger: {} for ledger in ("allocated", "held", "pending", "promised", "inqueue", "elastic")
     }
     for key in queue.groups:
         group = cluster.groups.get(key)
         assert group is not None, f"queue {name} holds {key}, which is gone"
         assert group.queue == name, f"queue {name} holds {key}, which is in {group.queue}"
         _add(ledgers["allocated"], group.allocated.items())
+        _add(ledgers["held"], ((name, held) for name, held in group.held.items() if held))
         _add(ledgers["inqueue"], group.inqueue)
         _add(ledgers["elastic"], group.elastic)
         for held in group.promise.values():
@@ -226,6 +227,7 @@ def _audit_queue(state: Audited, name: str) -> None:
 def _ledger(queue: Queue, ledger: str) -> Amounts:
     ledgers = {
         "allocated": queue.allocated,
+        "held": queue.held,
         "pending": queue.pending,
         "promised": queue.promised,
         "inqueue": queue.inqueue,

@@ -169,12 +169,24 @@ class Voice(Struct):
     status: Status = ("", 0, 0, 0)
     since: int = 0
     """Since when it should say this status."""
+    before: tuple[str, int] = ("", 0)
+    """The phase that it should have said before this one, and since when."""
     told: int = 0
     """Up to where it was told, or would not hear it."""
     whole_since: int = 0
     """Since when the gang is whole; 0 while it is not."""
     conditions_told: int = 0
     """What its conditions have been told of, or would not say."""
+
+    def say(self, status: Status, position: int) -> None:
+        """From here on it should say this."""
+        if status[0] != self.status[0]:
+            self.before = (self.status[0], self.since)
+        self.status, self.since = status, position
+
+    def said_since(self, phase: str) -> int:
+        """Since when the object should say, or should have said, this phase."""
+        return self.before[1] if phase == self.before[0] != self.status[0] else self.since
 
 
 class PodGroup:

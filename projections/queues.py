@@ -19,8 +19,8 @@ from projections.quantity import Quantity, QuantityError
 Faults = tuple[tuple[str, str], ...]
 """Code and message of what could not be read."""
 
-LEDGERS = ("allocated", "promised", "inqueue", "elastic")
-"""What is booked, and summed up for the queues above."""
+LEDGERS = ("allocated", "held", "promised", "inqueue", "elastic")
+"""What is summed up for the queues above."""
 
 DEFAULT = "default"
 """The queue of pods and pod groups that name none."""
@@ -105,7 +105,7 @@ class Queue:
 
     __slots__ = (
         "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
-        "groups", "inqueue", "is_mute", "misplaced", "name", "parent", "pending", "promised",
+        "groups", "held", "inqueue", "is_mute", "misplaced", "name", "parent", "pending", "promised",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -119,6 +119,8 @@ class Queue:
         """Keys of the pod groups in it."""
         self.allocated: Amounts = {}
         """Charges of pods that are binding, bound or running."""
+        self.held: Amounts = {}
+        """What pods that are binding, bound or running request, by resource, charged or not."""
         self.promised: Amounts = {}
         """Charges of pods that are promised room."""
         self.pending: Amounts = {}
@@ -191,6 +193,14 @@ class Queue:
         while above is not None:
             add(above.below.setdefault(ledger, {}), charge, sign)
             above.note(ledger, charge, sign)
+            above = above.parent
+
+    def hold(self, request: tuple[tuple[str, int], ...], sign: int) -> None:
+        """Count what a pod requests, for the queue and all above it."""
+        add(self.held, request, sign)
+        above = self.parent
+        while above is not None:
+            add(above.below.setdefault("held", {}), request, sign)
             above = above.parent
 
     def note(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:

@@ -29,7 +29,7 @@ class Telling:
         status = group.status_now
         voice = group.voice
         if status != voice.status:
-            voice.status, voice.since = status, position
+            voice.say(status, position)
         is_whole = bool(group.pods) and group.is_ready
         if is_whole != bool(voice.whole_since):
             voice.whole_since = position if is_whole else 0

@@ -15,6 +15,7 @@ from events.sighting import (
     QueueStatusRequest,
     Request,
 )
+from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.queues import Queue
 from projections.state import State
@@ -114,10 +115,16 @@ def _counts(group: PodGroup) -> GroupCountsRequest:
 
 
 def _of_queue(queue: Queue, position: int) -> Request | None:
+    """What its pods that have a node request, by resource, and the cards that this is charged as."""
     facts = queue.facts
     if facts is None or queue.is_mute:
         return None
-    amounts = {"cpu": 0, "memory": 0, **queue.allocated}
+    amounts: Amounts = {}
+    for ledger in ("held", "allocated"):
+        own: Amounts = getattr(queue, ledger)
+        for name in (*own, *queue.below.get(ledger, ())):
+            amounts.setdefault(name, queue.sum_of(ledger, name))
+    amounts = {"cpu": 0, "memory": 0, **amounts}
     if tuple(sorted(amounts.items())) == facts.told:
         return None
     allocated = {name: _quantity(name, amount) for name, amount in sorted(amounts.items())}

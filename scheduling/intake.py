@@ -343,7 +343,7 @@ def _heard(cluster: Cluster, seen: Normalized) -> int | None:
     if wish_of(facts) != group.wish:
         return None
     if stated(facts) != stated(known):
-        return group.voice.since or None
+        return group.voice.said_since(facts.phase) or None
     if facts.conditions != known.conditions:
         refused = [one.position for one in group.refusals.values()]
         return max((group.voice.conditions_told, group.voice.whole_since, *refused)) or None
