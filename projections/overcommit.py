@@ -56,6 +56,8 @@ def backlog_of(books: Books, group: PodGroup) -> Charge:
 def rebook(cluster: Books, group: PodGroup, *, is_gone: bool = False) -> None:
     """Bring the backlog in line with a group."""
     commons = cluster.commons
+    if cluster.policy.overcommit is None and not commons.backlogs:
+        return
     before = commons.backlogs.get(group.key, ())
     after = () if is_gone else backlog_of(cluster, group)
     if before == after:

@@ -96,8 +96,8 @@ class Policy(Struct, frozen=True):
     predicates: Predicates | None = None
     job_order: tuple[str, ...] = ()
     """Plugins that order pod groups, first first."""
-    orders_queues: bool = False
-    """Whether queues have their turn by priority and share, rather than by age."""
+    queue_order: tuple[str, ...] = ()
+    """Plugins that order queues, first first: the one that keeps the quotas, and hierarchical drf."""
 
     @property
     def evicting(self) -> tuple[str, ...]:
@@ -108,6 +108,11 @@ class Policy(Struct, frozen=True):
     def charges_resources(self) -> bool:
         """Whether queues are charged every resource by its name, rather than cards."""
         return self.quota in ("capacity", "proportion")
+
+    @property
+    def has_fair_tree(self) -> bool:
+        """Whether queues are compared by the dominant shares of a tree."""
+        return self.has("drf", "enableHierarchy") and self.has("drf")
 
     @property
     def has_queue_tree(self) -> bool:
@@ -195,10 +200,14 @@ class _Parser:
             node_order=_as(found.get("nodeorder"), NodeOrder),
             binpack=_as(found.get("binpack"), BinPack),
             predicates=_as(found.get("predicates"), Predicates),
-            orders_queues=any(
-                one.name == keeper and one.takes_part("enableQueueOrder")
+            queue_order=tuple(
+                one.name
                 for tier in tiers
                 for one in tier
+                if one.takes_part("enableQueueOrder")
+                and (
+                    one.name == keeper or (one.name == "drf" and one.takes_part("enableHierarchy"))
+                )
             ),
             job_order=tuple(
                 one.name

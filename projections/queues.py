@@ -1,6 +1,9 @@
 """Queues: what they may use, and what is charged to them."""
 
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -18,6 +21,10 @@ from projections.quantity import Quantity, QuantityError
 
 Faults = tuple[tuple[str, str], ...]
 """Code and message of what could not be read."""
+
+HIERARCHY: Final = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 LEDGERS = ("allocated", "held", "promised", "inqueue", "elastic")
 """What is summed up for the queues above."""
@@ -43,6 +50,8 @@ class QueueFacts(Struct, frozen=True):
     created_ns: int
     parent: str = ""
     """The queue above it, where queues are a tree; empty for the root of all."""
+    path: tuple[tuple[str, int], ...] = ()
+    """Names and weights in thousandths from the root of all queues down to this one, where annotations say them."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of what could not be read."""
     told: tuple[tuple[str, int], ...] = ()
@@ -58,6 +67,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
     if isinstance(quota, str):
         faults.append(("InvalidCardQuota", f"{QUOTA_ANNOTATION}: {quota}; the queue has no cards"))
         quota = {}
+    path = _path(obj.metadata.annotations or {}, faults)
     guarantee = (spec.guarantee or Guarantee()).resource or {}
     deserved = _amounts("deserved", spec.deserved, faults)
     return QueueFacts(
@@ -73,9 +83,27 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
         parent=spec.parent or "",
+        path=path,
         faults=tuple(faults),
         told=tuple((name, _told(name, given)) for name, given in sorted(_stated(status))),
     )
+
+
+def _path(
+    annotations: dict[str, str], faults: list[tuple[str, str]]
+) -> tuple[tuple[str, int], ...]:
+    """The way down to the queue. A weight that is missing, below 1 or no number is 1, as in Volcano."""
+    if not annotations.get(HIERARCHY):
+        return ()
+    names = annotations[HIERARCHY].split("/")
+    stated = annotations.get(HIERARCHY_WEIGHTS) or ""
+    given = stated.split("/") if stated else []
+    if len(given) != len(names) or not all(_WEIGHT.fullmatch(one) for one in given):
+        text = f"{HIERARCHY_WEIGHTS}: {stated!r} does not weigh {annotations[HIERARCHY]!r}"
+        faults.append(("InvalidHierarchy", f"{text}; what is missing counts as 1"))
+    given += [""] * (len(names) - len(given))
+    weights = [int(Fraction(one) * 1000) if _WEIGHT.fullmatch(one) else 0 for one in given]
+    return tuple((name, max(1000, weight)) for name, weight in zip(names, weights, strict=False))
 
 
 def _stated(status: QueueStatus) -> Iterable[tuple[str, Quantity]]:

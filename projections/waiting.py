@@ -38,6 +38,8 @@ def is_overdue(books: Books, group: PodGroup) -> bool:
 def watch(books: Books, group: PodGroup) -> None:
     """Keep the deadline of a group that waits for something."""
     commons = books.commons
+    if books.policy.sla is None and not commons.deadlines and not commons.overdue:
+        return
     deadline = deadline_of(books.policy, group)
     if commons.overdue.get(group.key, deadline) != deadline:
         del commons.overdue[group.key]

@@ -8,18 +8,21 @@ _FLAG: Final = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
 
 VOTERS: Final[dict[str, tuple[str, ...]]] = {
     "preempt": ("priority", "gang", "conformance", "drf"),
-    "reclaim": ("gang", "conformance", "capacity", "proportion"),
+    "reclaim": ("gang", "conformance", "capacity", "proportion", "drf"),
 }
-"""Action to the plugins that vote on its victims."""
+"""Action to the plugins that vote on its victims. On reclaiming drf has a say where queues are a tree."""
 
 
 def voters(policy: Policy, action: str) -> list[list[Plugin]]:
     """Tier by tier, the plugins that vote on victims of an action; tiers without any left out."""
-    found = [
-        [one for one in tier if one.name in VOTERS[action] and one.takes_part(_FLAG[action])]
-        for tier in policy.tiers
-    ]
+    found = [[one for one in tier if _votes(one, action)] for tier in policy.tiers]
     return [tier for tier in found if tier]
+
+
+def _votes(plugin: Plugin, action: str) -> bool:
+    if action == "reclaim" and plugin.name == "drf" and not plugin.takes_part("enableHierarchy"):
+        return False
+    return plugin.name in VOTERS[action] and plugin.takes_part(_FLAG[action])
 
 
 def priority_bound(policy: Policy, action: str, priority: int) -> int | None:

@@ -2,12 +2,14 @@
 
 Priority first, then the smaller share. The share is the largest of allocated / deserved over what the
 queue deserves; shares are compared by cross-multiplied integers, so that equal is equal. In a tree, queues
-are compared where their ways up from each other part: as the queues there.
+are compared where their ways up from each other part: as the queues there. Under hierarchical `drf` their
+shares in its tree count as well, before or after as the policy names the plugins. Last come age, UID, name.
 """
 
 from projections.cluster import Cluster
 from projections.entitlement import deserved_of
 from projections.queues import Queue
+from scheduling.quota.fair_tree import FairTree
 
 Share = tuple[int, int]
 """Numerator and denominator."""
@@ -30,38 +32,55 @@ def share_of(cluster: Cluster, queue: Queue) -> Share:
 
 
 class _Step:
-    """A queue among those with the same queue above; smaller is sooner."""
+    """A queue among those with the same queue above."""
 
-    __slots__ = ("_rest", "_share", "name")
+    __slots__ = ("entitled", "name", "rest", "share")
 
-    def __init__(self, cluster: Cluster, queue: Queue) -> None:
-        facts, ordered = queue.facts, cluster.policy.orders_queues
+    def __init__(self, cluster: Cluster, queue: Queue, *, ordered: bool) -> None:
+        facts = queue.facts
         self.name = queue.name
-        self._share = share_of(cluster, queue) if ordered else (0, 1)
+        self.share = share_of(cluster, queue) if ordered else (0, 1)
         entitled = bool(facts and facts.deserved) and cluster.policy.quota == "capacity"
+        self.entitled = entitled and ordered
         created = facts.created_ns if facts else 0
-        self._rest = (not entitled, created, facts.uid if facts else "", queue.name)
+        self.rest = (created, facts.uid if facts else "", queue.name)
 
-    def __lt__(self, other: "_Step") -> bool:
-        mine, theirs = self._share[0] * other._share[1], other._share[0] * self._share[1]
-        return mine < theirs if mine != theirs else self._rest < other._rest
+    def against(self, other: "_Step") -> int:
+        """Below 0 where this one is sooner; of equal shares one that deserves something is."""
+        mine, theirs = self.share[0] * other.share[1], other.share[0] * self.share[1]
+        return (mine > theirs) - (mine < theirs) or other.entitled - self.entitled
 
 
 class Turn:
     """A queue's place among queues; smaller is sooner."""
 
-    __slots__ = ("_priority", "_steps", "queue")
+    __slots__ = ("_fair", "_order", "_priority", "queue", "steps")
 
-    def __init__(self, cluster: Cluster, queue: Queue) -> None:
-        facts = queue.facts
-        self.queue = queue
-        self._priority = -facts.priority if facts and cluster.policy.orders_queues else 0
-        self._steps = [_Step(cluster, one) for one in reversed(queue.lineage)]
+    def __init__(self, cluster: Cluster, queue: Queue, fair: FairTree | None = None) -> None:
+        facts, self.queue = queue.facts, queue
+        self._order = cluster.policy.queue_order
+        ordered = cluster.policy.quota in self._order
+        self._priority = -facts.priority if facts and ordered else 0
+        self.steps = [_Step(cluster, one, ordered=ordered) for one in reversed(queue.lineage)]
+        self._fair = () if fair is None else fair.key(queue)
 
     def __lt__(self, other: "Turn") -> bool:
-        if self._priority != other._priority:
-            return self._priority < other._priority
-        for mine, theirs in zip(self._steps, other._steps, strict=False):
+        for plugin in self._order:
+            if plugin == "drf":
+                if self._fair != other._fair:
+                    return self._fair < other._fair
+                continue
+            mine, theirs = self._parting(other)
+            if self._priority != other._priority:
+                return self._priority < other._priority
+            if sooner := mine.against(theirs):
+                return sooner < 0
+        mine, theirs = self._parting(other)
+        return (mine.rest, len(self.steps)) < (theirs.rest, len(other.steps))
+
+    def _parting(self, other: "Turn") -> tuple[_Step, _Step]:
+        """Where the ways up of the two queues part; their own places where one is above the other."""
+        for mine, theirs in zip(self.steps, other.steps, strict=False):
             if mine.name != theirs.name:
-                return mine < theirs
-        return len(self._steps) < len(other._steps)
+                return mine, theirs
+        return self.steps[-1], other.steps[-1]

@@ -19,6 +19,7 @@ from projections.pods import Pod
 from projections.policy import Plugin, Policy
 from projections.shares import dominant, with_more
 from scheduling.bounds import priority_bound, voters
+from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.reclaiming import is_within_deserved, reclaimable, share_with
 from scheduling.victims.claim import Claim
 
@@ -146,6 +147,8 @@ def _by_conformance(claim: Claim, candidates: list[Pod]) -> list[Pod]:
 
 def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods of groups that still hold as large a share without them as the one who asks would hold."""
+    if claim.action == "reclaim":
+        return _by_fair_tree(claim, candidates)
     groups, totals = claim.cluster.groups, claim.cluster.commons.totals
     ours = dict(claim.group.held)
     for pod, _ in claim.trial.later:
@@ -165,6 +168,27 @@ def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
         if asked <= dominant(without, totals) + _EQUAL:
             left[key] = without
             chosen.append(pod)
+    return chosen
+
+
+def _by_fair_tree(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+    """Pods of queues that still come after the queue that asks, once it has the pod and they lost theirs."""
+    cluster, fair = claim.cluster, FairTree(claim.cluster)
+    ours = dict(claim.group.held)
+    for pod in (*[pod for pod, _ in claim.trial.later], claim.pod):
+        ours = with_more(ours, pod.pod_class.request)
+    fair.change(claim.group, ours)
+    chosen: list[Pod] = []
+    for pod in (*claim.trial.evicted, *candidates):
+        group = cluster.groups[pod.group_key]
+        before = fair.holds(group)
+        fair.change(group, with_more(before, pod.pod_class.request, -1))
+        if pod in claim.trial.evicted:
+            continue
+        if fair.key(claim.queue) < fair.key(cluster.queue(group.queue)):
+            chosen.append(pod)
+        else:
+            fair.change(group, before)
     return chosen
 
 
