@@ -17,6 +17,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
 from projections.queues import LEDGERS, Queue
+from projections.regards import recount
 from projections.standing import job_order, line_keys
 from projections.telling import stated
 from projections.touched import Touched
@@ -64,6 +65,7 @@ def audit(state: Audited) -> None:
     _audit_commons(state)
     _audit_table(state)
     _audit_lines(state)
+    recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 
 

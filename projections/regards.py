@@ -201,3 +201,19 @@ def note_met(due: Due, pod: Pod) -> None:
 def met_key(namespace: str, labels: Labels, index: int) -> str:
     """A kind of pod as one text: its class, namespace and labels."""
     return msgspec.json.encode((index, namespace, labels)).decode()
+
+
+def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
+    """Count all regards again, and ask again what they say of pods that wait (for `projections/audit.py`)."""
+    kept = cluster.regards
+    counted = Regards()
+    counted.namespaces = kept.namespaces
+    listed = list(pods)
+    for pod in listed:
+        counted.count(pod, 1)
+    assert kept.held == counted.held, f"regards: kept {kept.held}, counted {counted.held}"
+    assert kept.lookers == counted.lookers, f"lookers: {kept.lookers}, counted {counted.lookers}"
+    for pod in listed:
+        if pod.group_key and pod.status == PENDING:
+            told = pod.pod_class.regarded
+            assert told == counted.about(pod), f"{pod.key} is regarded otherwise: {told}"

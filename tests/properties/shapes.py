@@ -51,6 +51,7 @@ def nodes(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
     if card:
         allocatable[GPU] = str(draw(st.integers(0, 4)))
     labels: JsonObject = {"nvidia.com/gpu.product": card} if card else {}
+    labels["zone"] = draw(st.sampled_from(["a", "b", "b"]))
     spec: JsonObject = {"unschedulable": draw(st.sampled_from([False, False, False, True]))}
     return {"labels": labels}, {"spec": spec, "status": {"allocatable": allocatable}}
 
@@ -115,8 +116,37 @@ def pods(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
     }
     if draw(st.integers(0, 5)) == 0:
         spec["schedulingGates"] = [{"name": "hold"}]
+    labels["app"] = draw(st.sampled_from(["x", "y"]))
+    spec.update(draw(demands()))
     meta: JsonObject = {"annotations": annotations, "labels": labels}
     return meta, {"spec": spec, "status": {"phase": "Pending"}}
+
+
+@st.composite
+def demands(draw: st.DrawFn) -> JsonObject:
+    """What a pod asks about other pods: mostly nothing."""
+    term: JsonObject = {
+        "topologyKey": "zone",
+        "labelSelector": {"matchLabels": {"app": draw(st.sampled_from(["x", "y"]))}},
+    }
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    wished = "preferredDuringSchedulingIgnoredDuringExecution"
+    match draw(st.integers(0, 11)):
+        case 0:
+            return {"affinity": {"podAffinity": {required: [term]}}}
+        case 1:
+            return {"affinity": {"podAntiAffinity": {required: [term]}}}
+        case 2:
+            weighted: JsonObject = {"weight": 5, "podAffinityTerm": term}
+            kind = draw(st.sampled_from(["podAffinity", "podAntiAffinity"]))
+            return {"affinity": {kind: {wished: [weighted]}}}
+        case 3:
+            hard = draw(st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]))
+            return {
+                "topologySpreadConstraints": [{**term, "maxSkew": 1, "whenUnsatisfiable": hard}]
+            }
+        case _:
+            return {}
 
 
 _roles = st.sampled_from(["", "w", "m"])
