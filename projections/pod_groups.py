@@ -169,6 +169,8 @@ class Voice(Struct):
     status: Status = ("", 0, 0, 0)
     since: int = 0
     """Since when it should say this status."""
+    phase_since: int = 0
+    """Since when it should say this phase."""
     before: tuple[str, int] = ("", 0)
     """The phase that it should have said before this one, and since when."""
     told: int = 0
@@ -181,12 +183,12 @@ class Voice(Struct):
     def say(self, status: Status, position: int) -> None:
         """From here on it should say this."""
         if status[0] != self.status[0]:
-            self.before = (self.status[0], self.since)
+            self.before, self.phase_since = (self.status[0], self.phase_since), position
         self.status, self.since = status, position
 
     def said_since(self, phase: str) -> int:
         """Since when the object should say, or should have said, this phase."""
-        return self.before[1] if phase == self.before[0] != self.status[0] else self.since
+        return self.before[1] if phase == self.before[0] else self.phase_since
 
 
 class PodGroup:

@@ -65,7 +65,6 @@ from projections.pod_groups import group_facts, wish_of
 from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State
-from projections.telling import stated
 
 SEEN: Final[dict[str, type[Observed]]] = {
     "Node": NodeObserved,
@@ -342,8 +341,10 @@ def _heard(cluster: Cluster, seen: Normalized) -> int | None:
     facts = group_facts(obj)
     if wish_of(facts) != group.wish:
         return None
-    if stated(facts) != stated(known):
+    if facts.phase != known.phase:
         return group.voice.said_since(facts.phase) or None
+    if facts.counts != known.counts:
+        return group.voice.since or None
     if facts.conditions != known.conditions:
         refused = [one.position for one in group.refusals.values()]
         return max((group.voice.conditions_told, group.voice.whole_since, *refused)) or None
