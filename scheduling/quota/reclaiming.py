@@ -66,9 +66,14 @@ def why_not_entitled(
 def is_within_deserved(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> bool:
-    """Whether the queue stays within what it deserves of all that a pod is charged for."""
+    """Whether the queue stays within what it deserves of all that a pod is charged for.
+
+    Under `capacity-card` that is: of all that is deserved by name.
+    """
     deserved = deserved_of(cluster, queue)
-    return all(
+    if cluster.policy.quota == "capacity-card":
+        request = tuple(one for one in request if one[0] in deserved)
+    return bool(request) and all(
         ledger.used(queue, name, extra) + amount <= deserved.get(name, 0)
         for name, amount in request
     )

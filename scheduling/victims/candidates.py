@@ -10,6 +10,7 @@ from projections.nodes import Node
 from projections.pods import RUNNING, Pod
 from projections.standing import job_order
 from scheduling.quota.order import Turn
+from scheduling.quota.reclaiming import kinship
 from scheduling.victims.claim import Claim
 
 AGE_AND_NAMES = 3
@@ -44,15 +45,16 @@ def _is_there(pod: Pod) -> bool:
 
 
 def in_victim_order(claim: Claim, pods: list[Pod]) -> list[Pod]:
-    """Whose turn would be last goes first: by queue, by what plugins say of the group, by pod."""
+    """Whose turn would be last goes first: by queue (in a tree, near ones first), by what plugins say of the group, by pod."""
     cluster = claim.cluster
     names = dict.fromkeys(cluster.groups[pod.group_key].queue for pod in pods)
     turns = sorted(Turn(cluster, cluster.queue(name)) for name in names)
     ranks = {turn.queue.name: rank for rank, turn in enumerate(turns)}
+    nearness = {name: kinship(claim.queue, cluster.queue(name)) for name in names}
 
     def place(pod: Pod) -> tuple[object, ...]:
         group = cluster.groups[pod.group_key]
         said = job_order(cluster, group)[:-AGE_AND_NAMES]
-        return (ranks[group.queue], said, pod.heading)
+        return (nearness[group.queue], ranks[group.queue], said, pod.heading)
 
     return sorted(pods, key=place, reverse=True)

@@ -51,7 +51,7 @@ def released(claim: Claim, candidates: list[Pod]) -> list[Pod]:
         if is_bound:
             agreed = _by_quota(claim, agreed)
         if agreed and not is_ordered(claim, [one.name for one in tier]):
-            agreed = [pod for pod in agreed if _stands_behind(claim, groups[pod.group_key])]
+            agreed = _behind(claim, agreed)
         if agreed:
             return agreed
     return []
@@ -77,16 +77,24 @@ def _is_entitled_to_all(claim: Claim) -> bool:
     return is_within_deserved(claim.cluster, claim.queue, asked, claim.trial.extra)
 
 
-def _stands_behind(claim: Claim, group: PodGroup) -> bool:
-    """To preempt: a group that is less urgent, or younger. To reclaim: one of a queue with a larger share."""
-    if claim.action == "preempt":
-        return _is_later(claim, group)
+def _behind(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+    """To preempt: pods of groups that are less urgent, or younger. To reclaim: of queues that have more of
+    their own, and where nobody deserves anything by name, of what they have beyond their quota."""
     cluster, extra = claim.cluster, claim.trial.extra
+    groups = cluster.groups
+    if claim.action == "preempt":
+        return [pod for pod in candidates if _is_later(claim, groups[pod.group_key])]
     asked = accounts.ask(cluster, claim.pod.pod_class)
-    more = with_more(dict(extra), asked)
-    theirs = {name: -amount for name, amount in claim.trial.given(group.queue).items()}
-    ours = share_with(cluster, claim.queue, more)
-    return ours < share_with(cluster, cluster.queue(group.queue), theirs)
+    if claim.policy.quota != "capacity":
+        is_entitled = is_within_deserved(cluster, claim.queue, asked, extra)
+        return _by_quota(claim, candidates) if is_entitled else []
+    ours = share_with(cluster, claim.queue, with_more(dict(extra), asked))
+    return [pod for pod in candidates if ours < _share_left(claim, groups[pod.group_key].queue)]
+
+
+def _share_left(claim: Claim, name: str) -> Fraction:
+    given = {one: -amount for one, amount in claim.trial.given(name).items()}
+    return share_with(claim.cluster, claim.cluster.queue(name), given)
 
 
 def _starving_tier(policy: Policy) -> list[Plugin]:

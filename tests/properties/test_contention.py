@@ -1,0 +1,165 @@
+"""Groups that contend for room: evictions end, and whoever others left for gets the room."""
+
+from collections.abc import Iterator
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from events.codec import event_of
+from events.decision import EvictionDecided, PipelineDecided, PipelineWithdrawn
+from events.normalize import JsonObject
+from events.process import DaemonStarted, PolicyChanged
+from events.record import GENESIS, Record
+from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest
+from projections.batch import Batch
+from projections.state import State
+from scheduling.step import Step
+from tests.properties.api import Api
+from tests.properties.witness import Witness
+
+SECOND = 1_000_000_000
+ROUNDS_MAX = 80
+PLUGINS = '{"name":"conformance"},{"name":"drf"},{"name":"predicates"}'
+FIRST = (
+    '{"name":"priority"},{"name":"gang","enablePreemptable":false}',
+    '{"name":"priority"},{"name":"gang"}',
+    '{"name":"priority","enablePreemptable":false},{"name":"gang"}',
+    '{"name":"gang"}',
+    '{"name":"priority"},{"name":"gang","enableJobStarving":false,"enableReclaimable":false}',
+    '{"name":"priority","enablePreemptable":false},{"name":"gang","enablePreemptable":false,'
+    '"enableJobStarving":false,"enableReclaimable":false}',
+)
+QUOTAS = ("capacity", "proportion", "capacity-card")
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> bytes:
+    """A policy that evicts, its plugins in one tier or in two."""
+    actions = draw(st.sampled_from(["allocate, preempt, reclaim", "allocate, reclaim, preempt"]))
+    rest = f'{PLUGINS},{{"name":"{draw(st.sampled_from(QUOTAS))}"}}'
+    between = draw(st.sampled_from([",", ']},{"plugins":[']))
+    tiers = f'[{{"plugins":[{draw(st.sampled_from(FIRST))}{between}{rest}]}}]'
+    return f'{{"actions":"{actions}","tiers":{tiers}}}'.encode()
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[JsonObject, list[int]]:
+    """The body of a PodGroup, and what each of its pods requests."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    spec: JsonObject = {
+        "minMember": draw(st.integers(1, len(sizes))),
+        "queue": draw(st.sampled_from(["qa", "qb"])),
+        "priorityClassName": draw(st.sampled_from(["", "", "mid", "high"])),
+    }
+    return {"spec": spec, "status": {"phase": "Inqueue"}}, sizes
+
+
+class Game:
+    """A cluster with owners, played by the core; the witness holds every decision to the rules."""
+
+    def __init__(self, policy: bytes) -> None:
+        self.api, self.witness, self.step = Api(), Witness(), Step(State(), GENESIS)
+        self.now_ns = 0
+        started = DaemonStarted(
+            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+        )
+        changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
+        self.take(self.step.start(started, changed, 1, 0))
+        self.step.begin_listing()
+        self.take(self.step.observe(self.api.listing(), 0))
+
+    def take(self, batch: Batch | None) -> None:
+        self.witness.take(batch)
+        self.step.state.validate()
+
+    def play(self) -> None:
+        """Let all come to rest."""
+        for _ in range(ROUNDS_MAX):
+            before = len(self.witness.log)
+            shown, self.api.unseen = self.api.unseen, []
+            self.take(self.step.observe(shown, self.now_ns))
+            self.now_ns += SECOND
+            self.take(self.step.cycle(self.now_ns))
+            for request in list(self.step.requests()):
+                if isinstance(request, BindRequest):
+                    reply = self.api.bind(request)
+                elif isinstance(request, EvictRequest):
+                    reply = self.api.evict(request)
+                else:
+                    assert isinstance(request, PhaseRequest)
+                    reply = self.api.tell(request)
+                self.take(self.step.report([Answer(request, reply)], self.now_ns))
+            self.api.run_on()
+            if len(self.witness.log) == before and not self.api.unseen:
+                return
+        said = [f"{one.position} {one.body.decode()}" for one, _ in self.witness.log]
+        evicted = [one for one in said if "in_favour_of" in one]
+        raise AssertionError(f"{len(evicted)} evictions do not end: {evicted[-8:]}")
+
+
+def decided(log: list[tuple[Record, bytes | None]]) -> Iterator[tuple[Record, object]]:
+    """Records with their events."""
+    for record, _ in log:
+        yield record, event_of(record)
+
+
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    policy=policies(),
+    cores=st.lists(st.integers(2, 4), min_size=1, max_size=2),
+    deserved=st.lists(st.integers(0, 6), min_size=2, max_size=2),
+    waves=st.lists(st.lists(groups(), min_size=1, max_size=3), min_size=2, max_size=4),
+)
+def test_evictions_end_and_are_not_in_vain(
+    policy: bytes,
+    cores: list[int],
+    deserved: list[int],
+    waves: list[list[tuple[JsonObject, list[int]]]],
+) -> None:
+    game = Game(policy)
+    for name, value in (("mid", 5), ("high", 9)):
+        game.api.put("PriorityClass", name, {"value": value})
+    for index, cpu in enumerate(cores):
+        status: JsonObject = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}}
+        game.api.put("Node", f"n{index}", {"status": status})
+    for name, cpu in zip(("qa", "qb"), deserved, strict=True):
+        game.api.put("Queue", name, {"spec": {"deserved": {"cpu": str(cpu)} if cpu else {}}})
+    for number, wave in enumerate(waves):
+        for index, (body, sizes) in enumerate(wave):
+            group = f"g{number}{index}"
+            game.api.put("PodGroup", group, body)
+            for pod, cpu in enumerate(sizes):
+                requests: JsonObject = {"cpu": str(cpu)}
+                spec: JsonObject = {
+                    "schedulerName": "muster",
+                    "containers": [{"name": "m", "resources": {"requests": requests}}],
+                }
+                meta: JsonObject = {
+                    "annotations": {"scheduling.k8s.io/group-name": group},
+                    "labels": {},
+                }
+                game.api.put(
+                    "Pod", f"{group}-{pod}", {"spec": spec, "status": {"phase": "Pending"}}, meta
+                )
+        game.play()
+    _judge(game)
+
+
+def _judge(game: Game) -> None:
+    """Whoever is evicted leaves for a group that is promised the room, and that then gets it."""
+    waiting: dict[str, int] = {}
+    for record, event in decided(game.witness.log):
+        if isinstance(event, EvictionDecided):
+            waiting[event.in_favour_of] = record.position
+        elif isinstance(event, PipelineDecided):
+            waiting.pop(event.pod_group, None)
+        elif isinstance(event, PipelineWithdrawn):
+            raise AssertionError(
+                f"{record.position}: room promised to {event.pod_group} is taken back"
+            )
+    assert not waiting, f"evicted for nothing: {waiting}"
+    for key, group in game.step.state.cluster.groups.items():
+        assert not group.promise, f"{key} waits for {group.promise}"
