@@ -96,6 +96,8 @@ class Policy(Struct, frozen=True):
     predicates: Predicates | None = None
     job_order: tuple[str, ...] = ()
     """Plugins that order pod groups, first first."""
+    limits_pods: bool = True
+    """Whether what keeps the quotas limits what is placed, and not only who is let in."""
     queue_order: tuple[str, ...] = ()
     """Plugins that order queues, first first: the one that keeps the quotas, and hierarchical drf."""
 
@@ -200,6 +202,11 @@ class _Parser:
             node_order=_as(found.get("nodeorder"), NodeOrder),
             binpack=_as(found.get("binpack"), BinPack),
             predicates=_as(found.get("predicates"), Predicates),
+            limits_pods=all(
+                one.name != keeper or one.takes_part("enabledAllocatable")
+                for tier in tiers
+                for one in tier
+            ),
             queue_order=tuple(
                 one.name
                 for tier in tiers

@@ -11,6 +11,7 @@ from projections.nodes import Node, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup, Promise
 from projections.pods import Charge, Pod
+from projections.queues import add
 
 
 class Trial:
@@ -31,6 +32,8 @@ class Trial:
         """Pods that would leave, in the order in which they were chosen."""
         self.taken: dict[str, list[Pod]] = {}
         """The same by pod group."""
+        self.released: dict[str, Amounts] = {}
+        """What queues above the group's own would no longer be charged for those of other queues."""
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted: dict[str, Promise] = {}
 
@@ -96,8 +99,12 @@ class Trial:
         else:
             del node.going[pod.facts.uid]
         self.cluster.nodes.shift(node, "releasing", pod.pod_class.request, sign)
-        if self.cluster.groups[pod.group_key].queue == self.group.queue:
+        theirs = self.cluster.groups[pod.group_key].queue
+        if theirs == self.group.queue:
             self._charge(pod.charge or (), -sign)
+            return
+        for above in self.cluster.queue(theirs).lineage[1:]:
+            add(self.released.setdefault(above.name, {}), pod.charge or (), sign)
 
     def _lift(self, held: Promise, sign: int) -> None:
         node = self.cluster.nodes.node(held.node)

@@ -171,13 +171,24 @@ def _has_room_of_its_own(
 
 
 def may_allocate(
-    cluster: Cluster, queue: Queue, plain: tuple[tuple[str, int], ...], extra: Mapping[str, int]
+    cluster: Cluster,
+    queue: Queue,
+    plain: tuple[tuple[str, int], ...],
+    extra: Mapping[str, int],
+    released: Mapping[str, Amounts] | None = None,
 ) -> Shortage | None:
-    """Why a pod may not be charged these amounts, a choice of cards left out, or None."""
+    """Why a pod may not be charged these amounts, a choice of cards left out, or None.
+
+    `extra` is what the queue is charged for a trial; `released` what queues above it no longer are, as
+    pods of other queues would leave.
+    """
+    if not cluster.policy.limits_pods and cluster.policy.charges_resources:
+        return None
     for one in queue.lineage:
+        less = released.get(one.name, {}) if released else {}
         for name, amount in plain:
             most = limit(cluster, one, name)
-            total = used(one, name, extra) + amount
+            total = used(one, name, extra) + amount - less.get(name, 0)
             if most is not None and total > most:
                 return shortage(one, name, amount, total, most)
     return None

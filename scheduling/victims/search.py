@@ -265,16 +265,16 @@ def _charge(claim: Claim, node: Node) -> Charge:
 
 def _usefulness(claim: Claim, node: Node) -> Callable[[Pod], bool] | None:
     """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
-    extra, queue = claim.trial.extra, claim.queue
+    extra, released, queue = claim.trial.extra, claim.trial.released, claim.queue
     lacking = tuple(
         name for name, amount in claim.pod.pod_class.request if amount > node.future(name)
     )
     short = tuple(
         one[0]
         for one in _charge(claim, node)
-        if ledger.may_allocate(claim.cluster, queue, (one,), extra) is not None
+        if ledger.may_allocate(claim.cluster, queue, (one,), extra, released) is not None
     )
-    if short and claim.action == "reclaim":
+    if short and claim.action == "reclaim" and queue.parent is None:
         return None
     around = claim.session.rankings.surroundings(claim.pod.pod_class)
 
@@ -294,5 +294,6 @@ def _has_room(claim: Claim, node: Node) -> bool:
     around = claim.session.rankings.surroundings(claim.pod.pod_class)
     if around is not None and not around.open(later=True)[node.slot]:
         return False
-    charge = _charge(claim, node)
-    return ledger.may_allocate(claim.cluster, claim.queue, charge, claim.trial.extra) is None
+    charge, trial = _charge(claim, node), claim.trial
+    short = ledger.may_allocate(claim.cluster, claim.queue, charge, trial.extra, trial.released)
+    return short is None
