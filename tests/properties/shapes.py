@@ -15,6 +15,7 @@ GROUP = "scheduling.k8s.io/group-name"
 QUEUE = "scheduling.volcano.sh/queue-name"
 QUOTA = "volcano.sh/card.quota"
 GPU = "nvidia.com/gpu"
+SLICE = "nvidia.com/mig-1g"
 
 node_names = st.sampled_from(["n1", "n2", "n3", "n4"])
 queue_names = st.sampled_from(["default", "qa", "qb"])
@@ -41,7 +42,7 @@ POLICIES = (
 
 @st.composite
 def nodes(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
-    """Metadata and body of a node: two card models, or none."""
+    """Metadata and body of a node: two card models, whole or cut, or none."""
     card = draw(st.sampled_from(["A", "B", "A", "B", ""]))
     allocatable: JsonObject = {
         "cpu": str(draw(st.integers(1, 6))),
@@ -50,7 +51,10 @@ def nodes(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
     }
     if card:
         allocatable[GPU] = str(draw(st.integers(0, 4)))
+        allocatable.update(draw(st.sampled_from([{}, {}, {SLICE: "2"}, {SLICE: "0"}])))
     labels: JsonObject = {"nvidia.com/gpu.product": card} if card else {}
+    if draw(st.integers(0, 7)) == 0:
+        labels["nvidia.com/xpu.product"] = "C"
     labels["zone"] = draw(st.sampled_from(["a", "b", "b"]))
     spec: JsonObject = {"unschedulable": draw(st.sampled_from([False, False, False, True]))}
     return {"labels": labels}, {"spec": spec, "status": {"allocatable": allocatable}}
@@ -59,7 +63,8 @@ def nodes(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
 @st.composite
 def queues(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
     """Metadata and body of a queue."""
-    quota = f'{{"A": {draw(st.integers(0, 4))}, "B": {draw(st.integers(0, 4))}}}'
+    counts = [draw(st.integers(0, 4)) for _ in range(3)]
+    quota = f'{{"A": {counts[0]}, "B": {counts[1]}, "A/mig-1g-mixed": {counts[2]}}}'
     capability: JsonObject = draw(
         st.sampled_from([{}, {}, {"cpu": "4"}, {"cpu": "6", GPU: "3"}, {"memory": "4Gi"}])
     )
@@ -99,6 +104,11 @@ def pods(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
     if cards := draw(st.integers(0, 3)):
         requests[GPU] = str(cards)
         annotations[CARD] = draw(st.sampled_from(["A", "B", "A|B", "B|A", "A|X", ""]))
+        if draw(st.integers(0, 4)) == 0:
+            requests[SLICE] = str(cards)
+            annotations[CARD] = draw(st.sampled_from(["A/mig-1g-mixed", "A", ""]))
+            if draw(st.booleans()):
+                del requests[GPU]
     match draw(st.integers(0, 3)):
         case 0:
             annotations[GROUP] = draw(group_names)
