@@ -17,7 +17,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     cluster.nodes.put(facts, digest)
     cluster.faults.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
-    _changed(cluster, facts.name, cards_changed)
+    _changed(cluster, facts.name, cards_changed and node.mix != mix)
     if node.mix != mix:
         for uid in list(node.pods):
             pod = cluster.pods[uid]
