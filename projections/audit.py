@@ -65,6 +65,7 @@ def audit(state: Audited) -> None:
     _audit_commons(state)
     _audit_table(state)
     _audit_lines(state)
+    cluster.budgets.recount(cluster.pods)
     recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 

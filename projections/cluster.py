@@ -6,6 +6,7 @@ estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 
 from projections import accounts
 from projections.accounts import Cards
+from projections.budgets import Budgets
 from projections.commons import Commons
 from projections.contest import asks, note_arrival, settle_priority, stir
 from projections.faults import FaultBook
@@ -46,7 +47,7 @@ class Cluster:
         self.nodes = NodeTable()
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
-        self.commons = Commons()
+        self.commons, self.budgets = Commons(), Budgets()
         self.cards = Cards()
         self.charges: dict[tuple[int, str], Charge] = {}
         """Class index and card name to what such a pod is charged there, as far as it was asked."""
@@ -109,6 +110,7 @@ class Cluster:
             del self.pods[pod.facts.uid]
         else:
             self.pods[new.facts.uid] = new
+        self.budgets.shift(old, new)
         if group is not None:
             if new is not None:
                 group.enlist(new)

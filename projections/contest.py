@@ -11,6 +11,7 @@ from projections.nodes import NodeTable
 from projections.pod_groups import LineKey, PodGroup
 from projections.pods import BOUND, RUNNING, Pod
 from projections.policy import EVICTING, Policy
+from projections.queues import Queue
 from projections.refusals import NODE_CODES
 from projections.touched import Due
 
@@ -25,12 +26,17 @@ MOVABLE: Final = (BOUND, RUNNING)
 """Statuses in which a pod may be evicted: on its node, for all that is known, and not on its way there or away."""
 
 
+LOWEST: Final = -(1 << 63)
+"""Lower than any priority."""
+
+
 class Contested(Protocol):
     """The part of the cluster that is noted in."""
 
     policy: Policy
     nodes: NodeTable
     due: Due
+    queues: dict[str, Queue]
     priority_classes: dict[str, tuple[int, bool]]
 
 
@@ -90,6 +96,12 @@ def note_arrival(cluster: Contested, group: PodGroup, old: Pod | None, new: Pod)
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))
     if old is not None and old.facts.is_evictable != is_evictable:
         cluster.nodes.stir(new.node)
+
+
+def anyone_may_leave(cluster: Contested) -> None:
+    """Who is held back from leaving has changed."""
+    for queue in cluster.queues if cluster.policy.evicting else ():
+        cluster.due.arrived[queue] = LOWEST
 
 
 def settle_priority(cluster: Contested, group: PodGroup) -> None:

@@ -210,6 +210,21 @@ class PriorityClassObject(Struct):
     globalDefault: bool | None = None  # noqa: N815
 
 
+class BudgetSpec(Struct):
+    """`PodDisruptionBudget.spec`"""
+
+    selector: Raw = _NOTHING
+    minAvailable: int | str | None = None  # noqa: N815
+    maxUnavailable: int | str | None = None  # noqa: N815
+
+
+class BudgetObject(Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata
+    spec: BudgetSpec | None = None
+
+
 class PlainObject(Struct):
     """An object of which only the metadata is read (Namespace, owners of pods)."""
 
@@ -217,7 +232,14 @@ class PlainObject(Struct):
 
 
 ObjectT = TypeVar(
-    "ObjectT", NodeObject, PodObject, PodGroupObject, QueueObject, PriorityClassObject, PlainObject
+    "ObjectT",
+    NodeObject,
+    PodObject,
+    PodGroupObject,
+    QueueObject,
+    PriorityClassObject,
+    BudgetObject,
+    PlainObject,
 )
 _DECODERS = {
     kind: msgspec.json.Decoder(kind)
@@ -227,6 +249,7 @@ _DECODERS = {
         PodGroupObject,
         QueueObject,
         PriorityClassObject,
+        BudgetObject,
         PlainObject,
     )
 }

@@ -23,11 +23,14 @@ from events.cluster import (
     WorkloadObserved,
 )
 from events.record import Record
+from projections.budgets import budget_facts
 from projections.cluster import Cluster
+from projections.contest import anyone_may_leave
 from projections.faults import REQUEST_DIFFERS
 from projections.inventory import drop_node, put_node
 from projections.nodes import node_facts
 from projections.objects import (
+    BudgetObject,
     Metadata,
     NodeObject,
     PlainObject,
@@ -100,7 +103,9 @@ def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
             _see_namespace(cluster, name, content)
         case WorkloadObserved():
             _see_workload(cluster, event.uid, content)
-        case PodDisruptionBudgetObserved() | HyperNodeObserved() | ConfigMapObserved():
+        case PodDisruptionBudgetObserved():
+            _see_budget(cluster, content)
+        case HyperNodeObserved() | ConfigMapObserved():
             pass  # Only the sight of it is kept.
 
 
@@ -116,11 +121,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
                 put_queue(cluster, None, name, "")
         case PodGroupDeleted():
-            key = record.subject.partition("/")[2]
-            group = cluster.groups.get(key)
-            if group is not None and group.facts is not None and group.facts.uid == event.uid:
-                cluster.drop_group_object(key)
-                cluster.faults.put(record.subject, ())
+            _miss_group(cluster, record, event.uid)
         case PriorityClassDeleted():
             cluster.priority_classes.pop(name, None)
             cluster.settle_all()
@@ -129,8 +130,24 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             put_namespace(cluster, name, None)
         case WorkloadDeleted():
             cluster.owners.pop(event.uid, None)
-        case PodDisruptionBudgetDeleted() | HyperNodeDeleted() | ConfigMapDeleted():
+        case PodDisruptionBudgetDeleted():
+            _miss_budget(cluster, record)
+        case HyperNodeDeleted() | ConfigMapDeleted():
             pass
+
+
+def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
+    key = record.subject.partition("/")[2]
+    group = cluster.groups.get(key)
+    if group is not None and group.facts is not None and group.facts.uid == uid:
+        cluster.drop_group_object(key)
+        cluster.faults.put(record.subject, ())
+
+
+def _miss_budget(cluster: Cluster, record: Record) -> None:
+    _, namespace, name = record.subject.split("/")
+    cluster.budgets.drop(namespace, name)
+    anyone_may_leave(cluster)
 
 
 def _miss_node(cluster: Cluster, name: str, uid: str) -> None:
@@ -200,6 +217,12 @@ def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
     if cluster.priority_classes.get(name) != value:
         cluster.priority_classes[name] = value
         cluster.settle_all()
+
+
+def _see_budget(cluster: Cluster, content: bytes) -> None:
+    obj = read(BudgetObject, content)
+    if not isinstance(obj, str) and cluster.budgets.put(budget_facts(obj), cluster.pods.values()):
+        anyone_may_leave(cluster)
 
 
 def _see_namespace(cluster: Cluster, name: str, content: bytes) -> None:

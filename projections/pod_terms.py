@@ -244,6 +244,11 @@ def _all(rules: _Rules | None) -> Iterable[_Term]:
         yield one.podAffinityTerm
 
 
+def label_selector(raw: Raw) -> Selector | None:
+    """A label selector as it stands in an object. Raises msgspec.ValidationError."""
+    return None if not raw else _selector(msgspec.json.decode(raw, type=_Selector | None))
+
+
 def _selector(given: _Selector | None) -> Selector | None:
     if given is None:
         return None

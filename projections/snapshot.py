@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from projections.budgets import BudgetFacts
 from projections.cluster import Cluster
 from projections.faults import Pairs
 from projections.inventory import put_node
@@ -109,6 +110,7 @@ class Image(Struct, frozen=True):
     due: Due
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
+    budgets: list[BudgetFacts]
     namespace_labels: dict[str, dict[str, str]]
     owners: dict[str, dict[str, str]]
     classes: list[tuple[bytes, PodClass]]
@@ -151,6 +153,7 @@ def take(state: State) -> bytes:
         due=cluster.due,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
+        budgets=cluster.budgets.facts(),
         namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
         classes=[
@@ -182,6 +185,8 @@ def restore(payload: bytes) -> State:
     cluster.failures, cluster.resting = image.failures, image.resting
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
+    for budget in image.budgets:
+        cluster.budgets.put(budget, ())
     cluster.owners, cluster.commons.totals = image.owners, image.totals
     cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     for key, one in image.classes:

@@ -30,6 +30,7 @@ from scheduling.session import Session
 from scheduling.trial import Trial, placements
 from scheduling.victims.candidates import candidates
 from scheduling.victims.claim import Claim
+from scheduling.victims.held import not_held
 from scheduling.victims.votes import released
 
 
@@ -213,7 +214,7 @@ class Search:
         if useful is None:
             return "node(s) do not help: the quota of the queue stands in the way"
         chosen = [pod for pod in candidates(claim, node) if useful(pod)]
-        allowed = released(claim, chosen)
+        allowed = not_held(claim, released(claim, chosen))
         gone: list[Pod] = []
         for pod in allowed:
             if _has_room(claim, node):
