@@ -22,7 +22,7 @@ class Hurdle(Struct, frozen=True):
     """One level that a group has to pass, and whether it does."""
 
     level: str
-    """`cluster`, `pod group`, `queue`, `admission`, `gang`, `quota`, `nodes`."""
+    """`cluster`, `pod group`, `queue`, `admission`, `card`, `gang`, `quota`, `nodes`, `preempt`, `reclaim`."""
     passed: bool
     text: str
 

@@ -149,7 +149,7 @@ def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Am
     if isinstance(chosen, CardChoice):
         return chosen.cards
     known = tuple(name for name in pod_class.cards if name in cluster.cards.resource)
-    return known or None
+    return known or pod_class.cards or None
 
 
 def _scored(rankings: Rankings, pod_class: PodClass, slot: int, score: int) -> Scored:
