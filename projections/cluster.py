@@ -371,6 +371,7 @@ class Cluster:
         self.policy = policy
         self.due.everything = True
         rewire(self)
+        self.commons.requests.clear()
         self.recharge()
         for group in self.groups.values():
             self.touched.groups[group.key] = self.due.groups[group.key] = None

@@ -37,6 +37,16 @@ POLICIES = (
     b'{"name":"conformance"},{"name":"predicates"},{"name":"capacity-card"}]}]}',
     b'{"actions":"allocate, reclaim, preempt","tiers":[{"plugins":[{"name":"gang"},{"name":"conformance"},'
     b'{"name":"drf","enablePreemptable":false},{"name":"predicates"},{"name":"capacity-card"}]}]}',
+    b'{"actions":"enqueue, allocate, reclaim, backfill","tiers":[{"plugins":[{"name":"priority"},'
+    b'{"name":"gang"}]},{"plugins":[{"name":"sla","arguments":{"sla-waiting-time":"5s"}},'
+    b'{"name":"overcommit"},{"name":"drf"},{"name":"predicates"},{"name":"capacity",'
+    b'"enableHierarchy":true,"arguments":{"ancestorReclaimLevel":1}}]}]}',
+    b'{"actions":"enqueue, allocate, preempt, reclaim","tiers":[{"plugins":[{"name":"sla","arguments":'
+    b'{"sla-waiting-time":"9s"}}]},{"plugins":[{"name":"gang","enableReclaimable":false},'
+    b'{"name":"conformance"}]},{"plugins":[{"name":"drf","enableHierarchy":true},{"name":"predicates"},'
+    b'{"name":"capacity-card"}]}]}',
+    b'{"actions":"enqueue, allocate, reclaim, backfill","tiers":[{"plugins":[{"name":"gang"},'
+    b'{"name":"overcommit"}]},{"plugins":[{"name":"predicates"},{"name":"proportion"}]}]}',
 )
 
 
@@ -69,11 +79,18 @@ def queues(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
         st.sampled_from([{}, {}, {"cpu": "4"}, {"cpu": "6", GPU: "3"}, {"memory": "4Gi"}])
     )
     annotations: JsonObject = {QUOTA: draw(st.sampled_from([quota, quota, quota, "{"]))}
+    if path := draw(st.sampled_from(["", "", "root/x/y", "root/x"])):
+        annotations["volcano.sh/hierarchy"] = path
+        annotations["volcano.sh/hierarchy-weights"] = draw(st.sampled_from(["1/2/3", "1/2", "x"]))
+    guarantee: JsonObject = draw(st.sampled_from([{}, {}, {"cpu": "1"}]))
     deserved: JsonObject = draw(st.sampled_from([{}, {"cpu": "2"}, {"cpu": "1", GPU: "2"}]))
     spec: JsonObject = {
         "priority": draw(st.integers(0, 1)),
         "capability": capability,
         "deserved": deserved,
+        "guarantee": {"resource": guarantee},
+        "weight": draw(st.integers(0, 3)),
+        "parent": draw(st.sampled_from(["", "", "", "qa", "qb", "root", "nowhere"])),
     }
     state = draw(st.sampled_from(["Open", "Open", "Open", "Closed"]))
     return {"annotations": annotations}, {"spec": spec, "status": {"state": state}}
