@@ -71,7 +71,8 @@ def condition_of(group: PodGroup) -> Condition | None:
     refusal = _latest(group)
     if refusal is not None:
         reason = _REASONS.get(refusal.code, NOT_ENOUGH)
-        return Condition(refusal.position, UNSCHEDULABLE, reason, _text(group, refusal))
+        text = group_text(group, refusal.code, refusal.message, refusal.pod)
+        return Condition(refusal.position, UNSCHEDULABLE, reason, text)
     promise = next(iter(group.promise.values()), None)
     if promise is None:
         return None
@@ -80,23 +81,26 @@ def condition_of(group: PodGroup) -> Condition | None:
     return Condition(promise.position, UNSCHEDULABLE, NOT_ENOUGH, text)
 
 
-def pod_text(refusal: Refusal, pod: Pod, origin: Pod | None) -> str:
-    """Why a waiting pod has no node: its own reason, or what keeps its gang. `origin` is the first pod of
-    the gang for which there was none."""
-    if NOT_READY not in refusal.message:
-        return refusal.message
+def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
+    """Why a waiting pod has no node, of the message of a refusal: its own reason, or what keeps its gang.
+
+    `origin` is the first pod of the gang for which there was none.
+    """
+    if NOT_READY not in message:
+        return message
     if pod is origin:
-        return origin_of(refusal.message)
+        return origin_of(message)
     if origin is not None and pod.heading < origin.heading and not pod.pod_class.is_best_effort:
-        return f"{HAD_A_NODE}: {refusal.message}"
-    return refusal.message
+        return f"{HAD_A_NODE}: {message}"
+    return message
 
 
-def _text(group: PodGroup, refusal: Refusal) -> str:
-    """What keeps the gang. A group without pods says just why it is refused; so does an incomplete one."""
-    if not group.pending or NOT_READY in refusal.message or refusal.code in _REASONS:
-        return refusal.message
-    return fit_text(group, refusal.pod, refusal.message)
+def group_text(group: PodGroup, code: str, message: str, pod: str) -> str:
+    """What keeps the gang, of the message of a refusal found at a pod. A group without pods says just why it
+    is refused; so does an incomplete one."""
+    if not group.pending or NOT_READY in message or code in _REASONS:
+        return message
+    return fit_text(group, pod, message)
 
 
 def _latest(group: PodGroup) -> Refusal | None:
@@ -118,7 +122,7 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
     for pod in group.pending:
         if pod.told >= refusal.position or pod.facts.uid in group.promise:
             continue
-        text = pod_text(refusal, pod, origin)
+        text = pod_text(refusal.message, pod, origin)
         if pod.facts.told != text:
             yield _unschedulable(pod, refusal.position, text)
 

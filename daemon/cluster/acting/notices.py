@@ -16,6 +16,8 @@ from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, Pod
 from events.record import Fact
 from events.watching import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
+from projections.policy import EVICTING
+from scheduling.conditions import group_text, pod_text
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -152,10 +154,8 @@ class Noticer:
                 note = f"Eviction from node {event.node} failed: {event.code}: {event.message}"
                 regarding = _pod(event.pod, event.uid)
                 return [Notice(regarding, WARNING, "FailedEviction", event.code, note)]
-            case QueueFaulted():
+            case QueueFaulted() | ObjectFaulted():
                 return _faulted(event, cluster)
-            case ObjectFaulted():
-                return _misconfigured(event, cluster)
             case BindRejectedByNode() | ForeignPodPlaced():
                 return _on_node(event, cluster)
             case _:
@@ -197,23 +197,25 @@ def _bind_failed(event: BindFailed) -> list[Notice]:
 
 def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
     """The group, where it has an object, and the pods that wait; the one that was looked at first."""
+    group = cluster.groups.get(event.pod_group)
+    if group is None or event.action in EVICTING:
+        return  # That nobody is evicted for it is no reason why it waits.
     named = event.code if event.code in QUOTA_REASONS else ""
+    told = event.message if named else group_text(group, event.code, event.message, event.pod)
     yield from _on_group(
         cluster,
         event.pod_group,
         WARNING,
         reason=named or "Unschedulable",
         action=event.code,
-        note=event.message,
+        note=told,
     )
-    group = cluster.groups.get(event.pod_group)
-    if group is None:
-        return
     first = [one for one in group.pending if one.key == event.pod]
     rest = (one for one in group.pending if one.key != event.pod)
+    origin = first[0] if first else None
     for pod in [*first, *islice(rest, PODS_TOLD_MAX - len(first))]:
-        regarding = _pod(pod.key, pod.facts.uid)
-        yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, event.message)
+        regarding, note = _pod(pod.key, pod.facts.uid), pod_text(event.message, pod, origin)
+        yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, note)
 
 
 def _on_group(
@@ -229,7 +231,9 @@ def _on_group(
     return [Notice(regarding, kind, reason, action, note)]
 
 
-def _faulted(event: QueueFaulted, cluster: Cluster) -> list[Notice]:
+def _faulted(event: QueueFaulted | ObjectFaulted, cluster: Cluster) -> list[Notice]:
+    if isinstance(event, ObjectFaulted):
+        return _misconfigured(event, cluster)
     queue = cluster.queues.get(event.queue)
     if queue is None or queue.facts is None:
         return []

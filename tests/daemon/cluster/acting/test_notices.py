@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import msgspec
 import pytest
 
 from daemon.cluster.acting.notices import (
@@ -65,11 +66,20 @@ def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_fi
         ("a-1", "FailedScheduling"),
         ("a-0", "FailedScheduling"),
     ]
-    assert {(one.type, one.action, one.note) for one in told} == {
-        ("Warning", "NotEnoughResources", "m")
-    }
+    assert {(one.type, one.action) for one in told} == {("Warning", "NotEnoughResources")}
+    assert [one.note for one in told] == [
+        "1/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 1 minAvailable;"
+        " Pending: 2 Unschedulable. Origin reason is a-1: m",
+        "m",
+        "m",
+    ], "the same that their conditions say (#2924)"
     assert told[0].regarding == GROUP
     assert told[2].regarding == POD
+
+
+def test_that_nobody_is_evicted_for_it_is_no_reason_why_a_group_waits() -> None:
+    event = msgspec.structs.replace(refusal(), action="reclaim", code="NoVictims")
+    assert Noticer().notices(event, cluster()) == []
 
 
 @pytest.mark.parametrize("code", sorted(QUOTA_REASONS))
