@@ -159,10 +159,11 @@ def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
     Where roles have minimums of their own the first pods of each role come before all others.
     """
     wanted = group.min_available
-    if len(group.live_classes) == 1:
-        [(index, count)] = group.live_classes.items()
-        pod = next(one for one in group.pods.values() if one.pod_class.index == index)
-        return [(pod.pod_class, min(wanted, count))]
+    counted = [(group.classes[index], count) for index, count in sorted(group.live_classes.items())]
+    if sum(group.live_classes.values()) <= wanted:
+        return counted
+    if len({(one.request, one.cards) for one, _ in counted}) == 1:
+        return [(counted[0][0], wanted)]
     live = [pod for pod in group.pods.values() if pod.status not in (SUCCEEDED, FAILED, RELEASING)]
     live.sort(key=lambda pod: pod.heading)
     if roles := group.enforced_roles:

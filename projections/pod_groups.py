@@ -15,7 +15,7 @@ from projections.objects import (
     PodGroupStatus,
     nanoseconds_of,
 )
-from projections.pod_class import Amounts, amounts_of, card_names
+from projections.pod_class import Amounts, PodClass, amounts_of, card_names
 from projections.pods import (
     ALLOCATED,
     BOUND,
@@ -195,23 +195,23 @@ class PodGroup:
     """A pod group and its pods. Only State changes it."""
 
     __slots__ = (
-        "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
-        "facts", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
+        "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
+        "facts", "has_spare", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
         "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
-        self.key = key
+        self.key = self.uid = key
         """`namespace/name`"""
-        self.uid = key
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
         self.voice, self.cause = Voice(), 0
         """What its object is to say; and the position of the record that last changed it."""
         self.wish: GroupFacts | None = None
         """What its object says, without what the scheduler tells it."""
-        self.needs_object = False
+        self.needs_object = self.has_spare = False
+        """Whether it is nothing without an object; whether it has more pods than its gang needs."""
         self.digest = self.queue = ""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks: dict[str, int] = {}
@@ -223,10 +223,11 @@ class PodGroup:
         self.counts: dict[str, int] = {}
         """Pods by status; a releasing pod counts only while it is on a node."""
         self.ready_by_role: dict[str, int] = {}
+        self.classes: dict[int, PodClass] = {}
         self.live_classes: dict[int, int] = {}
-        """Class index to the number of pods that are not finished and not releasing."""
         self.pending_classes: dict[int, int] = {}
-        """Class index to the number of its waiting pods, best-effort pods left out."""
+        """Class index to every class its pods ever had; to the number of pods that are not finished and
+        not releasing; and to that of its waiting pods, best-effort pods left out."""
         self.best_effort_count = self.ready_count = 0
         """Waiting pods that ask for nothing but a place; and pods that count towards the gang, those
         included: they always fit."""
@@ -327,6 +328,7 @@ class PodGroup:
             if role := pod.facts.role:
                 self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
         if status not in (SUCCEEDED, FAILED, RELEASING):
+            self.classes[pod.pod_class.index] = pod.pod_class
             _shift(self.live_classes, pod.pod_class.index, sign)
         if status == PENDING:
             if pod.pod_class.is_best_effort:
