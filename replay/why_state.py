@@ -25,8 +25,9 @@ from projections.views.now import queue_rows
 from replay.amount import amount_text, amounts_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
-from scheduling.explain import obstacle_of
+from scheduling.explain import obstacle_of, obstructed
 from scheduling.quota import ledger
+from scheduling.ranking import Rankings
 
 LISTED_MAX: Final = 20
 """Lines of one list."""
@@ -148,9 +149,12 @@ def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
         for pod in group.pending:
             waiting.setdefault(pod.pod_class.index, []).append(pod)
     lines: list[str] = []
+    cluster.nodes.lay_out()
+    rankings = Rankings(cluster)
     for pods in waiting.values():
         pod_class = pods[0].pod_class
         reason = obstacle_of(cluster.policy, pod_class, facts)
+        reason = reason or obstructed(rankings, pod_class, node)
         lacks = {
             name: amount - node.free.get(name, 0)
             for name, amount in pod_class.request

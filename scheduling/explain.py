@@ -248,6 +248,8 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
     closed = rankings.admission(pod_class).verdicts != ADMITTED
     if cards is not None:
         closed = closed | ~rankings.suited(cards)
+    if (around := rankings.surroundings(pod_class)) is not None:
+        closed = closed | ~around.open()
     missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
     for name, amount in pod_class.request:
         column = table.column(name)
@@ -284,7 +286,14 @@ def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -
         there = " and ".join(node.facts.cards.values())
         has = f"its cards are {there}" if there else "it has no cards"
         obstacle = f"{has}, not {' or '.join(cards)}"
+    obstacle = obstacle or obstructed(rankings, pod_class, node)
     return Lacking(node=node.name, lacks=lacks, obstacle=obstacle)
+
+
+def obstructed(rankings: Rankings, pod_class: PodClass, node: Node) -> str:
+    """Who stands in the way of pods of this class on a node or near it; empty where nobody does."""
+    around = rankings.surroundings(pod_class)
+    return "" if around is None else around.obstacle(node.slot)
 
 
 def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:

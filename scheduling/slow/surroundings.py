@@ -40,6 +40,17 @@ LIMITS: Final = {
 """Reason to what of the pod limits it."""
 
 
+OBSTACLES: Final = {
+    NO_PORTS: "a port of it that the pod asks for is taken",
+    NO_LABEL: "it has no label that the pod is to be spread over",
+    SKEWED: "its domain has more of such pods than the spread allows",
+    NOT_NEAR: "nobody whom the pod must be near is in its domain",
+    NOT_APART: "somebody whom the pod does not bear is in its domain",
+    NOT_BORNE: "somebody who does not bear the pod is in its domain",
+}
+"""Reason to what it says of one node."""
+
+
 class Surroundings:
     """What surrounds pods of one class under one policy."""
 
@@ -84,6 +95,11 @@ class Surroundings:
         for one in self.closed(later=later).values():
             found &= ~one
         return found
+
+    def obstacle(self, slot: int) -> str:
+        """What of it closes a node; empty where nothing does."""
+        found = (OBSTACLES[reason] for reason, mask in self.closed().items() if mask[slot])
+        return next(found, "")
 
     def add(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The scores with what is preferred, normalized over the nodes that can take the pod."""
