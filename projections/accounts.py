@@ -148,9 +148,20 @@ def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
     total: Amounts = {}
     for pod_class, count in first_classes(group):
         for name, amount in ask(books, pod_class):
-            if not (cards_only and name in ("cpu", "memory")):
+            is_plain = name in ("cpu", "memory")
+            if not (is_plain and cards_only) and not _is_denied(books, pod_class, name):
                 total[name] = total.get(name, 0) + amount * count
     return total
+
+
+def _is_denied(books: Books, pod_class: PodClass, name: str) -> bool:
+    """Whether no pod of the class can ever be charged this: cards that it should have named, and did not.
+
+    Nothing is reserved for such a pod, or it would stand in the way of others for ever.
+    """
+    if books.policy.charges_resources or name not in books.cards.by_resource:
+        return False
+    return bool(pod_class.cards) or books.policy.cards.unnamedCardPolicy != "infer"
 
 
 def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
