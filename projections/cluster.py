@@ -8,7 +8,7 @@ from projections import accounts
 from projections.accounts import Cards
 from projections.budgets import Budgets
 from projections.commons import Commons
-from projections.contest import asks, note_arrival, settle_priority, stir
+from projections.contest import asks, note_arrival, settle_contest, stir
 from projections.faults import FaultBook
 from projections.lines import Lines
 from projections.membership import origin_of
@@ -283,7 +283,7 @@ class Cluster:
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
-        settle_priority(self, group)
+        settle_contest(self, group)
         keys = self._waits_in(group, books=books)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
         if stale:

@@ -104,13 +104,15 @@ def anyone_may_leave(cluster: Contested) -> None:
         cluster.due.arrived[queue] = LOWEST
 
 
-def settle_priority(cluster: Contested, group: PodGroup) -> None:
-    """Bring the priority of a group with an object in line with its class."""
-    if group.facts is None:
-        return
-    priority = priority_of(cluster.priority_classes, group.facts.priority_class)
-    if priority != group.priority:
-        group.priority = priority
+def settle_contest(cluster: Contested, group: PodGroup) -> None:
+    """Bring in line what others look at when they contend for the room of a group: its priority (that of
+    its class, where it has an object), and whether it has pods to spare."""
+    priority = group.priority
+    if group.facts is not None:
+        priority = priority_of(cluster.priority_classes, group.facts.priority_class)
+    has_spare = group.ready_count - group.best_effort_count > group.min_available
+    if (priority, has_spare) != (group.priority, group.has_spare):
+        group.priority, group.has_spare = priority, has_spare
         stir(cluster, group)
 
 

@@ -95,6 +95,7 @@ def _eviction_came_out(
                 pod.evicted = 0
                 state.cluster.spared[event.uid] = state.now_ns + SPARED_NS
                 state.cluster.replace_pod(old, pod)
+                state.cluster.free_up(pod.node)
         case EvictionOutcomeUnknown():
             _unknown(state.evictions, event.uid)
 

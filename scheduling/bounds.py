@@ -25,6 +25,12 @@ def _votes(plugin: Plugin, action: str) -> bool:
     return plugin.name in VOTERS[action] and plugin.takes_part(_FLAG[action])
 
 
+def needs_spare(policy: Policy, action: str) -> bool:
+    """Whether only groups give that have more pods than they need: `gang` has a say in whatever tier decides."""
+    tiers = voters(policy, action)
+    return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
+
+
 def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
     """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
     tiers = voters(policy, action)

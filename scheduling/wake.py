@@ -12,6 +12,7 @@ from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
 from scheduling.bounds import priority_bound
+from scheduling.reach import could_free, whose
 from scheduling.slow.meeting import minds
 
 FREED_MAX = 64
@@ -42,11 +43,9 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if due.everything:
         return True
     head = line.head
-    if head.promise and due.freed:
-        return True
     refusal = head.refusals.get(line.action)
     if refusal is None:
-        return True
+        return not head.promise or _could_be_kept(state, line, due)
     if refusal.code in QUEUE_CODES:
         return _is_eased(state, line.queue, (refusal.limit,), due)
     if refusal.code in COMMON_CODES:
@@ -67,9 +66,18 @@ def _minds(state: State, group: PodGroup, due: Due) -> bool:
     return any(minds(state.cluster, one, due) for one in classes.values())
 
 
+def _could_be_kept(state: State, line: Line, due: Due) -> bool:
+    """Whether what happened could let a promise be kept, or keep it from being kept."""
+    if due.eased.get(line.queue):
+        return True
+    if any(held.node in due.freed for held in line.head.promise.values()):
+        return True
+    return _could_serve(state, line.head.pending, due) or _minds(state, line.head, due)
+
+
 def _could_evict(state: State, line: Line, due: Due) -> bool:
     """Whether somebody came whom the line could evict, or whether less than before is lacking."""
-    if due.freed or due.eased.get(line.queue):
+    if due.eased.get(line.queue) or _could_be_freed(state, line, due):
         return True
     if line.action != "preempt":
         return any(queue != line.queue for queue in due.arrived)
@@ -78,6 +86,22 @@ def _could_evict(state: State, line: Line, due: Due) -> bool:
         return False
     bound = priority_bound(state.cluster.policy, line.action, line.head.priority)
     return bound is None or lowest < bound or bool(line.head.allocated_count)
+
+
+def _could_be_freed(state: State, line: Line, due: Due) -> bool:
+    """Whether nodes where something has changed could be freed for a pod of the line."""
+    if len(due.freed) > FREED_MAX:
+        return True
+    cluster, head = state.cluster, line.head
+    who = whose(cluster, line.action, head.queue, head.priority) if due.freed else None
+    requests = dict.fromkeys(pod.pod_class.request for pod in head.pending)
+    for name in due.freed:
+        node = cluster.nodes.nodes.get(name)
+        if node is None or node.facts is None or who is None:
+            continue
+        if head.allocated_count or any(could_free(cluster, node, who, one) for one in requests):
+            return True
+    return False
 
 
 def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:

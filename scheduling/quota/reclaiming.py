@@ -63,6 +63,17 @@ def why_not_entitled(
     return f"Queue <{queue.name}> would have more than it deserves: {asked}"
 
 
+def gives(cluster: Cluster, queue: Queue) -> bool:
+    """Whether a queue could have anything that others may reclaim; one that could not, has nothing."""
+    if queue.facts is not None and not queue.facts.is_reclaimable:
+        return False
+    quota = cluster.policy.quota
+    if quota not in ("capacity", "proportion") or not cluster.policy.has(quota, "enableReclaimable"):
+        return True
+    deserved = deserved_of(cluster, queue)
+    return any(amount > deserved.get(name, 0) for name, amount in queue.allocated.items())
+
+
 def is_within_deserved(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> bool:

@@ -20,11 +20,11 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from scheduling.admission import ADMITTED, refused_demand
 from scheduling.attempt import charged
-from scheduling.bounds import priority_bound
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
 from scheduling.ranking import Cards
+from scheduling.reach import whose
 from scheduling.refuse import Reason
 from scheduling.session import Session
 from scheduling.trial import Trial, placements
@@ -49,6 +49,8 @@ class Search:
         self._is_within = is_within
         self._problem = ""
         self._failed: dict[int, None] = {}
+        self._tried: dict[int, dict[int, None]] = {}
+        """Class index to the slots of nodes that could not be freed for a pod of it."""
         session.groups_examined += 1
         try:
             self._keep_promises()
@@ -175,6 +177,8 @@ class Search:
                 self.trial.place(claim.pod, node, later=True)
                 return True
             counts[found] += 1
+            # The trial only takes more: the next pod of the class would find no more there.
+            self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if not self._failed:
             self.counts = counts
         return False
@@ -196,10 +200,12 @@ class Search:
                 if node is not None and node.facts is not None:
                     can[node.slot] = True
         else:
-            bound = priority_bound(session.cluster.policy, self.action, self.group.priority)
-            can = session.reach.within((self.action, self.group.queue, bound), pod_class.request)
+            group = self.group
+            who = whose(session.cluster, self.action, group.queue, group.priority)
+            can = session.reach.within(who, pod_class.request)
         _count(counts, "node(s) are closed to it", int((~is_open).sum()))
         _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
+        can[list(self._tried.get(pod_class.index, ()))] = False
         if self.action == "reclaim":
             slots = np.flatnonzero(is_open & can)
         else:
