@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from events.union import Decision
-from projections.cluster import Cluster
 from projections.lines import Line, Order
 from projections.pod_groups import PodGroup
-from scheduling.quota.fair_tree import FairTree
-from scheduling.quota.order import Turn
+from scheduling.quota.order import Turns
 from scheduling.refuse import Reason, refusal
 from scheduling.session import Session
 
@@ -58,14 +56,11 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
     """Serve all lines of an action until none is left to be served."""
     cluster = session.cluster
     waiting = {name: _Waiting(lines) for name, lines in session.lines_to_serve(action).items()}
-    fair = FairTree(cluster) if cluster.policy.has_fair_tree and waiting else None
-    turns = [Turn(cluster, cluster.queue(name), fair) for name in waiting]
-    heapq.heapify(turns)
-    while turns:
-        name = turns[0].queue.name
+    turns = Turns(cluster, waiting)
+    while (name := turns.first()) is not None:
         line = waiting[name].first()
         if line is None:
-            heapq.heappop(turns)
+            turns.drop(name)
             continue
         if not session.could_change(line):
             # What woke it has gone to someone else in the meantime.
@@ -81,18 +76,7 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
                 if other.action == action and other.queue == name:
                     session.mark_due(other)
                     waiting[name].add(other)
-        _take_turns(cluster, turns, fair)
-
-
-def _take_turns(cluster: Cluster, turns: list[Turn], fair: FairTree | None) -> None:
-    """Put the queue that was served back among the others. In a tree that moves others, too."""
-    if fair is None and not cluster.policy.has_queue_tree:
-        heapq.heapreplace(turns, Turn(cluster, turns[0].queue))
-        return
-    if fair is not None:
-        fair.refresh(turns[0].queue)
-    turns[:] = [Turn(cluster, one.queue, fair) for one in turns]
-    heapq.heapify(turns)
+        turns.served(name)
 
 
 def refuse_line(

@@ -23,8 +23,8 @@ from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.queue_tree import ROOT
-from projections.queues import Queue
-from projections.shares import Share, dominant, with_more
+from projections.queues import Queue, add
+from projections.shares import Share, dominant
 
 _WHOLE: Final = 1_000_000
 
@@ -69,6 +69,9 @@ class FairTree:
                 self._nodes[name] = self._grow(queue)
                 self._nodes[name].queues.append(queue)
         self._used: dict[str, Amounts] = {name: self._sum(name) for name in self._nodes}
+        self._total: Amounts = {}
+        for used in self._used.values():
+            add(self._total, tuple(used.items()), 1)
         self._scarce = self._find_scarce()
         self._settle_all()
 
@@ -81,25 +84,31 @@ class FairTree:
             node = node.above
         return tuple(found)
 
-    def refresh(self, queue: Queue) -> None:
-        """Pods of the queue were placed, or left."""
-        if queue.name not in self._nodes:
-            return
-        self._used[queue.name] = self._sum(queue.name)
+    def refresh(self, name: str) -> list[str]:
+        """Pods of the queue were placed, or left. Which queues may have another place now."""
+        if name not in self._nodes:
+            return [name]
+        add(self._total, tuple(self._used[name].items()), -1)
+        self._used[name] = self._sum(name)
+        add(self._total, tuple(self._used[name].items()), 1)
         scarce = self._find_scarce()
         if scarce != self._scarce:
             self._scarce = scarce
             self._settle_all()
-            return
-        node: _Node | None = self._nodes[queue.name]
-        while node is not None:
+            return list(self._nodes)
+        node = self._nodes[name]
+        while node.above is not None:
             self._settle(node)
+            if node.above.above is None:
+                break
             node = node.above
+        # The root has a place of its own; so have all other branches, whatever happens in this one.
+        return [one.name for below in node.all_children() for one in below.queues]
 
     def change(self, group: PodGroup, held: Amounts) -> None:
         """Think of a group as holding this, and of the tree as following."""
         self._changes[group.key] = held
-        self.refresh(self._cluster.queue(group.queue))
+        self.refresh(group.queue)
 
     def holds(self, group: PodGroup) -> Amounts:
         """What a group holds, in thought."""
@@ -124,11 +133,7 @@ class FairTree:
     def _find_scarce(self) -> tuple[str, ...]:
         """Resources that are used up."""
         totals = self._cluster.commons.totals
-        return tuple(
-            name
-            for name in sorted(totals)
-            if sum(used.get(name, 0) for used in self._used.values()) >= totals[name]
-        )
+        return tuple([name for name in totals if self._total.get(name, 0) >= totals[name]])
 
     def _settle_all(self) -> None:
         for node in self._root.all_children():
@@ -173,7 +178,8 @@ class FairTree:
 def _waits_for(group: PodGroup) -> Amounts:
     total: Amounts = {}
     for pod in group.pending:
-        total = with_more(total, pod.pod_class.request)
+        for name, amount in pod.pod_class.request:
+            total[name] = total.get(name, 0) + amount
     return total
 
 

@@ -6,6 +6,9 @@ are compared where their ways up from each other part: as the queues there. Unde
 shares in its tree count as well, before or after as the policy names the plugins. Last come age, UID, name.
 """
 
+import heapq
+from collections.abc import Iterable
+
 from projections.cluster import Cluster
 from projections.entitlement import deserved_of
 from projections.queues import Queue
@@ -84,3 +87,46 @@ class Turn:
             if mine.name != theirs.name:
                 return mine, theirs
         return self.steps[-1], other.steps[-1]
+
+
+class Turns:
+    """The queues that are still to be served, the one whose turn it is first."""
+
+    def __init__(self, cluster: Cluster, names: Iterable[str]) -> None:
+        self._cluster = cluster
+        self._fair = FairTree(cluster) if cluster.policy.has_fair_tree else None
+        self._current = {name: Turn(cluster, cluster.queue(name), self._fair) for name in names}
+        self._heap = list(self._current.values())
+        """All of these, and some that no longer count."""
+        heapq.heapify(self._heap)
+
+    def first(self) -> str | None:
+        """The queue whose turn it is; None once all are dropped."""
+        while self._heap:
+            turn = self._heap[0]
+            name = turn.queue.name
+            if self._current.get(name) is not turn:
+                heapq.heappop(self._heap)
+            elif self._cluster.policy.has_queue_tree and turn < (now := self._now(name)):
+                # What another queue got counts for the queues above both: this one is later.
+                self._current[name] = now
+                heapq.heapreplace(self._heap, now)
+            else:
+                return name
+        return None
+
+    def drop(self, name: str) -> None:
+        """Be done with a queue."""
+        self._current.pop(name, None)
+
+    def served(self, name: str) -> None:
+        """Put a queue that had its turn back among the others. In a tree of shares that moves others, too."""
+        moved = [name]
+        if self._fair is not None:
+            moved = [one for one in self._fair.refresh(name) if one in self._current]
+        for one in moved:
+            self._current[one] = self._now(one)
+            heapq.heappush(self._heap, self._current[one])
+
+    def _now(self, name: str) -> Turn:
+        return Turn(self._cluster, self._cluster.queue(name), self._fair)

@@ -197,3 +197,36 @@ def test_network_topology_takes_weights_of_its_resources() -> None:
     assert [one.message for one in warned] == [
         "plugin network-topology-aware does not know this argument"
     ]
+
+
+def test_the_configuration_that_volcano_has_built_in_is_taken_whole() -> None:
+    policy, warned = parse(
+        {
+            "actions": "enqueue, allocate, backfill",
+            "tiers": [
+                {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+                {
+                    "plugins": [
+                        {"name": "overcommit"},
+                        {"name": "drf", "enablePreemptable": False},
+                        {"name": "predicates"},
+                        {"name": "proportion"},
+                        {"name": "nodeorder"},
+                    ]
+                },
+            ],
+        }
+    )
+    assert warned == ()
+    assert policy.quota == "proportion"
+    assert policy.job_order == ("priority", "gang", "drf")
+    assert policy.queue_order == ("proportion",)
+    assert not policy.has("drf", "enablePreemptable")
+
+
+def test_hierarchical_drf_orders_queues_where_it_stands() -> None:
+    drf: JsonObject = {"name": "drf", "enableHierarchy": True}
+    policy, _ = parse({"tiers": [{"plugins": [drf, {"name": "capacity"}]}]})
+    assert policy.queue_order == ("drf", "capacity")
+    policy, _ = parse({"tiers": [{"plugins": [{"name": "capacity"}, {"name": "drf"}]}]})
+    assert policy.queue_order == ("capacity",)
