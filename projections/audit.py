@@ -8,7 +8,7 @@ changed. What does not add up is a bug: an AssertionError names the entry, what 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from projections import accounts
+from projections import accounts, nominations
 from projections.cluster import Cluster
 from projections.faults import Pairs
 from projections.nodes import Node
@@ -254,6 +254,7 @@ def _audit_places(state: Audited) -> None:
             assert times == 1, f"{what}: {name} stands in {times} places"
             assert name in known, f"{what}: {name} is not known"
     promised: dict[str, Amounts] = {}
+    nominations.add_up(cluster, promised)
     for group in cluster.groups.values():
         for held in group.promise.values():
             _add(promised.setdefault(held.node, {}), held.request)

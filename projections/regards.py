@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from projections.nodes import NodeTable
+from projections.nominations import reserve
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import PodGroup
 from projections.pod_terms import Labels, LabelsOf, Regard
@@ -96,6 +97,13 @@ class Watched(Protocol):
     due: Due
 
     @property
+    def pods(self) -> Mapping[str, Pod]:
+        """All pods, by UID."""
+
+    def free_up(self, node: str) -> None:
+        """Remember that a node may now take what it could not before."""
+
+    @property
     def groups(self) -> Mapping[str, PodGroup]:
         """All pod groups, by key."""
 
@@ -109,6 +117,7 @@ class Watched(Protocol):
 def meet(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
     """A pod comes, changes or goes: before anything else is counted of it."""
     regards = cluster.regards
+    reserve(cluster, old, new)
     changed = [] if new is None else regards.count(new, 1)
     changed += [] if old is None else regards.count(old, -1)
     if new is not None and new.group_key and new.status == PENDING:

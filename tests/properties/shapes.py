@@ -137,7 +137,7 @@ def pods(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
         case _:
             pass
     spec: JsonObject = {
-        "schedulerName": "muster",
+        "schedulerName": draw(st.sampled_from(["muster"] * 7 + ["other"])),
         "priority": draw(st.integers(0, 2)),
         "containers": [{"name": "main", "resources": {"requests": requests}}],
     }
@@ -146,7 +146,10 @@ def pods(draw: st.DrawFn) -> tuple[JsonObject, JsonObject]:
     labels["app"] = draw(st.sampled_from(["x", "y"]))
     spec.update(draw(demands()))
     meta: JsonObject = {"annotations": annotations, "labels": labels}
-    return meta, {"spec": spec, "status": {"phase": "Pending"}}
+    status: JsonObject = {"phase": "Pending"}
+    if draw(st.integers(0, 7)) == 0:
+        status["nominatedNodeName"] = draw(node_names)
+    return meta, {"spec": spec, "status": status}
 
 
 @st.composite
