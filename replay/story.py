@@ -157,8 +157,11 @@ def _decision(event: Decision) -> list[str]:
             return [f"take back the room promised to {event.pod_group}: {event.code}"]
         case EvictionDecided():
             why = f" for {event.in_favour_of}" if event.in_favour_of else ""
+            because = f": {event.message}" if event.message else ""
             lines = [f"{one.pod} leaves {one.node}" for one in event.evictions]
-            return [f"evict {len(lines)} pods of {event.pod_group}: {event.action}{why}", *lines]
+            many = "1 pod" if len(lines) == 1 else f"{len(lines)} pods"
+            first = f"evict {many} of {event.pod_group}: {event.action}{why}{because}"
+            return [first, *lines]
         case RefusalDecided():
             at = f", found at {event.pod}" if event.pod else ""
             return [

@@ -124,7 +124,7 @@ class Step:
 
     def _cause(self, event: Event) -> int | None:
         """The record that led to a decision: what last changed the group, or gave something back."""
-        key = getattr(event, "pod_group", "")
+        key = getattr(event, "in_favour_of", "") or getattr(event, "pod_group", "")
         group = self.state.cluster.groups.get(key)
         if group is None:
             return None
