@@ -83,6 +83,8 @@ class Policy(Struct, frozen=True):
     """A policy as muster understands it."""
 
     actions: tuple[str, ...] = ACTIONS
+    remembers_roles: bool = True
+    """Whether a pod without a node speaks for all of its role (`predicateErrorCacheEnable` of `allocate`)."""
     tiers: tuple[tuple[Plugin, ...], ...] = ()
     quota: str = ""
     """Which of QUOTA_PLUGINS keeps the quotas, or empty."""
@@ -176,7 +178,7 @@ class _Parser:
         for key in document:
             if key not in ("actions", "tiers", "configurations", "metrics"):
                 self.warn(key, "muster does not know this key")
-        self._configurations(document.get("configurations"))
+        remembers_roles = self._configurations(document.get("configurations"))
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
         tiers: list[tuple[Plugin, ...]] = []
         found: dict[str, object] = {}
@@ -192,6 +194,7 @@ class _Parser:
         keeper = quota[0] if quota else ""
         policy = Policy(
             actions=actions,
+            remembers_roles=remembers_roles,
             tiers=tuple(tiers),
             quota=keeper,
             capacity=_as(found.get("capacity"), Capacity) or Capacity(),
@@ -274,14 +277,20 @@ class _Parser:
                 switched.add(key)
         return frozenset(switched)
 
-    def _configurations(self, value: object) -> None:
+    def _configurations(self, value: object) -> bool:
+        """What actions are told; of it only whether `allocate` remembers roles that found no node."""
+        remembers = True
         for index, entry in enumerate(items_at(value, "configurations")):
             path = f"configurations[{index}]"
             one = object_at(entry, path)
             arguments = one.get("arguments")
             if arguments:
-                for key in object_at(arguments, f"{path}.arguments"):
-                    self.warn(f"{path}.arguments.{key}", "muster does not know this argument")
+                for key, said in object_at(arguments, f"{path}.arguments").items():
+                    if (one.get("name"), key) == ("allocate", "predicateErrorCacheEnable"):
+                        remembers = truth_at(said, f"{path}.arguments.{key}")
+                    else:
+                        self.warn(f"{path}.arguments.{key}", "muster does not know this argument")
+        return remembers
 
 
 def _check_tier(plugins: tuple[Plugin, ...], path: str) -> None:

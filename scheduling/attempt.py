@@ -67,12 +67,13 @@ class Attempt:
         return gang(self.group, reason, could=len(self.trial.now) + len(self.trial.later))
 
     def _place_all(self) -> None:
+        remembers_roles = self.session.cluster.policy.remembers_roles
         # The list of waiting pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
             if pod.pod_class.is_best_effort:
                 continue
             role: Role = pod.facts.role or pod.pod_class.index
-            if role in self._failed:
+            if role in self._failed and remembers_roles:
                 continue
             self.trial.lift(pod)
             choice = charged(self.session, self.group, pod, self.trial.extra)
@@ -126,6 +127,7 @@ class Attempt:
         group = self.group
         if group.min_available >= len(group.pods):
             return False
+        remembers_roles = self.session.cluster.policy.remembers_roles
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role
@@ -137,7 +139,7 @@ class Attempt:
         rest = sum(
             1
             for pod in group.pending[index + 1 :]
-            if (pod.facts.role or pod.pod_class.index) not in self._failed
+            if not remembers_roles or (pod.facts.role or pod.pod_class.index) not in self._failed
         )
         placed = len(self.trial.now) + len(self.trial.later)
         return group.ready_count + placed + rest >= group.min_available
@@ -149,7 +151,7 @@ def charged(
     """The cards the pod may be charged, or why its queue does not let it in."""
     cluster, pod_class = session.cluster, pod.pod_class
     if problem := refused_demand(cluster.policy, pod_class):
-        return Reason("UnsupportedDemand", "", problem, pod.key)
+        return Reason("UnsupportedDemand", "", problem, pod.key, is_hopeless=True)
     queue = cluster.queue(group.queue)
     plain = pod.asked
     if cluster.policy.quota == "capacity-card":
