@@ -92,6 +92,7 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         pod=event.pod,
         position=record.position,
         barred=event.barred,
+        is_hopeless=event.is_hopeless,
     )
     state.cluster.settle(group)
     state.cluster.due.groups.pop(group.key, None)

@@ -151,6 +151,7 @@ class Refusal(Struct, frozen=True):
     pod: str
     position: int
     barred: tuple[str, ...] = ()
+    is_hopeless: bool = False
 
 
 class Promise(Struct, frozen=True):

@@ -10,6 +10,7 @@ from events.decision import RefusalDecided
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import PENDING, Pod
+from projections.refusals import CARD_CODES
 from scheduling.admission import ADMITTED, NOT_SELECTED, REASONS
 from scheduling.quota.contradiction import against, contradiction
 from scheduling.quota.ledger import Shortage
@@ -29,11 +30,15 @@ class Reason(Struct, frozen=True):
     pod: str = ""
     barred: tuple[str, ...] = ()
     """Cards that would have done, and that the queue's quota kept out."""
+    is_hopeless: bool = False
+    """Whether no node there is could take the pod, whatever else was on it."""
 
 
 def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
     """A refusal by the queue."""
-    return Reason(short.code, short.limit, short.message, pod.key if pod else "")
+    key = pod.key if pod else ""
+    is_hopeless = short.code in CARD_CODES
+    return Reason(short.code, short.limit, short.message, key, is_hopeless=is_hopeless)
 
 
 def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] = ()) -> Reason:
@@ -46,7 +51,22 @@ def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] 
     )
     if both := _contradiction(rankings, pod.pod_class, cards):
         message += f" N{both[1:]}."
-    return Reason("NotEnoughResources", limit, message, pod.key, barred)
+    would_do = None if cards is None else (*cards, *barred)
+    is_hopeless = _fits_nowhere(rankings, pod.pod_class, would_do)
+    return Reason("NotEnoughResources", limit, message, pod.key, barred, is_hopeless)
+
+
+def _fits_nowhere(rankings: Rankings, pod_class: PodClass, cards: Cards) -> bool:
+    """Whether no node that the pod selects, with such cards, is large enough; cordons and taints pass."""
+    could = rankings.admission(pod_class).verdicts != NOT_SELECTED
+    if cards is not None:
+        could = could & rankings.suited(cards)
+    for name, amount in pod_class.request:
+        column = rankings.cluster.nodes.allocatable.get(name)
+        if column is None:
+            return True
+        could = could & (column >= amount)
+    return not could.any()
 
 
 def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
@@ -159,4 +179,5 @@ def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
         message=reason.message,
         pod=reason.pod,
         barred=reason.barred,
+        is_hopeless=reason.is_hopeless,
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
-from events.decision import Placement
+from events.decision import Eviction, Placement
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.record import Fact
 from events.union import Event
@@ -37,6 +37,11 @@ FIELDS[tuple[Placement, ...]] = st.lists(
         devices=FIELDS[tuple[str, ...]],
     ),
     max_size=3,
+).map(tuple)
+
+
+FIELDS[tuple[Eviction, ...]] = st.lists(
+    st.builds(Eviction, pod=TEXTS, uid=TEXTS, node=TEXTS), max_size=3
 ).map(tuple)
 
 
