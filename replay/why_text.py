@@ -74,7 +74,7 @@ def _limits(heading: str, limits: Iterable[Limit]) -> list[str]:
     for one in limits:
         numbers = (one.used, one.reserved, one.requested, one.limit, one.short)
         shown = ["none" if number is None else amount_text(one.name, number) for number in numbers]
-        rows.append((one.name, *shown))
+        rows.append((f"{one.name} of queue {one.queue}" if one.queue else one.name, *shown))
     return [heading, *_table(rows)] if len(rows) > 1 else []
 
 

@@ -46,6 +46,8 @@ class Limit(Struct, frozen=True):
     requested: int
     limit: int | None
     """None: without limit."""
+    queue: str = ""
+    """The queue, where it is one above that of the pod group."""
 
     @property
     def short(self) -> int:
@@ -196,15 +198,18 @@ def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, in
 def charged_limits(
     cluster: Cluster, queue: Queue, charge: Charge, extra: Amounts
 ) -> tuple[Limit, ...]:
-    """A queue beside a charge: what a pod would add to what is allocated. `extra` counts as used."""
+    """A queue, and those above it, beside a charge: what a pod would add to what is allocated. `extra`
+    counts as used."""
     return tuple(
         Limit(
             name=member,
-            used=ledger.used(queue, member, extra),
+            queue="" if one is queue else one.name,
+            used=ledger.used(one, member, extra),
             reserved=0,
             requested=amount,
-            limit=ledger.limit(cluster, queue, member),
+            limit=ledger.limit(cluster, one, member),
         )
+        for one in queue.lineage
         for name, amount in charge
         for member in accounts.members(cluster, name)
     )
@@ -216,13 +221,25 @@ def reserved_limits(cluster: Cluster, queue: Queue, least: Amounts) -> tuple[Lim
     A choice of cards is one entry: all the cards it may fall on, and what is reserved on any of them.
     """
     limits: list[Limit] = []
+    for above in queue.lineage[1:]:
+        limits += [
+            Limit(
+                name=name,
+                queue=above.name,
+                used=ledger.used(above, name, {}),
+                reserved=ledger.reserved(above, name),
+                requested=amount,
+                limit=ledger.admission_limit(cluster, above, name),
+            )
+            for name, amount in least.items()
+        ]
     for name, amount in least.items():
         ours = accounts.members(cluster, name)
         held = sum(
             kept for other, kept in queue.inqueue.items()
             if set(accounts.members(cluster, other)) & set(ours)
         )  # fmt: skip
-        most = [ledger.limit(cluster, queue, one) for one in ours]
+        most = [ledger.admission_limit(cluster, queue, one) for one in ours]
         limits.append(
             Limit(
                 name=name,

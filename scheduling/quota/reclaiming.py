@@ -68,7 +68,9 @@ def gives(cluster: Cluster, queue: Queue) -> bool:
     if queue.facts is not None and not queue.facts.is_reclaimable:
         return False
     quota = cluster.policy.quota
-    if quota not in ("capacity", "proportion") or not cluster.policy.has(quota, "enableReclaimable"):
+    if quota not in ("capacity", "proportion") or not cluster.policy.has(
+        quota, "enableReclaimable"
+    ):
         return True
     deserved = deserved_of(cluster, queue)
     return any(amount > deserved.get(name, 0) for name, amount in queue.allocated.items())
