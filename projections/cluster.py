@@ -180,6 +180,7 @@ class Cluster:
         for name in self.moved:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
+                self.telling.queues[one.name] = None
                 for resource in one.settle_moves(lambda card: accounts.members(self, card)):
                     self.ease(one.name, resource)
         heed_requests(self)

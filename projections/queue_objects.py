@@ -17,6 +17,7 @@ def put_queue(
     cluster.queue_objects += (facts is not None) - (queue.facts is not None)
     is_told = queue.is_as(facts)
     queue.facts, queue.digest, queue.is_mute = facts, digest, False
+    cluster.telling.queues[name] = None
     if is_told:
         return  # Nothing but what it is told by the scheduler.
     queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)

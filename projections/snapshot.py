@@ -204,6 +204,7 @@ def restore(payload: bytes) -> State:
     cluster.forget_touched()
     cluster.due = image.due
     cluster.telling.reasons = image.tellable
+    cluster.telling.queues = dict.fromkeys(cluster.queues)
     return state
 
 

@@ -14,7 +14,7 @@ def stated(facts: GroupFacts) -> Status:
 
 
 class Telling:
-    """Pod groups with something to tell, by key."""
+    """Pod groups and queues with something to tell, by key."""
 
     def __init__(self) -> None:
         self.phases: dict[str, None] = {}
@@ -23,6 +23,8 @@ class Telling:
         """Those whose objects say the phase, and other counts of pods."""
         self.reasons: dict[str, None] = {}
         """Those whose conditions, or those of their pods, may have to be told."""
+        self.queues: dict[str, None] = {}
+        """Queues whose objects may say of something else that it is allocated."""
 
     def note(self, group: PodGroup, position: int) -> None:
         """A pod group has changed, with the record at a position."""

@@ -57,14 +57,16 @@ def phases_to_tell(state: State) -> Iterator[Request]:
 def has_to_tell(state: State, *, tells: bool) -> bool:
     """Whether something is left to be told: what the phase of a pod group is, or (`tells`) more than that."""
     telling = state.cluster.telling
-    return bool(telling.phases) or (tells and bool(telling.counts or telling.reasons))
+    return bool(telling.phases) or (
+        tells and bool(telling.counts or telling.reasons or telling.queues)
+    )
 
 
 def to_tell(state: State) -> Iterator[Request]:
     """Conditions of pods and pod groups that wait (K7.7), counts of pods, and what is allocated in queues.
 
-    Only what an object does not say already, and what it was not told since. Groups of which nothing is
-    left to be told are forgotten.
+    Only what an object does not say already, and what it was not told since. Groups and queues of which
+    nothing is left to be told are forgotten.
     """
     cluster = state.cluster
     left = TOLD_AT_ONCE
@@ -80,8 +82,12 @@ def to_tell(state: State) -> Iterator[Request]:
             break
     for key in islice(cluster.telling.counts, max(0, left)):
         yield _counts(cluster.groups[key])
-    for queue in cluster.queues.values():
-        if (request := _of_queue(queue, state.position)) is not None:
+    for name in list(cluster.telling.queues):
+        queue = cluster.queues.get(name)
+        request = None if queue is None else _of_queue(queue, state.position)
+        if request is None:
+            del cluster.telling.queues[name]
+        else:
             yield request
 
 
