@@ -7,8 +7,8 @@ import msgspec
 from events.normalize import Json, JsonObject
 from events.sighting import (
     BindRequest,
-    EvictRequest,
     Done,
+    EvictRequest,
     Gone,
     Listed,
     PhaseRequest,
@@ -18,7 +18,7 @@ from events.sighting import (
     Sighting,
 )
 
-KINDS: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
+KINDS: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "PodDisruptionBudget", "Pod")
 
 _VERSIONS: Final = {
     "Node": "v1",
@@ -26,6 +26,7 @@ _VERSIONS: Final = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Queue": "scheduling.volcano.sh/v1beta1",
     "PodGroup": "scheduling.volcano.sh/v1beta1",
+    "PodDisruptionBudget": "policy/v1",
 }
 Key = tuple[str, str]
 """Kind and name; all namespaced objects are in one namespace."""
@@ -51,7 +52,7 @@ class Api:
         assert before is None or isinstance(before, dict)
         metadata: JsonObject = {"uid": f"{name}.{self._version}", **(before or {}), **(meta or {})}
         metadata["name"], metadata["resourceVersion"] = name, str(self._version)
-        if kind in ("Pod", "PodGroup"):
+        if kind in ("Pod", "PodGroup", "PodDisruptionBudget"):
             metadata["namespace"] = "default"
         obj = {**old, **body, "kind": kind, "apiVersion": _VERSIONS[kind], "metadata": metadata}
         self.objects[kind, name] = obj
@@ -100,7 +101,10 @@ class Api:
                 self.remove("Pod", name)
                 if spec.get("schedulerName") == "muster" and status.get("phase") == "Running":
                     spec.pop("nodeName", None)
-                    kept: JsonObject = {"annotations": meta["annotations"], "labels": meta["labels"]}
+                    kept: JsonObject = {
+                        "annotations": meta["annotations"],
+                        "labels": meta["labels"],
+                    }
                     self.put("Pod", name, {"spec": spec, "status": {"phase": "Pending"}}, kept)
             elif spec.get("nodeName") and status.get("phase") == "Pending":
                 self.put("Pod", name, {"status": {"phase": "Running"}})

@@ -13,6 +13,8 @@ from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS, Record
 from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest
 from projections.batch import Batch
+from projections.pods import RUNNING
+from projections.snapshot import restore, take
 from projections.state import State
 from scheduling.step import Step
 from tests.properties.api import Api
@@ -33,6 +35,9 @@ FIRST = (
 QUOTAS = ("capacity", "proportion", "capacity-card")
 
 
+_memory = st.sampled_from([0, 0, 0, 1, 3])
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> bytes:
     """A policy that evicts, its plugins in one tier or in two."""
@@ -44,9 +49,9 @@ def policies(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> tuple[JsonObject, list[int]]:
-    """The body of a PodGroup, and what each of its pods requests."""
-    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+def groups(draw: st.DrawFn) -> tuple[JsonObject, list[tuple[int, int]]]:
+    """The body of a PodGroup, and what cores and memory each of its pods requests."""
+    sizes = draw(st.lists(st.tuples(st.integers(1, 3), _memory), min_size=1, max_size=4))
     spec: JsonObject = {
         "minMember": draw(st.integers(1, len(sizes))),
         "queue": draw(st.sampled_from(["qa", "qb"])),
@@ -72,6 +77,13 @@ class Game:
     def take(self, batch: Batch | None) -> None:
         self.witness.take(batch)
         self.step.state.validate()
+        for there in self.step.state.cluster.budgets.all.values():
+            for budget in there.values():
+                evicted = [one for one in budget.pods.values() if one.evicted]
+                healthy = sum(one.status == RUNNING for one in budget.pods.values())
+                total, least = len(budget.pods), budget.facts.at_least
+                must = least if isinstance(least, int) else -(-total // 2)
+                assert not evicted or healthy >= must, f"{healthy} of {total} are left"
 
     def play(self) -> None:
         """Let all come to rest."""
@@ -110,36 +122,44 @@ def decided(log: list[tuple[Record, bytes | None]]) -> Iterator[tuple[Record, ob
 @given(
     policy=policies(),
     cores=st.lists(st.integers(2, 4), min_size=1, max_size=2),
-    deserved=st.lists(st.integers(0, 6), min_size=2, max_size=2),
+    deserved=st.lists(st.tuples(st.integers(0, 6), _memory), min_size=2, max_size=2),
+    held=st.sampled_from([None, None, 1, "50%"]),
     waves=st.lists(st.lists(groups(), min_size=1, max_size=3), min_size=2, max_size=4),
 )
 def test_evictions_end_and_are_not_in_vain(
     policy: bytes,
     cores: list[int],
-    deserved: list[int],
-    waves: list[list[tuple[JsonObject, list[int]]]],
+    deserved: list[tuple[int, int]],
+    held: int | str | None,
+    waves: list[list[tuple[JsonObject, list[tuple[int, int]]]]],
 ) -> None:
     game = Game(policy)
     for name, value in (("mid", 5), ("high", 9)):
         game.api.put("PriorityClass", name, {"value": value})
     for index, cpu in enumerate(cores):
-        status: JsonObject = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}}
+        status: JsonObject = {"allocatable": {"cpu": str(cpu), "memory": "4Gi", "pods": "110"}}
         game.api.put("Node", f"n{index}", {"status": status})
-    for name, cpu in zip(("qa", "qb"), deserved, strict=True):
-        game.api.put("Queue", name, {"spec": {"deserved": {"cpu": str(cpu)} if cpu else {}}})
+    for name, (cpu, memory) in zip(("qa", "qb"), deserved, strict=True):
+        entitled: JsonObject = {"cpu": str(cpu), "memory": f"{memory}Gi"} if cpu else {}
+        game.api.put("Queue", name, {"spec": {"deserved": entitled}})
+    if held is not None:
+        selector: JsonObject = {"matchLabels": {"first": "yes"}}
+        game.api.put(
+            "PodDisruptionBudget", "b", {"spec": {"selector": selector, "minAvailable": held}}
+        )
     for number, wave in enumerate(waves):
         for index, (body, sizes) in enumerate(wave):
             group = f"g{number}{index}"
             game.api.put("PodGroup", group, body)
-            for pod, cpu in enumerate(sizes):
-                requests: JsonObject = {"cpu": str(cpu)}
+            for pod, (cpu, memory) in enumerate(sizes):
+                requests: JsonObject = {"cpu": str(cpu), "memory": f"{memory}Gi"}
                 spec: JsonObject = {
                     "schedulerName": "muster",
                     "containers": [{"name": "m", "resources": {"requests": requests}}],
                 }
                 meta: JsonObject = {
                     "annotations": {"scheduling.k8s.io/group-name": group},
-                    "labels": {},
+                    "labels": {"first": "yes" if index == 0 else "no"},
                 }
                 game.api.put(
                     "Pod", f"{group}-{pod}", {"spec": spec, "status": {"phase": "Pending"}}, meta
@@ -160,6 +180,8 @@ def _judge(game: Game) -> None:
             raise AssertionError(
                 f"{record.position}: room promised to {event.pod_group} is taken back"
             )
+    kept = take(game.step.state)
+    assert take(restore(kept)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
     for key, group in game.step.state.cluster.groups.items():
         assert not group.promise, f"{key} waits for {group.promise}"
