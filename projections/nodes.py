@@ -43,15 +43,14 @@ class NodeFacts(Struct, frozen=True):
     card_totals: tuple[tuple[str, int], ...]
     """Resource name to how many cards there are, healthy or not."""
     created_ns: int
-    problem: str = ""
     faults: tuple[tuple[str, str], ...] = ()
-    """Code and message of labels that cannot be used."""
+    """Code and message of labels and quantities that cannot be used."""
     images: tuple[tuple[str, int], ...] = ()
     """Images that are there, by each of their names, and their size in bytes."""
 
 
 def node_facts(obj: NodeObject) -> NodeFacts:
-    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `problem`."""
+    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`."""
     spec, status = obj.spec or NodeSpec(), obj.status or NodeStatus()
     allocatable, problem = _amounts(status.allocatable or {})
     allocatable.setdefault("pods", PODS_UNLIMITED)
@@ -69,8 +68,7 @@ def node_facts(obj: NodeObject) -> NodeFacts:
         cards=found.cards,
         card_totals=tuple((one, capacity.get(one, allocatable.get(one, 0))) for one in found.cards),
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
-        problem=problem,
-        faults=found.faults,
+        faults=(*found.faults, *([("InvalidQuantity", problem)] if problem else [])),
         images=tuple(
             listed_image(name, one.sizeBytes)
             for one in status.images or ()

@@ -50,7 +50,6 @@ def _node(content: bytes) -> list[str]:
         amounts_text(has),
         "unschedulable" if facts.unschedulable else "",
         *(f"taint {one.key}:{one.effect}" for one in facts.taints),
-        facts.problem,
         *(message for _, message in facts.faults),
     ]
 

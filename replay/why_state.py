@@ -131,7 +131,7 @@ def node_standing(state: State, node: Node) -> Standing:
         "free": amounts_text(free),
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),
-        "problem": "; ".join(filter(None, (found.problem, *(text for _, text in found.faults)))),
+        "problem": "; ".join(text for _, text in found.faults),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
     sentence += f", {len(pods)} pods on it"

@@ -53,6 +53,15 @@ def test_two_product_labels_are_told_once_and_again_when_they_come_back() -> Non
     assert faults(told) == [("Node//n1", "SeveralProductLabels")]
 
 
+def test_a_quantity_that_cannot_be_read_is_told_and_counts_as_nothing() -> None:
+    told = begun(labels=ONE)
+    amounts = {"cpu": "4", "pods": "110", "example.com/card": "many"}
+    told.see(Seen(raw("Node", "n1", spec={}, status={"allocatable": amounts})))
+    told.cycle()
+    assert faults(told) == [("Node//n1", "InvalidQuantity")]
+    assert told.state.cluster.totals.get("example.com/card", 0) == 0
+
+
 def test_the_fault_of_a_node_that_went_and_came_back_is_told_again() -> None:
     told = begun(labels=TWO)
     assert faults(told) != []
