@@ -1,11 +1,14 @@
 """`muster fit`: manifests against a log, and what would be short."""
 
 import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import Result
 
-from tests.daemon.cli.given import documents, error_of, logged, muster
+from tests.daemon.cli.given import error_of, logged, muster
 
 POD = """\
 apiVersion: v1
@@ -44,6 +47,11 @@ metadata: {name: cr-queue1, annotations: {volcano.sh/card.quota: '{"NVIDIA-H200"
 """
 
 
+def answers(result: Result) -> list[Any]:
+    """What a command printed as JSON, a document a line."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of two nodes with 8 cards each, of which one is taken."""
@@ -64,8 +72,8 @@ def test_what_fits_is_told_with_nodes_and_cards(log: Path, tmp_path: Path) -> No
     before = hashlib.sha256(log.read_bytes()).hexdigest()
     result = muster("fit", path, "--log", log, "-o", "json")
     assert result.exit_code == 0, result.output
-    (answer,) = documents(result)
-    (group,) = answer["pod_groups"]  # type: ignore[attr-defined]  # it is a list
+    (answer,) = answers(result)
+    (group,) = answer["pod_groups"]
     (place,) = group["placed"]
     assert (place["pod"], place["cards"]) == ("default/asked", {"NVIDIA-H200": 2})
     assert hashlib.sha256(log.read_bytes()).hexdigest() == before, "the log stays as it is"
@@ -84,8 +92,8 @@ def test_nodes_that_are_too_small_are_told_and_the_nearest_is_named(
 ) -> None:
     result = muster("fit", manifest(tmp_path, POD, COUNT=9, QUOTA=20), "--log", log, "-o", "json")
     assert result.exit_code == 1
-    (answer,) = documents(result)
-    (group,) = answer["pod_groups"]  # type: ignore[attr-defined]  # it is a list
+    (answer,) = answers(result)
+    (group,) = answer["pod_groups"]
     waiting = group["waiting"]
     levels = {one["level"]: one["passed"] for one in waiting["hurdles"]}
     assert levels == {
@@ -113,8 +121,8 @@ def test_a_job_is_judged_by_its_request_before_it_has_pods(log: Path, tmp_path: 
 def test_the_pods_of_a_job_that_is_admitted_get_their_nodes(log: Path, tmp_path: Path) -> None:
     result = muster("fit", manifest(tmp_path, JOB, QUOTA=5), "--log", log, "-o", "json")
     assert result.exit_code == 0, result.output
-    (answer,) = documents(result)
-    (group,) = answer["pod_groups"]  # type: ignore[attr-defined]  # it is a list
+    (answer,) = answers(result)
+    (group,) = answer["pod_groups"]
     assert [one["pod"] for one in group["placed"]] == [f"default/j-w-{at}" for at in range(5)]
 
 

@@ -1,17 +1,25 @@
 """`muster queue`: the same numbers as the views, and who waits where."""
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import Result
 
-from tests.daemon.cli.given import documents, error_of, logged, muster, scenario
+from tests.daemon.cli.given import error_of, logged, muster, scenario
 
 COLUMNS = (
     *("resource", "capability", "guarantee", "deserved"),
     *("allocated", "inqueue", "request", "elastic"),
 )
+
+
+def answers(result: Result) -> list[Any]:
+    """What a command printed as JSON, a document a line."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +63,11 @@ steps:
 
 def test_queues_are_listed_with_the_numbers_of_the_view(log: Path, crowded: Path) -> None:
     for one in (log, crowded):
-        listed = documents(muster("queue", "list", "--log", one, "-o", "json"))
+        listed = answers(muster("queue", "list", "--log", one, "-o", "json"))
         rows = [
             (answer["queue"], *(resource[column] for column in COLUMNS))
             for answer in listed
-            for resource in answer["resources"]  # type: ignore[attr-defined]  # it is a list
+            for resource in answer["resources"]
         ]
         with closing(sqlite3.connect(one)) as database:
             names = ", ".join(("queue", *COLUMNS))
@@ -79,14 +87,13 @@ def test_a_list_for_people_shows_quota_use_and_what_waits(log: Path) -> None:
 
 
 def test_a_queue_shows_its_line_with_places_and_reasons(crowded: Path) -> None:
-    (answer,) = documents(muster("queue", "show", "q", "--log", crowded, "-o", "json"))
+    (answer,) = answers(muster("queue", "show", "q", "--log", crowded, "-o", "json"))
     line = answer["line"]
-    assert isinstance(line, list)
     assert [one["place"] for one in line] == [1, 2, 3]
     assert [one["priority"] for one in line] == [9, 0, 0], "the urgent one came last"
     assert {one["code"] for one in line} == {"InsufficientScalarQuota"}
     assert [one["limit"] for one in line] == ["K80"] * 3
-    (holder,) = answer["holders"]  # type: ignore[attr-defined]  # it is a list
+    (holder,) = answer["holders"]
     assert holder["allocated"] == {"K80": 1}
     text = muster("queue", "show", "q", "--log", crowded).stdout
     assert "held by 1 pod group:" in text
@@ -95,7 +102,7 @@ def test_a_queue_shows_its_line_with_places_and_reasons(crowded: Path) -> None:
 
 
 def test_a_queue_can_be_seen_as_it_was(crowded: Path) -> None:
-    (then,) = documents(muster("queue", "show", "q", "--log", crowded, "--at", "9", "-o", "json"))
+    (then,) = answers(muster("queue", "show", "q", "--log", crowded, "--at", "9", "-o", "json"))
     assert then["holders"] == []
 
 

@@ -222,7 +222,9 @@ async def test_a_condition_ends_the_one_that_says_the_opposite() -> None:
         message="",
     )
     assert await teller().tell_condition(errand(client), ready) == Done()
-    [ended, foreign, told] = client.asked[1].document["status"]["conditions"]
+    status = client.asked[1].document["status"]
+    assert isinstance(status, dict)
+    [ended, foreign, told] = status["conditions"]
     assert (ended["type"], ended["status"]) == ("Unschedulable", "False")
     assert foreign == FOREIGN
     assert (told["type"], told["status"], told["transitionID"]) == ("Scheduled", "True", "9")
