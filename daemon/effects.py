@@ -16,6 +16,7 @@ from events.sighting import (
     Answer,
     ConditionRequest,
     GroupConditionRequest,
+    GroupCountsRequest,
     QueueStatusRequest,
     Reply,
     Request,
@@ -31,7 +32,10 @@ TELLING_MAX: Final = 4
 DEADLINE_SECONDS: Final = 30.0
 """The longest a request may take."""
 
-TELLING: Final = (ConditionRequest, GroupConditionRequest, QueueStatusRequest)
+TELLING: Final = (
+    *(ConditionRequest, GroupConditionRequest),
+    *(GroupCountsRequest, QueueStatusRequest),
+)
 """Requests that only tell people and controllers what is known already."""
 
 

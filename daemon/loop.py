@@ -272,8 +272,11 @@ class Loop:
             moments.append(self._next_cycle_ns)
         elif (deadline := step.state.next_deadline_ns) is not None:
             moments.append(max(deadline, self._next_cycle_ns))
-        if (step.state.commitments or step.state.evictions) and not self._clock.is_stepped:
-            moments.append(self._clock.now_ns() + RETRY_NS)
+        if not self._clock.is_stepped:
+            if step.state.commitments or step.state.evictions:
+                moments.append(self._clock.now_ns() + RETRY_NS)
+            if step.has_to_tell:
+                moments.append(self._next_cycle_ns)
         return min(moments, default=None)
 
     def _answered(self, now: int) -> list[Batch]:
@@ -305,6 +308,8 @@ class Loop:
         if is_time or not self.is_synced:
             self.is_synced = True
             self._effects.ask(step.requests())
+        elif self._clock.is_stepped:
+            self._effects.ask(step.urgent_requests())
 
     async def _append(self, *batches: Batch) -> None:
         """Return when all are durable. They are handed over together, to share a transaction."""

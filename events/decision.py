@@ -99,6 +99,8 @@ class RefusalDecided(Fact, frozen=True, kw_only=True):
     """The pod the reason was found at, `namespace/name`."""
     barred: tuple[str, ...] = ()
     """Cards that would have done, and that the queue's quota kept out."""
+    is_hopeless: bool = False
+    """Whether no node there is could take the pod, whatever else was on it: nothing is reserved for it."""
 
 
 class QueueFaulted(Fact, frozen=True, kw_only=True):
@@ -107,5 +109,16 @@ class QueueFaulted(Fact, frozen=True, kw_only=True):
     kind = "queue_faulted.v1"
 
     queue: str
+    code: str
+    message: str
+
+
+class ObjectFaulted(Fact, frozen=True, kw_only=True):
+    """Something of a node or pod group cannot be used, and what follows from that."""
+
+    kind = "object_faulted.v1"
+
+    subject: str
+    """`Kind/namespace/name`"""
     code: str
     message: str

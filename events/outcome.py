@@ -102,7 +102,7 @@ class StatusTold(Fact, frozen=True, kw_only=True):
 
     uid: str
     what: str
-    """`PodScheduled` of a pod, `conditions` of a PodGroup, `allocated` of a Queue."""
+    """`PodScheduled` of a pod, `conditions` or `counts` of a PodGroup, `allocated` of a Queue."""
     attempts: int = 1
     latency_ns: int = 0
 

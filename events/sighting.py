@@ -90,13 +90,28 @@ class BindRequest(Struct, frozen=True):
 
 
 class PhaseRequest(Struct, frozen=True):
-    """A PodGroup object is to be told its phase."""
+    """A PodGroup object is to be told its phase, and how many of its pods run or have ended."""
 
     decision: int
     namespace: str
     name: str
     uid: str
     phase: str
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class GroupCountsRequest(Struct, frozen=True):
+    """A PodGroup object that says its phase is to be told how many of its pods run or have ended."""
+
+    decision: int
+    namespace: str
+    name: str
+    uid: str
+    running: int
+    succeeded: int
+    failed: int
 
 
 class EvictRequest(Struct, frozen=True):
@@ -153,6 +168,7 @@ Request: TypeAlias = (
     | PhaseRequest
     | EvictRequest
     | ConditionRequest
+    | GroupCountsRequest
     | GroupConditionRequest
     | QueueStatusRequest
 )

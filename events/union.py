@@ -30,6 +30,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -98,6 +99,7 @@ Decision: TypeAlias = (
     | EvictionDecided
     | RefusalDecided
     | QueueFaulted
+    | ObjectFaulted
 )
 """What we intend, durable before anything is done."""
 

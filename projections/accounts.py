@@ -4,9 +4,11 @@ Under `capacity-card` a queue is charged cpu, memory and card names; under `capa
 name. A waiting pod that would take any of several cards is counted under their compound name.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
-from projections.cards import Card
+from projections.cards import REQUEST_ANNOTATION
+from projections.commons import Commons
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup, compound
@@ -47,10 +49,12 @@ class Books(Protocol):
     """What of State the rules look at."""
 
     policy: Policy
+    commons: Commons
     cards: Cards
     nodes: NodeTable
     charges: dict[tuple[int, str], Charge]
-    """Class index and card name to charge: what was found out already. Emptied when cards or rules change."""
+    """Class index and mix of a node's cards to charge: what was found out already. Emptied when cards or
+    rules change."""
 
 
 def ask(books: Books, pod_class: PodClass) -> Charge:
@@ -63,24 +67,31 @@ def charge(books: Books, pod: Pod) -> Charge:
     return _charge(books, pod.pod_class, pod.node)
 
 
+def is_open(books: Books, pod: Pod) -> bool:
+    """Whether a pod is charged for a choice of cards, as its node was not there to tell which it got."""
+    return any("|" in name or name in books.cards.by_resource for name, _ in pod.charge or ()) and (
+        not books.policy.charges_resources
+    )
+
+
 def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
     """What a pod of this class is charged on a node."""
     return _charge(books, pod_class, node)
 
 
 def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
-    """Nodes with the same card charge the same."""
+    """Nodes with the same cards charge the same."""
     found = books.nodes.nodes.get(node) if node else None
-    card = None if found is None or found.facts is None else found.facts.card
-    key = (pod_class.index, "" if card is None else card.name)
+    key = (pod_class.index, "" if found is None else found.mix)
     known = books.charges.get(key)
     if known is None:
-        known = books.charges[key] = _charge_for(books, pod_class, card)
+        there = {} if found is None or found.facts is None else found.facts.cards
+        known = books.charges[key] = _charge_for(books, pod_class, there)
     return known
 
 
-def _charge_for(books: Books, pod_class: PodClass, on: Card | None) -> Charge:
-    if books.policy.quota == "capacity":
+def _charge_for(books: Books, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
+    if books.policy.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = books.cards.by_resource
     cards: list[tuple[str, int]] = []
@@ -93,12 +104,13 @@ def _charge_for(books: Books, pod_class: PodClass, on: Card | None) -> Charge:
     return (*cards, *plain)
 
 
-def _card(books: Books, pod_class: PodClass, resource: str, on: Card | None) -> str:
+def _card(books: Books, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
     """The card charged for a resource: that of the node, else the choice, else the resource itself."""
-    if on is not None and on.resource == resource:
-        return on.name
-    listed = tuple(name for name in pod_class.cards if books.cards.resource.get(name) == resource)
-    if not listed and pod_class.cards:
+    if resource in on:
+        return on[resource]
+    there = books.cards.by_resource.get(resource, {})
+    listed = tuple(name for name in pod_class.cards if name in there)
+    if not listed and not any(name in books.cards.resource for name in pod_class.cards):
         listed = pod_class.cards
     return compound(listed) if listed else resource
 
@@ -119,7 +131,7 @@ def minimum(books: Books, group: PodGroup) -> Amounts | None:
     if group.facts.min_resources is None:
         return None
     stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
-    if books.policy.quota == "capacity":
+    if books.policy.charges_resources:
         stated.pop("pods", None)
         return stated
     cards = (
@@ -134,23 +146,73 @@ def minimum(books: Books, group: PodGroup) -> Amounts | None:
 def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
     """What the first `min_available` pods ask for, in task order, finished and leaving pods left out."""
     total: Amounts = {}
-    for pod_class, count in _first_classes(group):
+    for pod_class, count in first_classes(group):
         for name, amount in ask(books, pod_class):
-            if not (cards_only and name in ("cpu", "memory")):
+            is_plain = name in ("cpu", "memory")
+            if not (is_plain and cards_only) and not _is_denied(books, pod_class, name):
                 total[name] = total.get(name, 0) + amount * count
     return total
 
 
-def _first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
-    """The classes of the first `min_available` live pods, each with how many of them."""
+def _is_denied(books: Books, pod_class: PodClass, name: str) -> bool:
+    """Whether no pod of the class can ever be charged this: cards that it should have named, and did not.
+
+    Nothing is reserved for such a pod, or it would stand in the way of others for ever.
+    """
+    if books.policy.charges_resources or name not in books.cards.by_resource:
+        return False
+    return bool(pod_class.cards) or books.policy.cards.unnamedCardPolicy != "infer"
+
+
+def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
+    """The classes of the first `min_available` live pods, each with how many of them.
+
+    Where roles have minimums of their own the first pods of each role come before all others.
+    """
     wanted = group.min_available
-    if len(group.live_classes) == 1:
-        [(index, count)] = group.live_classes.items()
-        pod = next(one for one in group.pods.values() if one.pod_class.index == index)
-        return [(pod.pod_class, min(wanted, count))]
+    counted = [(group.classes[index], count) for index, count in sorted(group.live_classes.items())]
+    if sum(group.live_classes.values()) <= wanted:
+        return counted
+    if len({(one.request, one.cards) for one, _ in counted}) == 1:
+        return [(counted[0][0], wanted)]
     live = [pod for pod in group.pods.values() if pod.status not in (SUCCEEDED, FAILED, RELEASING)]
     live.sort(key=lambda pod: pod.heading)
+    if roles := group.enforced_roles:
+        live = _roles_first(live, roles)
     return [(pod.pod_class, 1) for pod in live[:wanted]]
+
+
+def _roles_first(pods: list[Pod], roles: Mapping[str, int]) -> list[Pod]:
+    missing = dict(roles)
+    first: list[Pod] = []
+    rest: list[Pod] = []
+    for pod in pods:
+        wanted = missing.get(pod.facts.role, 0)
+        missing[pod.facts.role] = wanted - 1
+        (first if wanted > 0 else rest).append(pod)
+    return first + rest
+
+
+def request_differs(books: Books, group: PodGroup) -> str:
+    """How the cards that the pods ask for differ from what the group said; empty where they do not."""
+    stated = {} if group.facts is None else group.facts.card_request
+    if not stated or books.policy.charges_resources:
+        return ""
+    asked: Amounts = {}
+    for pod in group.pods.values():
+        for name, amount in ask(books, pod.pod_class):
+            if name not in ("cpu", "memory"):
+                asked[name] = asked.get(name, 0) + amount
+    listed = {card for name in stated for card in members(books, name)}
+    is_listed = all(card in listed for name in asked for card in members(books, name))
+    if is_listed and sum(asked.values()) == sum(stated.values()):
+        return ""
+    theirs, ours = (_listed(one) for one in (stated, asked))
+    return f"{REQUEST_ANNOTATION} asks for {theirs}, the pods for {ours}: the pods count"
+
+
+def _listed(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amounts[name]} {name}" for name in sorted(amounts)) or "none"
 
 
 def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
@@ -174,8 +236,41 @@ def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
             amount -= taken
         if amount:
             missing.append((name, amount))
-    reserves = group.phase == INQUEUE or (
+    if missing and any(used.values()) and not books.policy.charges_resources:
+        missing = _with_strays(books, group, missing, used)
+    reserves = (group.phase == INQUEUE and not _is_hopeless(group)) or (
         group.phase == RUNS and group.allocated_count >= group.min_available
     )
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic
+
+
+def _is_hopeless(group: PodGroup) -> bool:
+    """Whether no node there is could take its pods: what it would reserve nobody could have."""
+    return any(one.is_hopeless for one in group.refusals.values())
+
+
+def _with_strays(
+    books: Books, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
+) -> list[tuple[str, int]]:
+    """What is missing of cards, less what pods are charged of cards that none of them asks for.
+
+    Such a pod has what it needs: its node has another label by now, or somebody else placed it there.
+    """
+    classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
+    asked = {
+        card
+        for one in classes.values()
+        for name, _ in ask(books, one)
+        for card in (name, *members(books, name))
+    }
+    strays = [name for name in used if name not in ("cpu", "memory") and name not in asked]
+    left: list[tuple[str, int]] = []
+    for name, amount in missing:
+        for stray in strays if name not in ("cpu", "memory") else ():
+            taken = min(used[stray], amount)
+            used[stray] -= taken
+            amount -= taken
+        if amount:
+            left.append((name, amount))
+    return left

@@ -8,14 +8,18 @@ changed. What does not add up is a bug: an AssertionError names the entry, what 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from projections import accounts
+from projections import accounts, nominations
 from projections.cluster import Cluster
+from projections.faults import Pairs
 from projections.nodes import Node
+from projections.overcommit import backlog_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
-from projections.queues import Queue
+from projections.queues import LEDGERS, Queue
+from projections.regards import recount
 from projections.standing import job_order, line_keys
+from projections.telling import stated
 from projections.touched import Touched
 
 QUEUE_GROUPS_MAX: Final = 1000
@@ -38,7 +42,6 @@ class Audited(Protocol):
     """What of State is counted again."""
 
     cluster: Cluster
-    phases: dict[str, tuple[int, str]]
 
     @property
     def commitments(self) -> Mapping[str, Committed]:
@@ -58,8 +61,12 @@ def audit(state: Audited) -> None:
         _audit_pod(state, uid)
     _audit_places(state)
     _audit_totals(state)
+    _audit_tree(state)
+    _audit_commons(state)
     _audit_table(state)
     _audit_lines(state)
+    cluster.budgets.recount(cluster.pods)
+    recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 
 
@@ -142,6 +149,11 @@ def _audit_group(state: Audited, key: str) -> None:
     _same_index(f"{what} live classes", group.live_classes, live)
     busy = [pod for pod in waiting if not pod.pod_class.is_best_effort]
     _same_index(f"{what} pending classes", group.pending_classes, busy)
+    held: Amounts = {}
+    for pod in group.pods.values():
+        if pod.status in ALLOCATED:
+            _add(held, pod.pod_class.request)
+    _same(f"{what} held", group.held, held)
     idle = len(waiting) - len(busy)
     assert group.best_effort_count == idle, f"{what} best effort: {group.best_effort_count}, {idle}"
     _audit_dues(state, group, what)
@@ -167,22 +179,41 @@ def _audit_dues(state: Audited, group: PodGroup, what: str) -> None:
     keys = () if group.key in cluster.resting else line_keys(cluster, group)
     stands = tuple(line.key for line in cluster.lines.of(group))
     assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
+    _audit_telling(cluster, group, what)
     order = job_order(cluster, group)
     for line in cluster.lines.of(group):
         assert line.queue == group.queue, f"{what} waits in queue {line.queue}"
         assert (order, group) in line.jobs, f"{what} is out of place in {line.key}"
 
 
+def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
+    """Whether its object has still to be told what it should say."""
+    telling, facts = cluster.telling, group.facts
+    voice, now = group.voice, group.status_now
+    assert voice.status == now, f"{what} status: kept {voice.status}, counted {now}"
+    is_whole = bool(group.pods) and group.is_ready
+    assert is_whole == bool(voice.whole_since), f"{what} is whole since {voice.whole_since}"
+    is_open = facts is not None and voice.told < voice.since
+    says = ("", 0, 0, 0) if facts is None else stated(facts)
+    kept = (group.key in telling.phases, group.key in telling.counts)
+    counted = (
+        is_open and says[0] != group.phase,
+        is_open and says[0] == group.phase and says != voice.status,
+    )
+    assert kept == counted, f"{what} is to be told: kept {kept}, counted {counted}"
+
+
 def _audit_queue(state: Audited, name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
     ledgers: dict[str, Amounts] = {
-        ledger: {} for ledger in ("allocated", "pending", "promised", "inqueue", "elastic")
+        ledger: {} for ledger in ("allocated", "held", "pending", "promised", "inqueue", "elastic")
     }
     for key in queue.groups:
         group = cluster.groups.get(key)
         assert group is not None, f"queue {name} holds {key}, which is gone"
         assert group.queue == name, f"queue {name} holds {key}, which is in {group.queue}"
         _add(ledgers["allocated"], group.allocated.items())
+        _add(ledgers["held"], ((name, held) for name, held in group.held.items() if held))
         _add(ledgers["inqueue"], group.inqueue)
         _add(ledgers["elastic"], group.elastic)
         for held in group.promise.values():
@@ -199,6 +230,7 @@ def _audit_queue(state: Audited, name: str) -> None:
 def _ledger(queue: Queue, ledger: str) -> Amounts:
     ledgers = {
         "allocated": queue.allocated,
+        "held": queue.held,
         "pending": queue.pending,
         "promised": queue.promised,
         "inqueue": queue.inqueue,
@@ -222,6 +254,7 @@ def _audit_places(state: Audited) -> None:
             assert times == 1, f"{what}: {name} stands in {times} places"
             assert name in known, f"{what}: {name} is not known"
     promised: dict[str, Amounts] = {}
+    nominations.add_up(cluster, promised)
     for group in cluster.groups.values():
         for held in group.promise.values():
             _add(promised.setdefault(held.node, {}), held.request)
@@ -237,8 +270,8 @@ def _audit_totals(state: Audited) -> None:
     cards: dict[str, Amounts] = {}
     for facts in present:
         _add(totals, facts.allocatable.items())
-        if facts.card is not None:
-            _add(cards.setdefault(facts.card.resource, {}), [(facts.card.name, 1)])
+        for resource, card in facts.cards.items():
+            _add(cards.setdefault(resource, {}), [(card, 1)])
     _same("totals", cluster.totals, totals)
     assert cluster.cards.by_resource == cards, f"cards: {cluster.cards.by_resource}, {cards}"
     named = {name: cluster.cards.resource.get(name) for one in cards.values() for name in one}
@@ -247,8 +280,51 @@ def _audit_totals(state: Audited) -> None:
         assert name in cards[resource], f"card {name} is not counted by {resource}"
     objects = sum(queue.facts is not None for queue in cluster.queues.values())
     assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
+    book = cluster.faults
+    missing = [subject for subject in book.standing if book.untold_of(subject)]
+    assert sorted(book.untold) == sorted(missing), f"untold: {book.untold}, {missing}"
+    for node in present:
+        _same_faults(cluster, f"Node//{node.name}", node.faults)
     untold = [queue.name for queue in cluster.queues.values() if queue.untold]
     assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
+
+
+def _audit_commons(state: Audited) -> None:
+    """What the whole cluster has promised is what its nodes and groups say."""
+    cluster, commons = state.cluster, state.cluster.commons
+    used: Amounts = {}
+    backlog: Amounts = {}
+    for node in cluster.nodes.nodes.values():
+        if node.facts is not None:
+            _add(used, node.occupied.items())
+    for key, group in cluster.groups.items():
+        owed = backlog_of(cluster, group)
+        assert commons.backlogs.get(key, ()) == owed, f"pod group {key} backlog, counted {owed}"
+        _add(backlog, owed)
+    _same("used", commons.used, used)
+    _same("backlog", commons.backlog, backlog)
+    for key in (*commons.backlogs, *commons.deadlines, *commons.overdue):
+        assert key in cluster.groups, f"{key} is kept and gone"
+
+
+def _audit_tree(state: Audited) -> None:
+    """What stands in a queue stands below all queues above it."""
+    queues = state.cluster.queues.values()
+    below: dict[str, Amounts] = {}
+    for queue in queues:
+        for above in queue.lineage[1:]:
+            for ledger in LEDGERS:
+                total = below.setdefault(f"{above.name} {ledger}", {})
+                _add(total, _ledger(queue, ledger).items())
+    for queue in queues:
+        for ledger in LEDGERS:
+            counted = below.get(f"{queue.name} {ledger}", {})
+            _same(f"below queue {queue.name} {ledger}", queue.below.get(ledger, {}), counted)
+
+
+def _same_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
+    kept = cluster.faults.standing.get(subject, ())
+    assert kept == faults, f"{subject} faults: kept {kept}, counted {faults}"
 
 
 def _audit_table(state: Audited) -> None:
@@ -296,10 +372,6 @@ def _audit_commitments(state: Audited) -> None:
         )
     for key in state.cluster.resting:
         assert key in state.cluster.groups, f"{key} rests and is gone"
-    for key in state.phases:
-        group = state.cluster.groups.get(key)
-        facts = None if group is None else group.facts
-        assert facts is not None, f"{key} has no object to tell its phase"
 
 
 def _add(total: Amounts, more: Iterable[tuple[str, int]]) -> None:

@@ -1,10 +1,17 @@
-"""Cards of a node, found from its labels and what it can allocate (whole cards).
+"""Cards of a node, found from its labels and what it can allocate.
 
-The rule is that of the card-quota design: a label `<domain>/<type>.product` names the model, and the
-node's resource `<domain>/<type>`, or the first one of that domain, counts the cards.
+The rules are those of the card-quota design: a label `<domain>/<type>.product` names the model P, and
+
+    <domain>/<type>, or the first resource of the domain   -> the whole card   P
+    nvidia.com/gpu.shared                                  -> a share (MPS)    P/mps-<G>g*1/<r>
+    nvidia.com/mig-<profile>                               -> a slice (MIG)    P/mig-<profile>-mixed
+
+where G is the memory of the card in GiB and r the number of its shares. Whole cards and each kind of
+share are different cards, each with a quota of its own. On one node a resource counts one card.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -12,26 +19,56 @@ from msgspec import Struct
 QUOTA_ANNOTATION = "volcano.sh/card.quota"
 REQUEST_ANNOTATION = "volcano.sh/card.request"
 
-
-class Card(Struct, frozen=True):
-    """The cards of one model on one node."""
-
-    name: str
-    resource: str
-    """The resource name under which pods ask for them."""
+SHARED: Final = "nvidia.com/gpu.shared"
+SLICE: Final = "nvidia.com/mig-"
+REPLICAS: Final = "nvidia.com/gpu.replicas"
+_PRODUCT: Final = ".product"
 
 
-def discover(labels: Mapping[str, str], allocatable: Mapping[str, int]) -> Card | None:
-    """The node's whole cards, or None. Of several product labels the smallest key counts."""
-    for key in sorted(labels):
-        domain, slash, rest = key.partition("/")
-        kind, dot, last = rest.rpartition(".")
-        if not (slash and dot and last == "product" and kind) or "nvidia.com/mig-" in key:
+class Discovered(Struct, frozen=True):
+    """What cards a node has, and what of its labels cannot be used."""
+
+    cards: dict[str, str] = {}
+    """Resource name to card name, sorted by resource."""
+    faults: tuple[tuple[str, str], ...] = ()
+    """Code and message."""
+
+
+def discover(labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
+    """The node's cards. Of several product labels the smallest key counts, and the others are a fault."""
+    products = [key for key in sorted(labels) if labels[key] and _is_product(key)]
+    if not products:
+        return Discovered()
+    key, faults = products[0], []
+    if len(products) > 1:
+        text = f"labels {', '.join(products)} each name a card model: {key} counts"
+        faults.append(("SeveralProductLabels", text))
+    domain, _, kind = key.removesuffix(_PRODUCT).partition("/")
+    cards: dict[str, str] = {}
+    for resource in sorted(amounts):
+        if amounts[resource] <= 0 or not resource.startswith(f"{domain}/"):
             continue
-        if resource := _resource(domain, kind, allocatable):
-            return Card(name=labels[key], resource=resource) if labels[key] else None
-        return None
-    return None
+        if resource.startswith(SLICE):
+            cards[resource] = f"{labels[key]}/mig-{resource.removeprefix(SLICE)}-mixed"
+        elif resource == SHARED:
+            shared, fault = _shared_name(labels, key)
+            if shared:
+                cards[resource] = shared
+            faults += fault
+    whole = [one for one in sorted(amounts) if _is_whole(domain, one) and amounts[one] > 0]
+    exact = f"{domain}/{kind}"
+    if whole:
+        chosen = exact if exact in whole else whole[0]
+        cards[chosen] = labels[key]
+        if chosen != exact and len(whole) > 1:
+            text = f"resources {', '.join(whole)} could each count {labels[key]}: {chosen} does"
+            faults.append(("SeveralCardResources", text))
+    return Discovered(cards=dict(sorted(cards.items())), faults=tuple(faults))
+
+
+def gib(mebibytes: int) -> int:
+    """The memory in the name of a share: GiB, rounded to the nearest (97871 MiB are 96)."""
+    return (mebibytes + 512) // 1024
 
 
 def parse_quota(text: str) -> dict[str, int] | str:
@@ -50,15 +87,35 @@ def parse_quota(text: str) -> dict[str, int] | str:
     return quota
 
 
-def _resource(domain: str, kind: str, allocatable: Mapping[str, int]) -> str:
-    exact = f"{domain}/{kind}"
-    if exact in allocatable:
-        return exact
-    others = (
-        name
-        for name in allocatable
-        if name.startswith(f"{domain}/")
-        and not name.startswith("nvidia.com/mig-")
-        and name != "nvidia.com/gpu.shared"
+def _is_product(key: str) -> bool:
+    domain, slash, kind = key.removesuffix(_PRODUCT).partition("/")
+    return bool(key.endswith(_PRODUCT) and slash and domain and kind and SLICE not in key)
+
+
+def _is_whole(domain: str, resource: str) -> bool:
+    return (
+        resource.startswith(f"{domain}/") and not resource.startswith(SLICE) and resource != SHARED
     )
-    return min(others, default="")
+
+
+def _shared_name(labels: Mapping[str, str], key: str) -> tuple[str, list[tuple[str, str]]]:
+    """The name of a share of the node's card, or an empty one and why it has none."""
+    told = labels.get(REPLICAS, "")
+    replicas = _number(told)
+    if not replicas:
+        text = f"label {REPLICAS}: {told!r} is not a number of shares: {SHARED} is no card"
+        return "", [("InvalidReplicas", text)]
+    size = f"{key.removesuffix(_PRODUCT)}.memory"
+    memory = labels.get(size, "")
+    if not memory:
+        text = f"label {size} is missing, which names the shares: {SHARED} is no card"
+        return "", [("MissingMemory", text)]
+    fault = []
+    if _number(memory) is None:
+        fault = [("InvalidMemory", f"label {size}: {memory!r} is not a number: it counts as 0")]
+    return f"{labels[key]}/mps-{gib(_number(memory) or 0)}g*1/{replicas}", fault
+
+
+def _number(text: str) -> int | None:
+    """A whole number that is not negative, or None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None

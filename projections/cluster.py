@@ -4,14 +4,17 @@ Each mutation takes an entry out of all sums as it went in, and puts it back as 
 estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 """
 
-from msgspec import structs
-
 from projections import accounts
 from projections.accounts import Cards
+from projections.budgets import Budgets
+from projections.commons import Commons
+from projections.contest import asks, note_arrival, settle_contest, stir
+from projections.faults import FaultBook
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
-from projections.pod_class import Amounts, PodClasses
+from projections.overcommit import heed_pressure, occupy, rebook
+from projections.pod_class import Amounts
 from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise, wish_of
 from projections.pods import (
     ALLOCATED,
@@ -23,22 +26,28 @@ from projections.pods import (
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
-from projections.queues import DEFAULT, Faults, Queue, QueueFacts, add
-from projections.standing import job_order, line_keys, priority_of
+from projections.proportion import heed_requests
+from projections.queue_tree import rewire
+from projections.queues import DEFAULT, Queue, add
+from projections.regards import Regards, meet
+from projections.standing import job_order, line_keys
+from projections.telling import Telling
 from projections.touched import EVERYTHING, Due, Touched
+from projections.waiting import forget, watch
 
 
 class Cluster:
     """Everything observed and decided, with its sums. Only State changes it."""
 
     def __init__(self) -> None:
-        self.position = 0
+        self.position = self.queue_objects = 0
         """Position of the record being applied."""
         self.policy: Policy = parse_policy(BUILT_IN)[0]
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.nodes = NodeTable()
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
+        self.commons, self.budgets = Commons(), Budgets()
         self.cards = Cards()
         self.charges: dict[tuple[int, str], Charge] = {}
         """Class index and card name to what such a pod is charged there, as far as it was asked."""
@@ -46,8 +55,7 @@ class Cluster:
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
-        self.queue_objects = 0
-        self.classes = PodClasses()
+        self.regards = Regards()
         self.priority_classes: dict[str, tuple[int, bool]] = {}
         """Name to its value and whether it is the default of all."""
         self.namespaces: dict[str, str] = {}
@@ -59,6 +67,8 @@ class Cluster:
         self.touched = Touched()
         self.untold: dict[str, None] = {}
         """Queues with faults that the log does not name yet."""
+        self.faults = FaultBook()
+        """Faults of nodes and pod groups."""
         self.moved: dict[str, None] = {}
         """Queues whose ledger the record being applied has changed."""
         self.resting: dict[str, int] = {}
@@ -67,8 +77,7 @@ class Cluster:
         """Pod group key to bindings that failed in a row."""
         self.spared: dict[str, int] = {}
         """UID of a pod that could not be evicted to the time before which it is not tried again."""
-        self.tellable: dict[str, None] = {}
-        """Pod groups with a refusal that their pods may not have been told of."""
+        self.telling = Telling()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, of the kinds of which nothing else keeps them."""
 
@@ -85,6 +94,7 @@ class Cluster:
         pod = new or old
         assert pod is not None
         self.touched.pods[pod.facts.uid] = None
+        meet(self, old, new)
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
             self._move(old, leaves, new, enters)
@@ -100,9 +110,11 @@ class Cluster:
             del self.pods[pod.facts.uid]
         else:
             self.pods[new.facts.uid] = new
+        self.budgets.shift(old, new)
         if group is not None:
             if new is not None:
                 group.enlist(new)
+                note_arrival(self, group, old, new)
                 if books:
                     self._charge_pod(group, new, 1)
             if is_last:
@@ -125,6 +137,8 @@ class Cluster:
             node.pods[pod.facts.uid] = None
         else:
             node.pods.pop(pod.facts.uid, None)
+        if node.facts is not None:
+            occupy(self, request, sign)
         self.nodes.shift(node, "occupied", request, sign)
         if kind == "releasing":
             self.nodes.shift(node, "releasing", request, sign)
@@ -140,6 +154,7 @@ class Cluster:
                 pod.charge = accounts.charge(self, pod)
             assert pod.charge is not None
             queue.book("allocated", pod.charge, sign)
+            queue.hold(pod.pod_class.request, sign)
             add(group.allocated, pod.charge, sign)
         elif status == PENDING:
             if sign > 0:
@@ -156,44 +171,20 @@ class Cluster:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
+            if self.policy.has_queue_tree:
+                rewire(self)
         return queue
-
-    def put_queue(
-        self, facts: QueueFacts | None, name: str, digest: str, problem: str = ""
-    ) -> None:
-        """A queue came, changed, or (None) lost its object."""
-        queue = self.queue(name)
-        if facts is not None and problem:
-            facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
-        self.queue_objects += (facts is not None) - (queue.facts is not None)
-        is_told = queue.is_as(facts)
-        queue.facts, queue.digest, queue.is_mute = facts, digest, False
-        if is_told:
-            return  # Nothing but what it is told by the scheduler.
-        queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
-        self.tell_faults(queue)
-        for one in self.queues.values():
-            self.ease(one.name)
-            self.touched.queues[one.name] = None
-        for key in list(queue.groups):
-            self.settle(self.groups[key])
-        self._forget_queue(queue)
-
-    def tell_faults(self, queue: Queue, told: Faults = ()) -> None:
-        """Keep track of faults that the log does not name yet, `told` being named just now."""
-        queue.faults_told = (*queue.faults_told, *told)
-        self.untold.pop(queue.name, None)
-        if queue.untold:
-            self.untold[queue.name] = None
 
     def balance(self) -> None:
         """After a record: find the queues that are charged less than before."""
         for name in self.moved:
             queue = self.queues.get(name)
-            if queue is None:
-                continue
-            for resource in queue.settle_moves(lambda one: accounts.members(self, one)):
-                self.ease(name, resource)
+            for one in () if queue is None else queue.lineage:
+                self.telling.queues[one.name] = None
+                for resource in one.settle_moves(lambda card: accounts.members(self, card)):
+                    self.ease(one.name, resource)
+        heed_requests(self)
+        heed_pressure(self)
         self.moved.clear()
 
     def ease(self, queue: str, resource: str = EVERYTHING) -> None:
@@ -201,7 +192,8 @@ class Cluster:
         self.due.eased.setdefault(queue, {})[resource] = None
         self.due.eased_at[queue] = self.position
 
-    def _forget_queue(self, queue: Queue) -> None:
+    def forget_queue(self, queue: Queue) -> None:
+        """Let go of a queue that has neither an object nor pod groups."""
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
             self.touched.queues[queue.name] = None
@@ -259,10 +251,11 @@ class Cluster:
             before = self.queues[group.queue]
             del before.groups[group.key]
             group.queue = queue
-            self._forget_queue(before)
+            self.forget_queue(before)
         group.queue = queue
         self.queue(queue).groups[group.key] = None
         self._enter_books(group, 1)
+        stir(self, group)
 
     def _enter_books(self, group: PodGroup, sign: int) -> None:
         self._reserve(group, ((), ()) if sign < 0 else accounts.reservation(self, group))
@@ -291,8 +284,7 @@ class Cluster:
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
-        if group.facts is not None:
-            group.priority = priority_of(self.priority_classes, group.facts.priority_class)
+        settle_contest(self, group)
         keys = self._waits_in(group, books=books)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
         if stale:
@@ -301,9 +293,8 @@ class Cluster:
             keys = self._waits_in(group, books=False)
         order = job_order(self, group)
         self.lines.place(group, order, keys)
-        if group.refusals:
-            self.tellable[group.key] = None
-        mark = (keys, order, group.phase, group.min_available, len(group.pending), group.wish)
+        self.telling.note(group, self.position)
+        mark = (asks(keys), order, group.phase, group.min_available, len(group.pending), group.wish)
         if keys and mark != group.mark:
             self.due.groups[group.key] = None
             group.cause = self.position
@@ -315,19 +306,24 @@ class Cluster:
         if books or phase != group.phase:
             group.phase = phase
             self._reserve(group, accounts.reservation(self, group))
+            rebook(self, group)
+        watch(self, group)
         return () if group.key in self.resting else line_keys(self, group)
 
     def _forget_group(self, group: PodGroup) -> None:
         self.lines.leave(group)
         self.break_promise(group)
         self._reserve(group, ((), ()))
+        rebook(self, group, is_gone=True)
+        forget(self, group.key)
         del self.groups[group.key]
         self.due.groups.pop(group.key, None)
-        for kept in (self.resting, self.failures, self.tellable):
+        for kept in (self.resting, self.failures):
             kept.pop(group.key, None)
+        self.telling.forget(group.key)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
-        self._forget_queue(queue)
+        self.forget_queue(queue)
 
     # Promises and everything at once
 
@@ -375,11 +371,21 @@ class Cluster:
             self.lines.leave(group)
         self.policy = policy
         self.due.everything = True
+        rewire(self)
+        self.commons.requests.clear()
         self.recharge()
         for group in self.groups.values():
             self.touched.groups[group.key] = self.due.groups[group.key] = None
         for name in self.queues:
             self.touched.queues[name] = None
+
+    def charge_anew(self, pod: Pod) -> None:
+        """Charge a pod for the card of its node, which was not known when it was charged."""
+        group = self.groups[pod.group_key]
+        self._charge_pod(group, pod, -1)
+        pod.charge = None
+        self._charge_pod(group, pod, 1)
+        self.settle(group)
 
     def recharge(self) -> None:
         """Charge everything anew: the rules, or the cards there are, have changed."""

@@ -6,6 +6,7 @@ A deadline makes a cycle due, and is taken in when that cycle opens.
 from typing import Protocol
 
 from events.watching import BindRejectedByNode
+from projections import waiting
 from projections.cluster import Cluster
 from projections.quarantine import Quarantine, rejected
 
@@ -20,7 +21,9 @@ class Timed(Protocol):
 
 def next_deadline(state: Timed) -> int | None:
     """When the next thing is over; None where nothing is timed."""
-    ends = [*state.cluster.resting.values(), *state.cluster.spared.values()]
+    cluster = state.cluster
+    ends = [*cluster.resting.values(), *cluster.spared.values()]
+    ends += cluster.commons.deadlines.values()
     for of_node in state.quarantined.values():
         ends += [one.until_ns for one in of_node.values()]
     return min(ends, default=None)
@@ -31,6 +34,7 @@ def let_pass(state: Timed, at_ns: int) -> None:
     cluster = state.cluster
     for key in [key for key, until in cluster.resting.items() if until <= at_ns]:
         cluster.rouse(key)
+    waiting.let_pass(cluster, at_ns)
     for uid in [uid for uid, until in cluster.spared.items() if until <= at_ns]:
         _unspare(cluster, uid)
     for name in list(state.quarantined):

@@ -6,6 +6,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -15,8 +16,10 @@ from events.record import Record
 from events.union import Decision
 from projections import accounts
 from projections.cluster import Cluster
+from projections.faults import REQUEST_DIFFERS
 from projections.outcomes import Commitment
 from projections.pod_groups import INQUEUE, Promise, Refusal
+from projections.queue_objects import tell_faults
 
 
 class Deciding(Protocol):
@@ -25,8 +28,6 @@ class Deciding(Protocol):
     cluster: Cluster
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
-    phases: dict[str, tuple[int, str]]
-    told: dict[str, tuple[int, str]]
 
 
 def take(state: Deciding, record: Record, event: Decision) -> None:
@@ -39,22 +40,22 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
         case RefusalDecided():
             _refused(state, record, event)
         case PipelineDecided():
-            _pipelined(state, event)
+            _pipelined(state, record, event)
         case PipelineWithdrawn():
             _withdrawn(state, event)
         case EvictionDecided():
             _evicted(state, record, event)
         case QueueFaulted():
             queue = state.cluster.queues[event.queue]
-            state.cluster.tell_faults(queue, ((event.code, event.message),))
+            tell_faults(state.cluster, queue, ((event.code, event.message),))
+        case ObjectFaulted():
+            state.cluster.faults.tell(event.subject, (event.code, event.message))
 
 
 def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.groups[event.pod_group]
     group.phase = INQUEUE
     group.cause = record.position
-    if group.facts is not None:
-        state.phases[group.key] = state.told[group.key] = (record.position, INQUEUE)
     state.cluster.settle(group)
 
 
@@ -62,6 +63,8 @@ def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> No
     cluster = state.cluster
     group = cluster.groups[event.pod_group]
     cluster.break_promise(group, is_kept=True)
+    if not group.allocated_count and (text := accounts.request_differs(cluster, group)):
+        cluster.faults.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
@@ -89,12 +92,13 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         pod=event.pod,
         position=record.position,
         barred=event.barred,
+        is_hopeless=event.is_hopeless,
     )
     state.cluster.settle(group)
     state.cluster.due.groups.pop(group.key, None)
 
 
-def _pipelined(state: Deciding, event: PipelineDecided) -> None:
+def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
     group = cluster.groups[event.pod_group]
     cluster.break_promise(group, is_kept=True)
@@ -102,7 +106,7 @@ def _pipelined(state: Deciding, event: PipelineDecided) -> None:
     for one in event.placements:
         pod_class = cluster.pods[one.uid].pod_class
         charge = accounts.charge_on(cluster, pod_class, one.node)
-        held[one.uid] = Promise(one.node, pod_class.request, charge)
+        held[one.uid] = Promise(one.node, pod_class.request, charge, record.position)
     cluster.hold(group, held)
     group.refusals.clear()
     cluster.settle(group)

@@ -1,17 +1,28 @@
 """Nodes into the cluster: what they bring, and what follows for cards and quotas."""
 
+from projections import accounts
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
+from projections.overcommit import occupy, widen
+from projections.pods import ALLOCATED
 from projections.queues import add
+from projections.touched import EVERYONE
 
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     """A node came or changed."""
     node = cluster.nodes.node(facts.name)
+    mix = node.mix
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
+    cluster.faults.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
-    _changed(cluster, facts.name, cards_changed)
+    _changed(cluster, facts.name, cards_changed and node.mix != mix)
+    if node.mix != mix:
+        for uid in list(node.pods):
+            pod = cluster.pods[uid]
+            if pod.group_key and pod.status in ALLOCATED and accounts.is_open(cluster, pod):
+                cluster.charge_anew(pod)
 
 
 def drop_node(cluster: Cluster, name: str) -> None:
@@ -19,17 +30,22 @@ def drop_node(cluster: Cluster, name: str) -> None:
     node = cluster.nodes.nodes[name]
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.drop(name)
+    cluster.faults.put(f"Node//{name}", ())
     _changed(cluster, name, cards_changed)
 
 
 def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
     cluster.touched.nodes[name] = cluster.touched.topology[name] = None
     cluster.free_up(name)
+    if cluster.regards.lookers:
+        cluster.due.met[EVERYONE] = None
     if cards_changed:
         cluster.recharge()
     if cluster.policy.quota == "capacity":
         for queue in cluster.queues:
             cluster.ease(queue)
+    elif cluster.policy.quota == "proportion":
+        cluster.ease("")
 
 
 def _count(cluster: Cluster, node: Node, sign: int) -> bool:
@@ -37,5 +53,9 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    card = node.facts.card
-    return card is not None and cluster.cards.shift(card.name, card.resource, sign)
+    widen(cluster, node.facts.allocatable, sign)
+    occupy(cluster, tuple(node.occupied.items()), sign)
+    changed = False
+    for resource, card in node.facts.cards.items():
+        changed |= cluster.cards.shift(card, resource, sign)
+    return changed

@@ -7,11 +7,13 @@
 A node of which only pods are known (it is deleted, or not yet seen) is kept, absent, while pods are on it.
 """
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from projections.cards import Card, discover
+from projections.cards import discover
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
 from projections.quantity import QuantityError
@@ -36,20 +38,26 @@ class NodeFacts(Struct, frozen=True):
     taints: tuple[Taint, ...]
     unschedulable: bool
     allocatable: Amounts
-    card: Card | None
-    card_total: int
+    cards: dict[str, str]
+    """Resource name to the name of the card that it counts here."""
+    card_totals: tuple[tuple[str, int], ...]
+    """Resource name to how many cards there are, healthy or not."""
     created_ns: int
-    problem: str = ""
+    faults: tuple[tuple[str, str], ...] = ()
+    """Code and message of labels and quantities that cannot be used."""
+    images: tuple[tuple[str, int], ...] = ()
+    """Images that are there, by each of their names, and their size in bytes."""
 
 
 def node_facts(obj: NodeObject) -> NodeFacts:
-    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `problem`."""
+    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`."""
     spec, status = obj.spec or NodeSpec(), obj.status or NodeStatus()
     allocatable, problem = _amounts(status.allocatable or {})
     allocatable.setdefault("pods", PODS_UNLIMITED)
     labels = obj.metadata.labels or {}
-    card = discover(labels, allocatable)
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
+    # Cards that are all broken are still there: the kubelet shows them in the capacity alone.
+    found = discover(labels, {**capacity, **{k: v for k, v in allocatable.items() if v > 0}})
     return NodeFacts(
         name=obj.metadata.name,
         uid=obj.metadata.uid or "",
@@ -57,11 +65,22 @@ def node_facts(obj: NodeObject) -> NodeFacts:
         taints=tuple(spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
         allocatable=allocatable,
-        card=card,
-        card_total=capacity.get(card.resource, 0) if card else 0,
+        cards=found.cards,
+        card_totals=tuple((one, capacity.get(one, allocatable.get(one, 0))) for one in found.cards),
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
-        problem=problem,
+        faults=(*found.faults, *([("InvalidQuantity", problem)] if problem else [])),
+        images=tuple(
+            listed_image(name, one.sizeBytes)
+            for one in status.images or ()
+            for name in one.names or ()
+        ),
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def listed_image(name: str, size: int) -> tuple[str, int]:
+    """An image, kept once for all nodes that have it."""
+    return name, size
 
 
 def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
@@ -75,21 +94,31 @@ def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
     return amounts, problem
 
 
+def mix_of(cards: dict[str, str]) -> str:
+    """One text for the cards of a node; empty where it has none."""
+    return "\n".join([f"{resource} {card}" for resource, card in cards.items()]) if cards else ""
+
+
 class Node:
     """A node and what is taken on it. Only State changes it."""
 
     __slots__ = (
-        "digest", "facts", "free", "name", "occupied", "pods", "promised", "quarantine", "releasing",
-        "slot",
+        "digest", "facts", "free", "going", "guests", "mix", "name", "occupied", "pods", "promised",
+        "quarantine", "releasing", "slot",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.facts: NodeFacts | None = None
         self.digest = ""
+        self.mix = ""
+        """Which resources count which cards here: equal for nodes that agree in that."""
         self.slot = -1
         self.pods: dict[str, None] = {}
         """UIDs of the pods that occupy it."""
+        self.guests: dict[str, None] = {}
+        self.going: dict[str, None] = {}
+        """UIDs of pods that a trial has put here, or lets leave; empty outside of a trial."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
         self.promised: Amounts = {}
@@ -163,7 +192,7 @@ class NodeTable:
         """Show a node, or show it changed."""
         node = self.node(facts.name)
         came = node.facts is None
-        node.facts, node.digest = facts, digest
+        node.facts, node.digest, node.mix = facts, digest, mix_of(facts.cards)
         node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
         for name in node.free:
             node.free[name] = node.free_of(name)
@@ -176,7 +205,7 @@ class NodeTable:
     def drop(self, name: str) -> None:
         """A node is gone; its pods, if any, are not."""
         node = self.nodes[name]
-        node.facts, node.digest, node.free, node.slot = None, "", {}, -1
+        node.facts, node.digest, node.mix, node.free, node.slot = None, "", "", {}, -1
         node.quarantine = {}
         self._is_stale = True
         self.forget(node)
@@ -209,6 +238,12 @@ class NodeTable:
                 else:
                     column[node.slot] = free
         if is_laid_out:
+            self.moved.append(node.slot)
+
+    def stir(self, name: str) -> None:
+        """Let readers of what moved look at a node again."""
+        node = self.nodes.get(name)
+        if node is not None and node.facts is not None and not self._is_stale:
             self.moved.append(node.slot)
 
     def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:

@@ -53,8 +53,17 @@ class NodeSpec(Struct):
     taints: list[Taint] | None = None
 
 
+class NodeImages(Struct):
+    """An image that a node has, under all its names."""
+
+    names: list[str] | None = None
+    sizeBytes: int = 0  # noqa: N815
+
+
 class NodeStatus(Struct):
     """`Node.status`"""
+
+    images: list[NodeImages] | None = None
 
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
@@ -71,6 +80,7 @@ class NodeObject(Struct):
 class Container(Struct):
     """A container, as far as it makes demands."""
 
+    image: str | None = None
     resources: Raw = _NOTHING
     ports: Raw = _NOTHING
     restartPolicy: str | None = None  # noqa: N815
@@ -132,10 +142,23 @@ class PodGroupSpec(Struct):
     priorityClassName: str | None = None  # noqa: N815
 
 
+class GroupCondition(Struct, frozen=True):
+    """One of `PodGroup.status.conditions`; its time and its transition do not matter."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
 class PodGroupStatus(Struct):
     """`PodGroup.status`"""
 
     phase: str | None = None
+    running: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+    conditions: list[GroupCondition] | None = None
 
 
 class PodGroupObject(Struct):
@@ -161,6 +184,7 @@ class QueueSpec(Struct):
     capability: Quantities | None = None
     deserved: Quantities | None = None
     guarantee: Guarantee | None = None
+    parent: str | None = None
 
 
 class QueueStatus(Struct):
@@ -186,6 +210,21 @@ class PriorityClassObject(Struct):
     globalDefault: bool | None = None  # noqa: N815
 
 
+class BudgetSpec(Struct):
+    """`PodDisruptionBudget.spec`"""
+
+    selector: Raw = _NOTHING
+    minAvailable: int | str | None = None  # noqa: N815
+    maxUnavailable: int | str | None = None  # noqa: N815
+
+
+class BudgetObject(Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata
+    spec: BudgetSpec | None = None
+
+
 class PlainObject(Struct):
     """An object of which only the metadata is read (Namespace, owners of pods)."""
 
@@ -193,7 +232,14 @@ class PlainObject(Struct):
 
 
 ObjectT = TypeVar(
-    "ObjectT", NodeObject, PodObject, PodGroupObject, QueueObject, PriorityClassObject, PlainObject
+    "ObjectT",
+    NodeObject,
+    PodObject,
+    PodGroupObject,
+    QueueObject,
+    PriorityClassObject,
+    BudgetObject,
+    PlainObject,
 )
 _DECODERS = {
     kind: msgspec.json.Decoder(kind)
@@ -203,6 +249,7 @@ _DECODERS = {
         PodGroupObject,
         QueueObject,
         PriorityClassObject,
+        BudgetObject,
         PlainObject,
     )
 }

@@ -23,10 +23,14 @@ from events.cluster import (
     WorkloadObserved,
 )
 from events.record import Record
+from projections.budgets import budget_facts
 from projections.cluster import Cluster
+from projections.contest import anyone_may_leave
+from projections.faults import REQUEST_DIFFERS
 from projections.inventory import drop_node, put_node
 from projections.nodes import node_facts
 from projections.objects import (
+    BudgetObject,
     Metadata,
     NodeObject,
     PlainObject,
@@ -38,7 +42,9 @@ from projections.objects import (
 )
 from projections.pod_groups import group_facts
 from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
+from projections.queue_objects import put_queue
 from projections.queues import queue_facts
+from projections.regards import put_namespace
 
 Seen: TypeAlias = (
     NodeObserved
@@ -77,7 +83,7 @@ def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
     facts, key = pod_facts(obj)
     if problem:
         key = ("unreadable", problem)
-    return Pod(facts, cluster.classes.of(key, obj, problem), record.object or "")
+    return Pod(facts, cluster.regards.classes.of(key, obj, problem), record.object or "")
 
 
 def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
@@ -97,7 +103,9 @@ def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
             _see_namespace(cluster, name, content)
         case WorkloadObserved():
             _see_workload(cluster, event.uid, content)
-        case PodDisruptionBudgetObserved() | HyperNodeObserved() | ConfigMapObserved():
+        case PodDisruptionBudgetObserved():
+            _see_budget(cluster, content)
+        case HyperNodeObserved() | ConfigMapObserved():
             pass  # Only the sight of it is kept.
 
 
@@ -111,21 +119,35 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
         case QueueDeleted():
             queue = cluster.queues.get(name)
             if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
-                cluster.put_queue(None, name, "")
+                put_queue(cluster, None, name, "")
         case PodGroupDeleted():
-            key = record.subject.partition("/")[2]
-            group = cluster.groups.get(key)
-            if group is not None and group.facts is not None and group.facts.uid == event.uid:
-                cluster.drop_group_object(key)
+            _miss_group(cluster, record, event.uid)
         case PriorityClassDeleted():
             cluster.priority_classes.pop(name, None)
             cluster.settle_all()
         case NamespaceDeleted():
             cluster.namespaces.pop(name, None)
+            put_namespace(cluster, name, None)
         case WorkloadDeleted():
             cluster.owners.pop(event.uid, None)
-        case PodDisruptionBudgetDeleted() | HyperNodeDeleted() | ConfigMapDeleted():
+        case PodDisruptionBudgetDeleted():
+            _miss_budget(cluster, record)
+        case HyperNodeDeleted() | ConfigMapDeleted():
             pass
+
+
+def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
+    key = record.subject.partition("/")[2]
+    group = cluster.groups.get(key)
+    if group is not None and group.facts is not None and group.facts.uid == uid:
+        cluster.drop_group_object(key)
+        cluster.faults.put(record.subject, ())
+
+
+def _miss_budget(cluster: Cluster, record: Record) -> None:
+    _, namespace, name = record.subject.split("/")
+    cluster.budgets.drop(namespace, name)
+    anyone_may_leave(cluster)
 
 
 def _miss_node(cluster: Cluster, name: str, uid: str) -> None:
@@ -174,7 +196,7 @@ def _see_queue(cluster: Cluster, record: Record, content: bytes) -> None:
     if isinstance(obj, str):
         problem, obj = obj, QueueObject(metadata=_metadata(record, content))
     facts = queue_facts(obj)
-    cluster.put_queue(facts, facts.name, record.object or "", problem)
+    put_queue(cluster, facts, facts.name, record.object or "", problem)
 
 
 def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:
@@ -186,6 +208,7 @@ def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != record.object:
         cluster.put_group(facts, record.object or "")
+        cluster.faults.put(record.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
 
 
 def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
@@ -196,9 +219,16 @@ def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
         cluster.settle_all()
 
 
+def _see_budget(cluster: Cluster, content: bytes) -> None:
+    obj = read(BudgetObject, content)
+    if not isinstance(obj, str) and cluster.budgets.put(budget_facts(obj), cluster.pods.values()):
+        anyone_may_leave(cluster)
+
+
 def _see_namespace(cluster: Cluster, name: str, content: bytes) -> None:
     obj = read(PlainObject, content)
     annotations = {} if isinstance(obj, str) else obj.metadata.annotations or {}
+    put_namespace(cluster, name, {} if isinstance(obj, str) else obj.metadata.labels or {})
     if queue := annotations.get(QUEUE_NAME):
         cluster.namespaces[name] = queue
     else:

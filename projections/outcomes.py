@@ -30,6 +30,9 @@ SPARED_NS: Final = 30_000_000_000
 FOR_NOW: Final = ("Unknown", "Unavailable", "TooManyRequests")
 """Codes of a status that was not told and may be told again; with any other it would end the same way."""
 
+COUNTS: Final = "counts"
+"""What of a PodGroup was told, where it was not its conditions."""
+
 
 class Commitment(Struct, frozen=True):
     """A binding or an eviction that was decided and has no outcome yet."""
@@ -49,7 +52,6 @@ class Committed(Protocol):
     now_ns: int
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
-    phases: dict[str, tuple[int, str]]
 
 
 def take(state: Committed, record: Record, event: Outcome) -> None:
@@ -60,7 +62,7 @@ def take(state: Committed, record: Record, event: Outcome) -> None:
         case PodEvicted() | EvictionFailed() | EvictionOutcomeUnknown():
             _eviction_came_out(state, event)
         case PodGroupUpdated() | PodGroupUpdateFailed():
-            state.phases.pop(event.pod_group, None)
+            _phase_came_out(state, record, event)
         case StatusTold() | StatusNotTold():
             _told(state, record, event)
 
@@ -93,8 +95,25 @@ def _eviction_came_out(
                 pod.evicted = 0
                 state.cluster.spared[event.uid] = state.now_ns + SPARED_NS
                 state.cluster.replace_pod(old, pod)
+                state.cluster.free_up(pod.node)
         case EvictionOutcomeUnknown():
             _unknown(state.evictions, event.uid)
+
+
+def _phase_came_out(
+    state: Committed, record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
+) -> None:
+    """A PodGroup was told its phase, or will not hear it. Later it is told only what is new by then."""
+    if isinstance(event, PodGroupUpdateFailed) and event.code in FOR_NOW:
+        return
+    _told_status(state, event.pod_group, record.cause or 0)
+
+
+def _told_status(state: Committed, key: str, position: int) -> None:
+    group = state.cluster.groups.get(key)
+    if group is not None and group.voice.told < position:
+        group.voice.told = position
+        state.cluster.telling.weigh(group)
 
 
 def _told(state: Committed, record: Record, event: StatusTold | StatusNotTold) -> None:
@@ -104,8 +123,10 @@ def _told(state: Committed, record: Record, event: StatusTold | StatusNotTold) -
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
         pod.told = record.cause
+    elif kind == "PodGroup" and event.what == COUNTS:
+        _told_status(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.groups.get(name)) is not None:
-        group.told = record.cause
+        group.voice.conditions_told = record.cause
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.is_mute = isinstance(event, StatusNotTold)
 

@@ -4,12 +4,14 @@ A class is found by the raw bytes of what its pods demand and parsed once. Whate
 muster does not support is kept as the class's `unsupported`: such pods are refused, never half understood.
 """
 
+from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from projections.objects import Container, PodObject, PodSpec, Quantities, Quantity
+from projections.pod_terms import NO_TERMS, Regard, Terms, own_part, pod_terms
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
 
@@ -41,6 +43,18 @@ class PodClass(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     unsupported: str = ""
     """Why pods of this class are refused whatever the cluster looks like; else empty."""
+    never_preempts: bool = False
+    """Whether nobody is to be evicted for it."""
+    images: tuple[str, ...] = ()
+    """The images of its containers, with their tags."""
+    claims: str = ""
+    """Why pods of this class are refused as long as volumes are looked at; else empty."""
+    terms: Terms = NO_TERMS
+    """What it asks about other pods."""
+    regarded: tuple[Regard, ...] = ()
+    """What other pods think of such pods (`projections/regards.py`)."""
+    plain: int = -1
+    """The index of the class that only differs in what others think; its own where nobody thinks anything."""
 
     @property
     def amounts(self) -> Amounts:
@@ -50,7 +64,12 @@ class PodClass(Struct, frozen=True):
     @property
     def is_best_effort(self) -> bool:
         """Whether it asks for nothing but a place, so that it always fits."""
-        return len(self.request) == 1 and not self.unsupported
+        return len(self.request) == 1 and not self.unsupported and not self.claims
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether it matters who stands in which domain, to these pods or to others of them."""
+        return bool(self.regarded) or self.terms.looks_around
 
 
 class PodClasses:
@@ -58,20 +77,42 @@ class PodClasses:
 
     def __init__(self) -> None:
         self.by_key: dict[ClassKey, PodClass] = {}
+        self.ordered: list[PodClass] = []
 
     def of(self, key: ClassKey, pod: PodObject, problem: str = "") -> PodClass:
         """The class of a pod, parsed when it is the first of its kind."""
         found = self.by_key.get(key)
         if found is None:
-            found = self.by_key[key] = parse_class(len(self.by_key), pod, problem)
+            found = parse_class(len(self.ordered), pod, problem)
+            self.keep(key, found)
         return found
+
+    def regarded(self, pod_class: PodClass, regards: tuple[Regard, ...]) -> PodClass:
+        """The class of pods that demand the same and of which others think so."""
+        if pod_class.regarded == regards:
+            return pod_class
+        plain = self.ordered[pod_class.plain]
+        if not regards:
+            return plain
+        key = ("regarded", plain.index, msgspec.json.encode(regards).decode())
+        found = self.by_key.get(key)
+        if found is None:
+            found = structs.replace(plain, index=len(self.ordered), regarded=regards)
+            self.keep(key, found)
+        return found
+
+    def keep(self, key: ClassKey, pod_class: PodClass) -> None:
+        """Know a class by its key. Classes are kept in the order of their indexes."""
+        assert pod_class.index == len(self.ordered), "a class is out of its order"
+        self.by_key[key] = pod_class
+        self.ordered.append(pod_class)
 
 
 def class_key(pod: PodObject) -> ClassKey:
     """Equal for pods that make the same demands."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     containers = tuple(
-        (bytes(one.resources), bytes(one.ports), one.restartPolicy)
+        (bytes(one.resources), bytes(one.ports), one.restartPolicy, one.image)
         for one in (*(spec.initContainers or ()), Container(), *(spec.containers or ()))
     )
     return (
@@ -85,13 +126,15 @@ def class_key(pod: PodObject) -> ClassKey:
         bytes(spec.resourceClaims),
         _volume_demand(spec.volumes),
         annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or "",
+        spec.preemptionPolicy == "Never",
+        own_part(spec, pod.metadata.namespace or "default", pod.metadata.labels or {}),
     )
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     """The class of a pod, as its demands say; `problem` is why they could not be read at all."""
     if problem:
-        return PodClass(index=index, request=(("pods", 1),), unsupported=problem)
+        return _refused(index, problem)
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     names = annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
     try:
@@ -99,9 +142,11 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
         affinity = _optional(spec.affinity, _Affinity) or _Affinity()
         selector, preferences = _node_selector(spec, affinity)
         tolerations = tuple(_optional(spec.tolerations, list[Toleration]) or ())
-        unsupported = _unsupported(spec, affinity)
+        claims = "resourceClaims are not supported" if _has_claims(spec) else ""
+        terms = pod_terms(spec, pod.metadata.namespace or "default", pod.metadata.labels or {})
+        volumes = _volume_claims(spec)
     except (QuantityError, msgspec.ValidationError) as error:
-        return PodClass(index=index, request=(("pods", 1),), unsupported=str(error))
+        return _refused(index, str(error))
     return PodClass(
         index=index,
         request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
@@ -109,8 +154,17 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
         selector=selector,
         preferences=preferences,
         tolerations=tolerations,
-        unsupported=unsupported,
+        unsupported=claims,
+        never_preempts=spec.preemptionPolicy == "Never",
+        images=tuple(_images(spec)),
+        claims=volumes,
+        terms=terms,
+        plain=index,
     )
+
+
+def _refused(index: int, problem: str) -> PodClass:
+    return PodClass(index=index, request=(("pods", 1),), unsupported=problem, plain=index)
 
 
 def card_names(text: str) -> tuple[str, ...]:
@@ -197,22 +251,8 @@ class _NodeAffinity(Struct):
     preferredDuringSchedulingIgnoredDuringExecution: list[_Preferred] | None = None  # noqa: N815
 
 
-class _PodAffinity(Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: list[Raw] | None = None  # noqa: N815
-
-
 class _Affinity(Struct):
     nodeAffinity: _NodeAffinity | None = None  # noqa: N815
-    podAffinity: _PodAffinity | None = None  # noqa: N815
-    podAntiAffinity: _PodAffinity | None = None  # noqa: N815
-
-
-class _Spread(Struct):
-    whenUnsatisfiable: str = "DoNotSchedule"  # noqa: N815
-
-
-class _Port(Struct):
-    hostPort: int | None = None  # noqa: N815
 
 
 class _Volume(Struct):
@@ -261,26 +301,27 @@ def _requirement(one: _Expression) -> Requirement:
     return Requirement(key=one.key, operator=one.operator, values=tuple(one.values or ()))
 
 
-def _unsupported(spec: PodSpec, affinity: _Affinity) -> str:
-    """The first hard demand that muster cannot judge, or an empty text."""
-    for name, terms in (
-        ("required pod affinity", affinity.podAffinity),
-        ("required pod anti-affinity", affinity.podAntiAffinity),
-    ):
-        if terms is not None and terms.requiredDuringSchedulingIgnoredDuringExecution:
-            return f"{name} is not supported"
-    spreads = _optional(spec.topologySpreadConstraints, list[_Spread]) or ()
-    if any(one.whenUnsatisfiable == "DoNotSchedule" for one in spreads):
-        return "topologySpreadConstraints with DoNotSchedule are not supported"
-    if _optional(spec.resourceClaims, list[Raw]):
-        return "resourceClaims are not supported"
-    for container in (*(spec.initContainers or ()), *(spec.containers or ())):
-        if any(port.hostPort for port in _optional(container.ports, list[_Port]) or ()):
-            return "hostPort is not supported"
+def _has_claims(spec: PodSpec) -> bool:
+    return bool(_optional(spec.resourceClaims, list[Raw]))
+
+
+def _volume_claims(spec: PodSpec) -> str:
+    """The first volume that may bind the pod to some nodes: muster cannot tell to which."""
     for volume in _optional(spec.volumes, list[_Volume]) or ():
         if volume.needs_claim:
             return f"volume {volume.name} needs a claim: volume claims are not supported"
     return ""
+
+
+def _images(spec: PodSpec) -> Iterator[str]:
+    for container in (*(spec.initContainers or ()), *(spec.containers or ())):
+        if container.image:
+            yield image_name(container.image)
+
+
+def image_name(name: str) -> str:
+    """An image with its tag, as nodes list it."""
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 def _volume_demand(raw: Raw) -> str:

@@ -6,13 +6,16 @@ from typing import Final
 from msgspec import Struct, structs
 
 from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.duration import nanoseconds
+from projections.faults import Pairs
 from projections.objects import (
+    GroupCondition,
     PodGroupObject,
     PodGroupSpec,
     PodGroupStatus,
     nanoseconds_of,
 )
-from projections.pod_class import Amounts, amounts_of, card_names
+from projections.pod_class import Amounts, PodClass, amounts_of, card_names
 from projections.pods import (
     ALLOCATED,
     BOUND,
@@ -27,11 +30,20 @@ from projections.pods import (
 )
 from projections.quantity import QuantityError
 
+WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
 WAITING: Final = "Pending"
 INQUEUE: Final = "Inqueue"
 RUNS: Final = "Running"
 UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULED: Final = "Scheduled"
+CONDITIONS: Final = (UNSCHEDULABLE, SCHEDULED)
+"""Types of conditions that the scheduler writes on a PodGroup."""
+
+Status = tuple[str, int, int, int]
+"""What the status of a PodGroup says: its phase, and how many pods are running, succeeded and failed."""
 
 
 class GroupFacts(Struct, frozen=True):
@@ -50,6 +62,14 @@ class GroupFacts(Struct, frozen=True):
     phase: str
     created_ns: int
     problem: str = ""
+    faults: Pairs = ()
+    """Code and message of annotations that cannot be used."""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """Running, succeeded and failed pods, as its status says."""
+    conditions: tuple[GroupCondition, ...] = ()
+    """Those of its conditions that the scheduler writes."""
+    waiting_ns: int | None = None
+    """How long it may wait, if it says so."""
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -60,8 +80,11 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     except QuantityError as error:
         resources, problem = None, f"spec.minResources: {error}"
     request = parse_quota((meta.annotations or {}).get(REQUEST_ANNOTATION) or "{}")
+    faults: Pairs = ()
     if isinstance(request, str):
-        request, problem = {}, f"{REQUEST_ANNOTATION}: {request}"
+        text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
+        request, faults = {}, (("InvalidCardRequest", text),)
+    waiting_ns, unclear = _waiting((meta.annotations or {}).get(WAITING_TIME))
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -70,17 +93,44 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         min_available=max(0, spec.minMember or 0),
         min_tasks=spec.minTaskMember or {},
         min_resources=resources,
-        card_request={compound(card_names(name)): count for name, count in request.items()},
+        card_request=_card_request(request),
         priority_class=spec.priorityClassName or "",
         phase=status.phase or "",
         created_ns=nanoseconds_of(meta.creationTimestamp),
         problem=problem,
+        counts=(status.running or 0, status.succeeded or 0, status.failed or 0),
+        conditions=tuple(one for one in status.conditions or () if one.type in CONDITIONS),
+        faults=(*faults, *unclear),
+        waiting_ns=waiting_ns,
     )
+
+
+def _card_request(request: dict[str, int]) -> Amounts:
+    """The request by charge name: `A|B` and `B|A` are the same."""
+    total: Amounts = {}
+    for name, count in request.items():
+        cards = card_names(name)
+        if cards and count:
+            total[compound(cards)] = total.get(compound(cards), 0) + count
+    return total
+
+
+def _waiting(annotation: str | None) -> tuple[int | None, Pairs]:
+    """The time that a group may wait; what is not a time above zero counts for nothing, as in Volcano."""
+    if annotation is None:
+        return None, ()
+    try:
+        span = nanoseconds(annotation)
+    except ValueError as error:
+        return None, (("InvalidWaitingTime", f"{WAITING_TIME}: {error}; it counts for nothing"),)
+    return span or None, ()
 
 
 def wish_of(facts: GroupFacts | None) -> GroupFacts | None:
     """What a PodGroup object says, without what the scheduler tells it."""
-    return None if facts is None else structs.replace(facts, phase="")
+    if facts is None:
+        return None
+    return structs.replace(facts, phase="", counts=(0, 0, 0), conditions=())
 
 
 def compound(cards: tuple[str, ...]) -> str:
@@ -101,6 +151,7 @@ class Refusal(Struct, frozen=True):
     pod: str
     position: int
     barred: tuple[str, ...] = ()
+    is_hopeless: bool = False
 
 
 class Promise(Struct, frozen=True):
@@ -109,30 +160,59 @@ class Promise(Struct, frozen=True):
     node: str
     request: tuple[tuple[str, int], ...]
     charge: Charge
+    position: int = 0
+    """Of the decision that promised it."""
+
+
+class Voice(Struct):
+    """What the object of a pod group should say, and what of that it was told, by positions of records."""
+
+    status: Status = ("", 0, 0, 0)
+    since: int = 0
+    """Since when it should say this status."""
+    phase_since: int = 0
+    """Since when it should say this phase."""
+    before: tuple[str, int] = ("", 0)
+    """The phase that it should have said before this one, and since when."""
+    told: int = 0
+    """Up to where it was told, or would not hear it."""
+    whole_since: int = 0
+    """Since when the gang is whole; 0 while it is not."""
+    conditions_told: int = 0
+    """What its conditions have been told of, or would not say."""
+
+    def say(self, status: Status, position: int) -> None:
+        """From here on it should say this."""
+        if status[0] != self.status[0]:
+            self.before, self.phase_since = (self.status[0], self.phase_since), position
+        self.status, self.since = status, position
+
+    def said_since(self, phase: str) -> int:
+        """Since when the object should say, or should have said, this phase."""
+        return self.before[1] if phase == self.before[0] else self.phase_since
 
 
 class PodGroup:
     """A pod group and its pods. Only State changes it."""
 
     __slots__ = (
-        "allocated", "best_effort_count", "cause", "counts", "created_ns", "digest", "elastic",
-        "facts", "inqueue", "key", "line_keys", "live_classes", "mark", "min_available", "min_tasks",
+        "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
+        "facts", "has_spare", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
-        "ready_by_role", "ready_count", "refusals", "told", "uid", "wish",
+        "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
-        self.key = key
+        self.key = self.uid = key
         """`namespace/name`"""
-        self.uid = key
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.told = self.cause = 0
-        """Positions: of the decision that the conditions of its object have been told of; of the record
-        that last changed it."""
+        self.voice, self.cause = Voice(), 0
+        """What its object is to say; and the position of the record that last changed it."""
         self.wish: GroupFacts | None = None
         """What its object says, without what the scheduler tells it."""
-        self.needs_object = False
+        self.needs_object = self.has_spare = False
+        """Whether it is nothing without an object; whether it has more pods than its gang needs."""
         self.digest = self.queue = ""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks: dict[str, int] = {}
@@ -144,24 +224,25 @@ class PodGroup:
         self.counts: dict[str, int] = {}
         """Pods by status; a releasing pod counts only while it is on a node."""
         self.ready_by_role: dict[str, int] = {}
+        self.classes: dict[int, PodClass] = {}
         self.live_classes: dict[int, int] = {}
-        """Class index to the number of pods that are not finished and not releasing."""
         self.pending_classes: dict[int, int] = {}
-        """Class index to the number of its waiting pods, best-effort pods left out."""
+        """Class index to every class its pods ever had; to the number of pods that are not finished and
+        not releasing; and to that of its waiting pods, best-effort pods left out."""
         self.best_effort_count = self.ready_count = 0
         """Waiting pods that ask for nothing but a place; and pods that count towards the gang, those
         included: they always fit."""
         self.allocated: Amounts = {}
+        """What its queue is charged for its pods."""
+        self.held: Amounts = {}
+        """What its pods request that are charged, by resource."""
         self.inqueue: Charge = ()
-        """What of its queue's `inqueue` is its own."""
         self.elastic: Charge = ()
-        """What of its queue's `elastic` is its own."""
+        """What of its queue's `inqueue` and `elastic` is its own."""
         self.refusals: dict[str, Refusal] = {}
         """Action to the refusal that stands."""
         self.promise: dict[str, Promise] = {}
         """UID to the room that is being freed for that pod."""
-        self.line_keys: tuple[LineKey, ...] = ()
-        """The lines it stands in."""
         self.mark: tuple[object, ...] = ()
         """What of it a cycle looks at: when this changes, the next cycle looks again."""
 
@@ -240,11 +321,15 @@ class PodGroup:
         status = pod.status
         if status != RELEASING or pod.node:
             self.counts[status] = self.counts.get(status, 0) + sign
+        if status in ALLOCATED:
+            for name, amount in pod.pod_class.request:
+                self.held[name] = self.held.get(name, 0) + sign * amount
         if status in READY:
             self.ready_count += sign
             if role := pod.facts.role:
                 self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
         if status not in (SUCCEEDED, FAILED, RELEASING):
+            self.classes[pod.pod_class.index] = pod.pod_class
             _shift(self.live_classes, pod.pod_class.index, sign)
         if status == PENDING:
             if pod.pod_class.is_best_effort:
@@ -254,14 +339,35 @@ class PodGroup:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
 
     def next_phase(self) -> str:
-        """The phase that follows from its pods and its standing refusals."""
+        """The phase that follows from its pods and what was decided on those that wait (volcano A.2).
+
+        A gang whose last pods are on their way to their nodes keeps its phase until they are seen there.
+        """
         scheduled = self.scheduled_count
         finished = self.counts.get(SUCCEEDED, 0) + self.counts.get(FAILED, 0)
+        if self.counts.get(RUNNING, 0) and self.is_stuck:
+            return UNSURE
         if scheduled and scheduled >= self.min_available:
             return COMPLETED if scheduled == finished else RUNS
-        if self.counts.get(RUNNING, 0) and self.refusals:
-            return UNSURE
+        if self.ready_count and self.is_ready:
+            return self.phase
         return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the gang is not whole, and those who wait have been refused or are promised room only;
+        or, where it ran before, nobody waits to make it whole again."""
+        if self.is_ready:
+            return False
+        if not self.pending:
+            return self.phase in (RUNS, UNSURE) and self.scheduled_count < self.min_available
+        return bool(self.promise) or any(action != "enqueue" for action in self.refusals)
+
+    @property
+    def status_now(self) -> Status:
+        """What the status of its object should say."""
+        have = self.counts.get
+        return self.phase, have(RUNNING, 0), have(SUCCEEDED, 0), have(FAILED, 0)
 
 
 def _shift(counts: dict[int, int], key: int, sign: int) -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from projections.objects import Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import ClassKey, PodClass, class_key
+from projections.pod_terms import Labels, shared
 
 GATED: Final = "gated"
 PENDING: Final = "pending"
@@ -30,6 +31,12 @@ QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 TASK_SPEC = "volcano.sh/task-spec"
 TASK_INDEX = "volcano.sh/task-index"
 TASK_PRIORITY = "volcano.sh/task-priority"
+PREEMPTABLE = "volcano.sh/preemptable"
+MIRROR = "kubernetes.io/config.mirror"
+NODE_OWNERS: Final = ("DaemonSet", "Node")
+"""Owners of pods that belong on their node."""
+
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
 _TRAILING_NUMBER = re.compile(r"(\d{1,18})$")
 
@@ -68,6 +75,11 @@ class PodFacts(Struct, frozen=True):
     reason: str = ""
     told: str = ""
     """Why it waits, as its condition PodScheduled says; empty where it says nothing."""
+    is_evictable: bool = True
+    """Whether it may be evicted in favour of others at all."""
+    labels: Labels = ()
+    nominated: str = ""
+    """The node where somebody made room for it, or empty."""
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
@@ -99,7 +111,23 @@ def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
         owner=next((one for one in meta.ownerReferences or () if one.controller), None),
         reason=status.reason or "",
         told=_told(status),
+        is_evictable=_is_evictable(obj),
+        labels=shared(tuple(sorted(labels.items()))),
+        nominated=status.nominatedNodeName or "",
     ), class_key(obj)
+
+
+def _is_evictable(obj: PodObject) -> bool:
+    """Pods that belong to their node come back to it (K9.7); others may say that they are not to go.
+
+    Like Volcano: what is said but is no truth value is a no.
+    """
+    annotations, labels = obj.metadata.annotations or {}, obj.metadata.labels or {}
+    owners = obj.metadata.ownerReferences or ()
+    if MIRROR in annotations or any(one.kind in NODE_OWNERS for one in owners if one.controller):
+        return False
+    said = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))
+    return said is None or said in _TRUE
 
 
 def _told(status: PodStatus) -> str:

@@ -4,18 +4,31 @@ It has the shape of Volcano's scheduler configuration. A plugin, action or key t
 is named in a warning and skipped; a value that is malformed is an error that names its path.
 """
 
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from events.errors import PolicyError
+from projections.plugin_arguments import (
+    BinPack,
+    Capacity,
+    CardQuota,
+    NodeOrder,
+    Overcommit,
+    Predicates,
+    Sla,
+    Topology,
+    read_arguments,
+)
+from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
 
-JsonObject: TypeAlias = dict[str, object]
 _T = TypeVar("_T")
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-_ACTIONS_ELSEWHERE = ("preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle", "reschedule")
+EVICTING = ("preempt", "reclaim")
+"""Actions that evict pods in favour of others."""
+_ACTIONS_ELSEWHERE = ("gangpreempt", "gangreclaim", "shuffle", "reschedule")
 QUOTA_PLUGINS = ("capacity", "capacity-card", "proportion")
 _FLAGS = frozenset(
     {
@@ -42,93 +55,73 @@ _FLAGS = frozenset(
         "enabledSubJobPipelined",
         "enabledSubJobOrder",
         "enabledHyperNodeGradient",
-        "enableHierarchy",
-        "enabledClusterOrder",
     }
 )
+"""Switches of a plugin that are on unless they are said to be off."""
+_FLAGS_OFF = frozenset({"enableHierarchy", "enabledClusterOrder"})
+"""Switches that are off unless they are said to be on."""
 
 BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},\
-{"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"predicates"},{"name":"capacity-card"},\
-{"name":"nodeorder"},{"name":"binpack"}]}]}"""
+{"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
+{"name":"capacity-card"},{"name":"nodeorder"},{"name":"binpack"}]}]}"""
 """The policy where none is given, as JSON."""
 
 
-class CardQuota(Struct, frozen=True):
-    """Arguments of `capacity-card`."""
-
-    cardUnlimitedCpuMemory: bool = False  # noqa: N815
-    """Pods that use cards count no cpu and memory."""
-    unnamedCardPolicy: str = "deny"  # noqa: N815
-    """What becomes of a pod that asks for cards without `card.name`: `deny`, or `infer`."""
-    unsetCpuMemoryIsZero: bool = False  # noqa: N815
-    """Whether a queue without a capability for cpu or memory has none, rather than no limit."""
-    nodeOrderWeight: float = 1.0  # noqa: N815
-    """Weight of the order of preference in `A|B`."""
-
-
-class NodeOrder(Struct, frozen=True):
-    """Arguments of `nodeorder`: the weight of each scorer."""
-
-    leastrequested_weight: int = msgspec.field(default=1, name="leastrequested.weight")
-    mostrequested_weight: int = msgspec.field(default=0, name="mostrequested.weight")
-    nodeaffinity_weight: int = msgspec.field(default=2, name="nodeaffinity.weight")
-    balancedresource_weight: int = msgspec.field(default=1, name="balancedresource.weight")
-    tainttoleration_weight: int = msgspec.field(default=3, name="tainttoleration.weight")
-    podaffinity_weight: int = msgspec.field(default=2, name="podaffinity.weight")
-    imagelocality_weight: int = msgspec.field(default=1, name="imagelocality.weight")
-    podtopologyspread_weight: int = msgspec.field(default=2, name="podtopologyspread.weight")
-
-
-class BinPack(Struct, frozen=True):
-    """Arguments of `binpack`: its weight, and the weight of each resource it looks at."""
-
-    weight: int = 1
-    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-
-
-class Predicates(Struct, frozen=True):
-    """Arguments of `predicates`: which filters hold."""
-
-    node_affinity: bool = msgspec.field(default=True, name="predicate.NodeAffinityEnable")
-    taint_toleration: bool = msgspec.field(default=True, name="predicate.TaintTolerationEnable")
-    node_ports: bool = msgspec.field(default=True, name="predicate.NodePortsEnable")
-    pod_affinity: bool = msgspec.field(default=True, name="predicate.PodAffinityEnable")
-    volume_limits: bool = msgspec.field(default=True, name="predicate.NodeVolumeLimitsEnable")
-    volume_zone: bool = msgspec.field(default=True, name="predicate.VolumeZoneEnable")
-    spread: bool = msgspec.field(default=True, name="predicate.PodTopologySpreadEnable")
-    volume_binding: bool = msgspec.field(default=True, name="predicate.VolumeBindingEnable")
-    dynamic_resources: bool = msgspec.field(
-        default=False, name="predicate.DynamicResourceAllocationEnable"
-    )
-    cache: bool = msgspec.field(default=False, name="predicate.CacheEnable")
-
-
 class Plugin(Struct, frozen=True):
-    """A plugin of a tier, with the flags that switch parts of it off."""
+    """A plugin of a tier, with the flags that switch parts of it off or on."""
 
     name: str
-    off: frozenset[str] = frozenset()
+    switched: frozenset[str] = frozenset()
+    """Flags that are not as they would be by default."""
 
     def takes_part(self, flag: str) -> bool:
         """Whether the plugin takes part in what the flag names."""
-        return flag not in self.off
+        return (flag in _FLAGS_OFF) == (flag in self.switched)
 
 
 class Policy(Struct, frozen=True):
     """A policy as muster understands it."""
 
     actions: tuple[str, ...] = ACTIONS
+    remembers_roles: bool = True
+    """Whether a pod without a node speaks for all of its role (`predicateErrorCacheEnable` of `allocate`)."""
     tiers: tuple[tuple[Plugin, ...], ...] = ()
     quota: str = ""
     """Which of QUOTA_PLUGINS keeps the quotas, or empty."""
+    capacity: Capacity = Capacity()
     cards: CardQuota = CardQuota()
+    overcommit: Overcommit | None = None
+    sla: Sla | None = None
+    topology: Topology | None = None
     node_order: NodeOrder | None = None
     binpack: BinPack | None = None
     predicates: Predicates | None = None
     job_order: tuple[str, ...] = ()
     """Plugins that order pod groups, first first."""
-    orders_queues: bool = False
-    """Whether queues have their turn by priority and share, rather than by age."""
+    limits_pods: bool = True
+    """Whether what keeps the quotas limits what is placed, and not only who is let in."""
+    queue_order: tuple[str, ...] = ()
+    """Plugins that order queues, first first: the one that keeps the quotas, and hierarchical drf."""
+
+    @property
+    def evicting(self) -> tuple[str, ...]:
+        """The actions that evict, of those that run."""
+        return tuple([one for one in self.actions if one in EVICTING])
+
+    @property
+    def charges_resources(self) -> bool:
+        """Whether queues are charged every resource by its name, rather than cards."""
+        return self.quota in ("capacity", "proportion")
+
+    @property
+    def has_fair_tree(self) -> bool:
+        """Whether queues are compared by the dominant shares of a tree."""
+        return self.has("drf", "enableHierarchy") and self.has("drf")
+
+    @property
+    def has_queue_tree(self) -> bool:
+        """Whether a queue's limits bind the queues below it, too."""
+        return self.quota == "capacity" and self.has("capacity", "enableHierarchy")
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -147,9 +140,23 @@ class Warned(Struct, frozen=True):
     message: str
 
 
-_PLUGINS = (
-    "priority", "gang", "conformance", "predicates", "capacity", "capacity-card", "nodeorder", "binpack",
-)  # fmt: skip
+_PLUGINS: Final = frozenset(
+    {
+        "binpack",
+        "capacity",
+        "capacity-card",
+        "conformance",
+        "drf",
+        "gang",
+        "network-topology-aware",
+        "nodeorder",
+        "overcommit",
+        "predicates",
+        "priority",
+        "proportion",
+        "sla",
+    }
+)
 
 
 def parse_policy(content: bytes) -> tuple[Policy, tuple[Warned, ...]]:
@@ -158,61 +165,7 @@ def parse_policy(content: bytes) -> tuple[Policy, tuple[Warned, ...]]:
         document = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
         raise PolicyError(f"policy: not JSON: {error}") from error
-    return _Parser().policy(_object(document, "policy"))
-
-
-def _object(value: object, path: str) -> JsonObject:
-    if not isinstance(value, dict):
-        raise PolicyError(f"{path}: expected an object, got {_shown(value)}")
-    return value
-
-
-def _items(value: object, path: str) -> list[object]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise PolicyError(f"{path}: expected a list, got {_shown(value)}")
-    return value
-
-
-def _shown(value: object) -> str:
-    return msgspec.json.encode(value).decode()[:80]
-
-
-def _typed(value: object, like: object, path: str) -> object:
-    """A value of the type of `like`; numbers and booleans may be given as text, as Volcano takes them."""
-    if isinstance(like, bool):
-        if value in (True, "true", "True"):
-            return True
-        if value in (False, "false", "False"):
-            return False
-        raise PolicyError(f"{path}: expected true or false, got {_shown(value)}")
-    if isinstance(like, int):
-        number = _number(value, path)
-        if number != int(number) or number < 0:
-            raise PolicyError(f"{path}: expected a whole number of at least 0, got {_shown(value)}")
-        return int(number)
-    if isinstance(like, float):
-        number = _number(value, path)
-        if number <= 0:
-            raise PolicyError(f"{path}: expected a number above 0, got {_shown(value)}")
-        return number
-    if not isinstance(value, str):
-        raise PolicyError(f"{path}: expected text, got {_shown(value)}")
-    return value
-
-
-def _number(value: object, path: str) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value)
-    else:
-        try:
-            number = float(str(value)) if isinstance(value, str) else float("nan")
-        except ValueError:
-            number = float("nan")
-    if not abs(number) <= 1_000_000:
-        raise PolicyError(f"{path}: expected a number, at most 1000000, got {_shown(value)}")
-    return number
+    return _Parser().policy(object_at(document, "policy"))
 
 
 class _Parser:
@@ -225,12 +178,14 @@ class _Parser:
         for key in document:
             if key not in ("actions", "tiers", "configurations", "metrics"):
                 self.warn(key, "muster does not know this key")
-        self._configurations(document.get("configurations"))
+        remembers_roles = self._configurations(document.get("configurations"))
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
         tiers: list[tuple[Plugin, ...]] = []
         found: dict[str, object] = {}
-        for index, tier in enumerate(_items(document.get("tiers"), "tiers")):
-            tiers.append(self._tier(_object(tier, f"tiers[{index}]"), f"tiers[{index}]", found))
+        for index, tier in enumerate(items_at(document.get("tiers"), "tiers")):
+            plugins = self._tier(object_at(tier, f"tiers[{index}]"), f"tiers[{index}]", found)
+            _check_tier(plugins, f"tiers[{index}]")
+            tiers.append(plugins)
         quota = [name for name in QUOTA_PLUGINS if name in found]
         if len(quota) > 1:
             raise PolicyError(
@@ -239,22 +194,37 @@ class _Parser:
         keeper = quota[0] if quota else ""
         policy = Policy(
             actions=actions,
+            remembers_roles=remembers_roles,
             tiers=tuple(tiers),
             quota=keeper,
+            capacity=_as(found.get("capacity"), Capacity) or Capacity(),
+            overcommit=_as(found.get("overcommit"), Overcommit),
+            sla=_as(found.get("sla"), Sla),
+            topology=_as(found.get("network-topology-aware"), Topology),
             cards=_as(found.get("capacity-card"), CardQuota) or CardQuota(),
             node_order=_as(found.get("nodeorder"), NodeOrder),
             binpack=_as(found.get("binpack"), BinPack),
             predicates=_as(found.get("predicates"), Predicates),
-            orders_queues=any(
-                one.name == keeper and one.takes_part("enableQueueOrder")
+            limits_pods=all(
+                one.name != keeper or one.takes_part("enabledAllocatable")
                 for tier in tiers
                 for one in tier
+            ),
+            queue_order=tuple(
+                one.name
+                for tier in tiers
+                for one in tier
+                if one.takes_part("enableQueueOrder")
+                and (
+                    one.name == keeper or (one.name == "drf" and one.takes_part("enableHierarchy"))
+                )
             ),
             job_order=tuple(
                 one.name
                 for tier in tiers
                 for one in tier
-                if one.name in ("priority", "gang") and one.takes_part("enableJobOrder")
+                if one.name in ("priority", "gang", "drf", "sla")
+                and one.takes_part("enableJobOrder")
             ),
         )
         return policy, tuple(self.warned)
@@ -263,10 +233,10 @@ class _Parser:
         self.warned.append(Warned(path=path, message=message))
 
     def _actions(self, value: object) -> tuple[str, ...]:
-        names = [name.strip() for name in str(_typed(value, "", "actions")).split(",")]
+        names = [name.strip() for name in text_at(value, "actions").split(",")]
         chosen: list[str] = []
         for name in filter(None, names):
-            if name in ACTIONS:
+            if name in (*ACTIONS, *EVICTING):
                 chosen.append(name)
             elif name in _ACTIONS_ELSEWHERE:
                 self.warn("actions", f"action {name} is not built in this release: skipped")
@@ -281,82 +251,52 @@ class _Parser:
             if key != "plugins":
                 self.warn(f"{path}.{key}", "muster does not know this key")
         plugins: list[Plugin] = []
-        for index, entry in enumerate(_items(tier.get("plugins"), f"{path}.plugins")):
+        for index, entry in enumerate(items_at(tier.get("plugins"), f"{path}.plugins")):
             at = f"{path}.plugins[{index}]"
-            plugin = _object(entry, at)
-            name = str(_typed(plugin.get("name"), "", f"{at}.name"))
+            plugin = object_at(entry, at)
+            name = text_at(plugin.get("name"), f"{at}.name")
             if name not in _PLUGINS:
                 self.warn(at, f"plugin {name} is not known to this release: skipped")
                 continue
             if name in found:
                 raise PolicyError(f"{at}: plugin {name} is named twice")
-            plugins.append(Plugin(name=name, off=self._flags(plugin, at)))
+            plugins.append(Plugin(name=name, switched=self._flags(plugin, at)))
             arguments = plugin.get("arguments")
-            given = {} if arguments is None else _object(arguments, f"{at}.arguments")
-            found[name] = self._arguments(name, given, f"{at}.arguments")
+            given = {} if arguments is None else object_at(arguments, f"{at}.arguments")
+            found[name] = read_arguments(name, given, f"{at}.arguments", self.warn)
         return tuple(plugins)
 
     def _flags(self, plugin: JsonObject, path: str) -> frozenset[str]:
-        off: set[str] = set()
+        switched: set[str] = set()
         for key, value in plugin.items():
             if key in ("name", "arguments"):
                 continue
-            if key not in _FLAGS:
+            if key not in _FLAGS | _FLAGS_OFF:
                 self.warn(f"{path}.{key}", "muster does not know this key")
-            elif not _typed(value, False, f"{path}.{key}"):
-                off.add(key)
-        return frozenset(off)
+            elif truth_at(value, f"{path}.{key}") != (key in _FLAGS):
+                switched.add(key)
+        return frozenset(switched)
 
-    def _arguments(self, name: str, given: JsonObject, path: str) -> object:
-        if name == "binpack":
-            return self._binpack(given, path)
-        kinds: dict[str, type[Struct]] = {
-            "capacity-card": CardQuota,
-            "nodeorder": NodeOrder,
-            "predicates": Predicates,
-        }
-        kind = kinds.get(name)
-        fields = {} if kind is None else {f.encode_name: f for f in msgspec.structs.fields(kind)}
-        values: dict[str, object] = {}
-        for key, value in given.items():
-            if key not in fields:
-                self.warn(f"{path}.{key}", f"plugin {name} does not know this argument")
-                continue
-            values[key] = _typed(value, fields[key].default, f"{path}.{key}")
-        if values.get("unnamedCardPolicy", "deny") not in ("deny", "infer"):
-            raise PolicyError(f"{path}.unnamedCardPolicy: expected deny or infer")
-        return name if kind is None else msgspec.convert(values, kind)
-
-    def _binpack(self, given: JsonObject, path: str) -> BinPack:
-        known = ["cpu", "memory"]
-        extra = str(_typed(given.get("binpack.resources", ""), "", f"{path}.binpack.resources"))
-        known += [name.strip() for name in extra.split(",") if name.strip()]
-        keys = {"binpack.weight": "", "binpack.resources": ""}
-        keys.update({f"binpack.{name}": name for name in known[:2]})
-        keys.update({f"binpack.resources.{name}": name for name in known[2:]})
-        weights = dict.fromkeys(known, 1)
-        for key, value in given.items():
-            if key not in keys:
-                self.warn(f"{path}.{key}", "plugin binpack does not know this argument")
-            elif keys[key]:
-                weights[keys[key]] = _whole(value, f"{path}.{key}")
-        weight = _whole(given.get("binpack.weight", 1), f"{path}.binpack.weight")
-        return BinPack(weight=weight, resources=tuple(weights.items()))
-
-    def _configurations(self, value: object) -> None:
-        for index, entry in enumerate(_items(value, "configurations")):
+    def _configurations(self, value: object) -> bool:
+        """What actions are told; of it only whether `allocate` remembers roles that found no node."""
+        remembers = True
+        for index, entry in enumerate(items_at(value, "configurations")):
             path = f"configurations[{index}]"
-            one = _object(entry, path)
+            one = object_at(entry, path)
             arguments = one.get("arguments")
             if arguments:
-                for key in _object(arguments, f"{path}.arguments"):
-                    self.warn(f"{path}.arguments.{key}", "muster does not know this argument")
+                for key, said in object_at(arguments, f"{path}.arguments").items():
+                    if (one.get("name"), key) == ("allocate", "predicateErrorCacheEnable"):
+                        remembers = truth_at(said, f"{path}.arguments.{key}")
+                    else:
+                        self.warn(f"{path}.arguments.{key}", "muster does not know this argument")
+        return remembers
 
 
-def _whole(value: object, path: str) -> int:
-    number = _typed(value, 0, path)
-    assert isinstance(number, int)
-    return number
+def _check_tier(plugins: tuple[Plugin, ...], path: str) -> None:
+    has_tree = any(one.name == "drf" and one.takes_part("enableHierarchy") for one in plugins)
+    if has_tree and any(one.name == "proportion" for one in plugins):
+        raise PolicyError(f"{path}: hierarchical drf and proportion contradict each other")
 
 
 def _as(value: object, kind: type[_T]) -> _T | None:

@@ -1,6 +1,9 @@
 """Queues: what they may use, and what is charged to them."""
 
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -18,6 +21,13 @@ from projections.quantity import Quantity, QuantityError
 
 Faults = tuple[tuple[str, str], ...]
 """Code and message of what could not be read."""
+
+HIERARCHY: Final = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+LEDGERS = ("allocated", "held", "promised", "inqueue", "elastic")
+"""What is summed up for the queues above."""
 
 DEFAULT = "default"
 """The queue of pods and pod groups that name none."""
@@ -38,6 +48,10 @@ class QueueFacts(Struct, frozen=True):
     quota: Amounts
     """Card name to whole cards; a card that is not listed cannot be used."""
     created_ns: int
+    parent: str = ""
+    """The queue above it, where queues are a tree; empty for the root of all."""
+    path: tuple[tuple[str, int], ...] = ()
+    """Names and weights in thousandths from the root of all queues down to this one, where annotations say them."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of what could not be read."""
     told: tuple[tuple[str, int], ...] = ()
@@ -53,6 +67,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
     if isinstance(quota, str):
         faults.append(("InvalidCardQuota", f"{QUOTA_ANNOTATION}: {quota}; the queue has no cards"))
         quota = {}
+    path = _path(obj.metadata.annotations or {}, faults)
     guarantee = (spec.guarantee or Guarantee()).resource or {}
     deserved = _amounts("deserved", spec.deserved, faults)
     return QueueFacts(
@@ -67,9 +82,28 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         deserved=deserved,
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
+        parent=spec.parent or "",
+        path=path,
         faults=tuple(faults),
         told=tuple((name, _told(name, given)) for name, given in sorted(_stated(status))),
     )
+
+
+def _path(
+    annotations: dict[str, str], faults: list[tuple[str, str]]
+) -> tuple[tuple[str, int], ...]:
+    """The way down to the queue. A weight that is missing, below 1 or no number is 1, as in Volcano."""
+    if not annotations.get(HIERARCHY):
+        return ()
+    names = annotations[HIERARCHY].split("/")
+    stated = annotations.get(HIERARCHY_WEIGHTS) or ""
+    given = stated.split("/") if stated else []
+    if len(given) != len(names) or not all(_WEIGHT.fullmatch(one) for one in given):
+        text = f"{HIERARCHY_WEIGHTS}: {stated!r} does not weigh {annotations[HIERARCHY]!r}"
+        faults.append(("InvalidHierarchy", f"{text}; what is missing counts as 1"))
+    given += [""] * (len(names) - len(given))
+    weights = [int(Fraction(one) * 1000) if _WEIGHT.fullmatch(one) else 0 for one in given]
+    return tuple((name, max(1000, weight)) for name, weight in zip(names, weights, strict=False))
 
 
 def _stated(status: QueueStatus) -> Iterable[tuple[str, Quantity]]:
@@ -98,8 +132,8 @@ class Queue:
     """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
 
     __slots__ = (
-        "_moved", "allocated", "digest", "elastic", "facts", "faults_told", "groups", "inqueue",
-        "is_mute", "name", "pending", "promised",
+        "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
+        "groups", "held", "inqueue", "is_mute", "misplaced", "name", "parent", "pending", "promised",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -113,6 +147,8 @@ class Queue:
         """Keys of the pod groups in it."""
         self.allocated: Amounts = {}
         """Charges of pods that are binding, bound or running."""
+        self.held: Amounts = {}
+        """What pods that are binding, bound or running request, by resource, charged or not."""
         self.promised: Amounts = {}
         """Charges of pods that are promised room."""
         self.pending: Amounts = {}
@@ -123,6 +159,13 @@ class Queue:
         """Used by groups above their minimum."""
         self._moved: tuple[Amounts, Amounts] = ({}, {})
         """How what is used, and what is used or reserved, changed with the record being applied."""
+        self.parent: Queue | None = None
+        """The queue above it, where queues are a tree."""
+        self.children: dict[str, None] = {}
+        self.misplaced = ""
+        """Why it has no place in the tree, if so."""
+        self.below: dict[str, Amounts] = {}
+        """Ledger to what stands there in all queues below it."""
         self.faults_told: tuple[tuple[str, str], ...] = ()
         """The faults of its object that the log already names."""
 
@@ -132,6 +175,24 @@ class Queue:
         if before is None or facts is None:
             return False
         return structs.replace(before, told=()) == structs.replace(facts, told=())
+
+    @property
+    def lineage(self) -> tuple["Queue", ...]:
+        """The queue and all above it, itself first."""
+        if self.parent is None:
+            return (self,)
+        return (self, *self.parent.lineage)
+
+    def uproot(self) -> None:
+        """Let the queue stand alone."""
+        self.parent, self.children, self.misplaced, self.below = None, {}, "", {}
+
+    def sum_of(self, ledger: str, name: str) -> int:
+        """What stands in a ledger, that of all queues below included."""
+        own: Amounts = getattr(self, ledger)
+        if not self.below:
+            return own.get(name, 0)
+        return own.get(name, 0) + self.below.get(ledger, {}).get(name, 0)
 
     @property
     def faults(self) -> Faults:
@@ -155,6 +216,23 @@ class Queue:
     def book(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Add a charge to `allocated`, `promised`, `inqueue` or `elastic`, or take it off."""
         add(getattr(self, ledger), charge, sign)
+        self.note(ledger, charge, sign)
+        above = self.parent
+        while above is not None:
+            add(above.below.setdefault(ledger, {}), charge, sign)
+            above.note(ledger, charge, sign)
+            above = above.parent
+
+    def hold(self, request: tuple[tuple[str, int], ...], sign: int) -> None:
+        """Count what a pod requests, for the queue and all above it."""
+        add(self.held, request, sign)
+        above = self.parent
+        while above is not None:
+            add(above.below.setdefault("held", {}), request, sign)
+            above = above.parent
+
+    def note(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
+        """Remember how the record being applied changes what is used or reserved."""
         used, reserved = self._moved
         for name, amount in charge:
             change = -sign * amount if ledger == "elastic" else sign * amount

@@ -8,7 +8,9 @@ QUEUE_CODES: Final = frozenset(
         "InsufficientCPUQuota",
         "InsufficientMemoryQuota",
         "InsufficientScalarQuota",
+        "QueueMisplaced",
         "QueueNotFound",
+        "QueueNotLeaf",
         "QueueNotOpen",
     }
 )
@@ -16,6 +18,9 @@ QUEUE_CODES: Final = frozenset(
 
 NODE_CODES: Final = frozenset({"NotEnoughResources"})
 """No node has room: these wait until a node that could take one of the pods gets something back."""
+
+COMMON_CODES: Final = frozenset({"ResourceOverused"})
+"""Too much of the whole cluster is promised: these wait until that is less, or there is more."""
 
 CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
 """The cards there are do not fit the request: these wait until a node comes or changes."""
@@ -31,5 +36,8 @@ GROUP_CODES: Final = frozenset(
 )
 """The group itself stands in the way: these wait until it changes."""
 
-CODES: Final = QUEUE_CODES | NODE_CODES | CARD_CODES | GROUP_CODES
+EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
+"""Nobody may be evicted in its favour: these wait until somebody comes who may, or something is given back."""
+
+CODES: Final = QUEUE_CODES | NODE_CODES | COMMON_CODES | CARD_CODES | GROUP_CODES | EVICTION_CODES
 """Every code a refusal may bear."""

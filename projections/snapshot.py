@@ -7,21 +7,27 @@ read by the same version of this code only: another version folds from the begin
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from projections.budgets import BudgetFacts
+from projections.cluster import Cluster
+from projections.faults import Pairs
 from projections.inventory import put_node
-from projections.nodes import NodeFacts
+from projections.nodes import NodeFacts, listed_image
 from projections.outcomes import Commitment
-from projections.pod_class import PodClass
-from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, wish_of
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, Voice, wish_of
+from projections.pod_terms import shared
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
+from projections.queue_objects import tell_faults
+from projections.queue_tree import rewire
 from projections.queues import QueueFacts
 from projections.state import State
 from projections.touched import Due
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -64,7 +70,7 @@ class GroupImage(Struct, frozen=True, array_like=True):
     refusals: dict[str, Refusal]
     promise: dict[str, Promise]
     cause: int
-    told: int
+    voice: Voice
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -90,17 +96,22 @@ class Image(Struct, frozen=True):
     watched: dict[str, str]
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
-    phases: dict[str, tuple[int, str]]
-    told: dict[str, tuple[int, str]]
+    totals: Amounts
+    deserved: dict[str, Amounts]
+    overdue: dict[str, int]
     failures: dict[str, int]
     resting: dict[str, int]
     spared: dict[str, int]
     tellable: dict[str, None]
     others: dict[str, dict[str, tuple[str, str]]]
     quarantined: dict[str, dict[str, Quarantine]]
+    faults: dict[str, Pairs]
+    faults_told: dict[str, Pairs]
     due: Due
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
+    budgets: list[BudgetFacts]
+    namespace_labels: dict[str, dict[str, str]]
     owners: dict[str, dict[str, str]]
     classes: list[tuple[bytes, PodClass]]
     nodes: list[NodeImage]
@@ -128,19 +139,26 @@ def take(state: State) -> bytes:
         watched=state.watched,
         commitments=state.commitments,
         evictions=state.evictions,
-        phases=state.phases,
-        told=state.told,
+        totals=cluster.commons.totals,
+        deserved=cluster.commons.deserved,
+        overdue=cluster.commons.overdue,
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
-        tellable=cluster.tellable,
+        tellable=cluster.telling.reasons,
         others=cluster.others,
         quarantined=state.quarantined,
+        faults=cluster.faults.standing,
+        faults_told=cluster.faults.told,
         due=cluster.due,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
+        budgets=cluster.budgets.facts(),
+        namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
-        classes=[(_ENCODER.encode(key), one) for key, one in cluster.classes.by_key.items()],
+        classes=[
+            (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
+        ],
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.faults_told) for q in cluster.queues.values()
@@ -164,23 +182,37 @@ def restore(payload: bytes) -> State:
     cluster.scheduler_names = image.scheduler_names
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
-    state.phases, state.told = image.phases, image.told
     cluster.failures, cluster.resting = image.failures, image.resting
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
-    cluster.owners = image.owners
+    for budget in image.budgets:
+        cluster.budgets.put(budget, ())
+    cluster.owners, cluster.commons.totals = image.owners, image.totals
+    cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     for key, one in image.classes:
-        cluster.classes.by_key[_key(msgspec.msgpack.decode(key))] = one
+        cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
+    cluster.regards.namespaces = image.namespace_labels
     for node in image.nodes:
-        put_node(cluster, node.facts, node.digest)
+        _put_node(cluster, node)
+    cluster.faults.told = image.faults_told
+    for subject, faults in image.faults.items():
+        cluster.faults.put(subject, faults)
     for name, of_node in image.quarantined.items():
         _restore_quarantine(state, name, of_node)
     _restore_groups(state, image)
     cluster.balance()
     cluster.forget_touched()
     cluster.due = image.due
-    cluster.tellable = image.tellable
+    cluster.telling.reasons = image.tellable
+    cluster.telling.queues = dict.fromkeys(cluster.queues)
     return state
+
+
+def _put_node(cluster: Cluster, one: NodeImage) -> None:
+    """A node as it was; its images are shared again with all that have the same."""
+    there = tuple(listed_image(name, size) for name, size in one.facts.images)
+    structs.force_setattr(one.facts, "images", there)
+    put_node(cluster, one.facts, one.digest)
 
 
 def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) -> None:
@@ -199,7 +231,8 @@ def _restore_groups(state: State, image: Image) -> None:
         queue.facts, queue.digest = kept.facts, kept.digest
         queue.faults_told = kept.faults_told
         cluster.queue_objects += kept.facts is not None
-        cluster.tell_faults(queue)
+        tell_faults(cluster, queue)
+    rewire(cluster)
     for saved in image.groups:
         group = cluster.group(saved.key)
         group.uid, group.facts, group.digest = saved.uid, saved.facts, saved.digest
@@ -208,20 +241,31 @@ def _restore_groups(state: State, image: Image) -> None:
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.min_tasks = saved.min_tasks
         cluster.move_group(group, saved.queue)
-    classes = list(cluster.classes.by_key.values())
-    for one in image.pods:
-        pod = Pod(one.facts, classes[one.pod_class], one.digest)
-        pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
-        pod.bound_at, pod.charge = one.bound_at, one.charge
-        pod.evicted, pod.told = one.evicted, one.told
+    restored = [_pod(cluster, one) for one in image.pods]
+    # All regards must be known before the first pod is counted: they are part of the classes of pods.
+    for pod in restored:
+        cluster.regards.count(pod, 1)
+    for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
+        cluster.regards.count(pod, -1)
     for saved in image.groups:
         group = cluster.groups[saved.key]
         group.phase = saved.phase
         group.refusals = dict(saved.refusals)
+        group.voice = saved.voice
         cluster.hold(group, saved.promise)
         cluster.settle(group)
-        group.cause, group.told = saved.cause, saved.told
+        group.cause = saved.cause
+
+
+def _pod(cluster: Cluster, one: PodImage) -> Pod:
+    """A pod as it was; its labels are shared again with all that have the same."""
+    structs.force_setattr(one.facts, "labels", shared(one.facts.labels))
+    pod = Pod(one.facts, cluster.regards.classes.ordered[one.pod_class], one.digest)
+    pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
+    pod.bound_at, pod.charge = one.bound_at, one.charge
+    pod.evicted, pod.told = one.evicted, one.told
+    return pod
 
 
 def _group_image(group: PodGroup) -> GroupImage:
@@ -240,7 +284,7 @@ def _group_image(group: PodGroup) -> GroupImage:
         refusals=group.refusals,
         promise=group.promise,
         cause=group.cause,
-        told=group.told,
+        voice=group.voice,
     )
 
 

@@ -1,18 +1,48 @@
 """Where a pod group stands: its place in the order, and the lines in which it waits."""
 
+from collections.abc import Callable
+from typing import Final
+
 from projections import accounts
 from projections.accounts import Books
+from projections.contest import contest_keys
+from projections.overcommit import least_of
 from projections.pod_class import Amounts
 from projections.pod_groups import WAITING, LineKey, PodGroup
+from projections.shares import dominant
+from projections.waiting import deadline_of, is_overdue
 
 
 def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
     """A group's place among all of its queue: what the plugins say, then age, UID and name."""
-    order = [
-        -group.priority if plugin == "priority" else int(group.is_ready)
-        for plugin in books.policy.job_order
-    ]
-    return (*order, group.created_ns, group.uid, group.key)
+    said = tuple([_PLUGINS[plugin](books, group) for plugin in books.policy.job_order])
+    return (*said, group.created_ns, group.uid, group.key)
+
+
+def _priority(books: Books, group: PodGroup) -> object:
+    return -group.priority
+
+
+def _gang(books: Books, group: PodGroup) -> object:
+    return group.is_ready
+
+
+def _drf(books: Books, group: PodGroup) -> object:
+    return dominant(group.held, books.commons.totals) if group.held else 0
+
+
+def _sla(books: Books, group: PodGroup) -> object:
+    deadline = deadline_of(books.policy, group)
+    return (1, 0) if deadline is None else (0, deadline)
+
+
+_PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
+    "priority": _priority,
+    "gang": _gang,
+    "drf": _drf,
+    "sla": _sla,
+}
+"""What each plugin makes of a group; smaller is sooner."""
 
 
 def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
@@ -21,16 +51,28 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     if group.phase == WAITING and "enqueue" in books.policy.actions:
         if group.facts is None and not group.pending:
             return ()
-        return (("enqueue", alone if group.problem else _least(accounts.minimum(books, group))),)
+        return (("enqueue", alone if group.problem else _least(books, group)),)
     keys: list[LineKey] = []
     if group.pending_classes:
-        keys.append(("allocate", _next_step(group) or alone))
+        step = _next_step(group)
+        if step is not None and is_overdue(books, group):
+            step = ("overdue", *step)
+        keys.append(("allocate", step or alone))
+        keys += contest_keys(books, group, step)
     if group.best_effort_count:
         keys.append(("backfill", alone))
     return tuple(keys)
 
 
-def _least(least: Amounts | None) -> tuple[object, ...]:
+def _least(books: Books, group: PodGroup) -> tuple[object, ...]:
+    """Equal for groups that are admitted alike: what they need at least, and whether they waited too long."""
+    key = _amounts(accounts.minimum(books, group))
+    if books.policy.overcommit is not None:
+        key = (*key, _amounts(least_of(books, group)))
+    return ("overdue", *key) if is_overdue(books, group) else key
+
+
+def _amounts(least: Amounts | None) -> tuple[object, ...]:
     return ("free",) if least is None else ("least", tuple(sorted(least.items())))
 
 
@@ -44,10 +86,3 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase)
     return ("gang", index, group.min_available - group.ready_count, len(group.pending), group.phase)
-
-
-def priority_of(classes: dict[str, tuple[int, bool]], name: str) -> int:
-    """The value of a priority class; of the default class where it is unknown or empty; else 0."""
-    if name in classes:
-        return classes[name][0]
-    return max((value for value, is_default in classes.values() if is_default), default=0)

@@ -33,6 +33,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -67,6 +68,7 @@ from projections import decided, observed, outcomes
 from projections.audit import audit
 from projections.cluster import Cluster
 from projections.deadlines import let_pass, next_deadline, shut_off
+from projections.opening import open_cycle
 from projections.outcomes import Commitment
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
@@ -99,10 +101,6 @@ class State:
         """By UID: bindings without an outcome."""
         self.evictions: dict[str, Commitment] = {}
         """By UID: evictions without an outcome."""
-        self.phases: dict[str, tuple[int, str]] = {}
-        """Pod group key to the decision and phase that its object is still to be told."""
-        self.told: dict[str, tuple[int, str]] = {}
-        """Pod group key to the decision and phase of which the API server's answer is not seen yet."""
         self.quarantined: dict[str, dict[str, Quarantine]] = {}
         """Node to resource to its quarantine there."""
         self.considered = Due()
@@ -148,6 +146,7 @@ class State:
                 | EvictionDecided()
                 | RefusalDecided()
                 | QueueFaulted()
+                | ObjectFaulted()
             ):
                 decided.take(self, record, event)
             case CycleOpened():
@@ -191,8 +190,6 @@ class State:
             ):
                 self._saw(record, event.resource_version)
                 observed.see(self.cluster, record, event, _content(record, content))
-                if record.cause is not None:
-                    self.told.pop(record.subject.partition("/")[2], None)
             case (
                 NodeDeleted()
                 | QueueDeleted()
@@ -206,8 +203,6 @@ class State:
             ):
                 self._saw(record, event.resource_version)
                 observed.miss(self.cluster, record, event)
-                self.phases.pop(record.subject.partition("/")[2], None)
-                self.told.pop(record.subject.partition("/")[2], None)
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():
@@ -285,6 +280,7 @@ class State:
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
+        open_cycle(self.cluster)
         let_pass(self, event.at_ns)
         self.considered, self.cluster.due = self.cluster.due, Due()
         self.cluster.nodes.lay_out()

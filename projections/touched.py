@@ -7,6 +7,9 @@ from msgspec import Struct, field
 EVERYTHING: Final = "*"
 """In place of a resource: all of them."""
 
+EVERYONE: Final = "*"
+"""In place of a kind of pod: all of them."""
+
 Names = dict[str, None]
 """An ordered set of names."""
 
@@ -24,13 +27,19 @@ class Due(Struct):
     """Queues that got something back or were allowed more, and of what; or of EVERYTHING."""
     eased_at: dict[str, int] = field(default_factory=dict)
     """Queue to the position of the record that did so last."""
+    arrived: dict[str, int] = field(default_factory=dict)
+    """Queues with pods that came to stand where they may be evicted, and the lowest priority of these."""
+    met: Names = field(default_factory=dict)
+    """Kinds of pods that came to stand on a node or left one (`regards.met_key`), or EVERYONE; kept only where
+    pods look at each other."""
     everything: bool = False
     """Whether the rules themselves changed."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened."""
-        return not (self.groups or self.freed or self.eased or self.everything)
+        happened = self.groups or self.freed or self.eased or self.arrived or self.met
+        return not (happened or self.everything)
 
 
 class Touched(Struct):

@@ -44,13 +44,13 @@ def _node(content: bytes) -> list[str]:
         return [obj]
     facts = node_facts(obj)
     has = dict(facts.allocatable)
-    cards = f"{has.pop(facts.card.resource, 0)} {facts.card.name}" if facts.card else ""
+    cards = [f"{has.pop(one, 0)} {card}" for one, card in facts.cards.items()]
     return [
-        cards,
+        *cards,
         amounts_text(has),
         "unschedulable" if facts.unschedulable else "",
         *(f"taint {one.key}:{one.effect}" for one in facts.taints),
-        facts.problem,
+        *(message for _, message in facts.faults),
     ]
 
 

@@ -5,13 +5,15 @@ what comes to nothing is left out of a ledger.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from events.cycle import CycleOpened
 from events.decision import (
     EnqueueDecided,
+    Eviction,
+    EvictionDecided,
     GangBindDecided,
     PipelineDecided,
     Placement,
@@ -26,6 +28,11 @@ from replay.expectation import Difference, differences
 
 _SECOND: Final = 1_000_000_000
 _LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
+
+
+_Decided: TypeAlias = (
+    EnqueueDecided | GangBindDecided | PipelineDecided | EvictionDecided | RefusalDecided
+)
 
 
 class Decisions:
@@ -49,6 +56,14 @@ class Decisions:
             case PipelineDecided():
                 for placement in event.placements:
                     self._add(record, "pipeline", event, placement)
+            case EvictionDecided():
+                for eviction in event.evictions:
+                    self._add(record, "evict", event, eviction)
+                    self.entries[-1].update(
+                        in_favour_of=event.in_favour_of or None,
+                        code=event.code,
+                        message=event.message,
+                    )
             case RefusalDecided():
                 self._add(record, "refuse", event)
                 self.entries[-1].update(
@@ -61,8 +76,8 @@ class Decisions:
         self,
         record: Record,
         kind: str,
-        event: EnqueueDecided | GangBindDecided | PipelineDecided | RefusalDecided,
-        placement: Placement | None = None,
+        event: _Decided,
+        placement: Placement | Eviction | None = None,
     ) -> None:
         entry: JsonObject = {
             "position": record.position,
@@ -73,8 +88,8 @@ class Decisions:
             "pod_group": event.pod_group,
             "queue": event.queue,
             "node": placement.node if placement else None,
-            "devices": list(placement.devices) if placement else [],
-            "cards": dict(placement.cards) if placement else {},
+            "devices": list(placement.devices) if isinstance(placement, Placement) else [],
+            "cards": dict(placement.cards) if isinstance(placement, Placement) else {},
             "in_favour_of": None,
             "code": "",
             "message": "",

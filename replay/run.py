@@ -16,6 +16,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -137,6 +138,7 @@ class Replay:
                 | EvictionDecided()
                 | RefusalDecided()
                 | QueueFaulted()
+                | ObjectFaulted()
                 | PolicyWarned()
             ):
                 self.counts.decisions += not isinstance(event, PolicyWarned)

@@ -20,6 +20,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     Placement,
@@ -99,6 +100,7 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             | EvictionDecided()
             | RefusalDecided()
             | QueueFaulted()
+            | ObjectFaulted()
         ):
             first, *more = _decision(event)
             return [first + _because(record), *more]
@@ -155,8 +157,11 @@ def _decision(event: Decision) -> list[str]:
             return [f"take back the room promised to {event.pod_group}: {event.code}"]
         case EvictionDecided():
             why = f" for {event.in_favour_of}" if event.in_favour_of else ""
+            because = f": {event.message}" if event.message else ""
             lines = [f"{one.pod} leaves {one.node}" for one in event.evictions]
-            return [f"evict {len(lines)} pods of {event.pod_group}: {event.action}{why}", *lines]
+            many = "1 pod" if len(lines) == 1 else f"{len(lines)} pods"
+            first = f"evict {many} of {event.pod_group}: {event.action}{why}{because}"
+            return [first, *lines]
         case RefusalDecided():
             at = f", found at {event.pod}" if event.pod else ""
             return [
@@ -165,6 +170,10 @@ def _decision(event: Decision) -> list[str]:
             ]
         case QueueFaulted():
             return [f"fault of queue {event.queue}: {event.code}: {event.message}"]
+        case ObjectFaulted():
+            kind, _, name = event.subject.partition("/")
+            whose = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
+            return [f"fault of {whose}: {event.code}: {event.message}"]
 
 
 def _placed(what: str, placements: Sequence[Placement]) -> list[str]:

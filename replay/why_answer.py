@@ -1,8 +1,17 @@
 """What `why` answers, as data: what something is, what it waits for, and the chain of causes."""
 
+from typing import Final
+
 from msgspec import Struct
 
+from projections.policy import EVICTING
 from scheduling.explain import Choice, Lacking, Limit
+
+LEVELS: Final = (
+    *("cluster", "pod group", "queue", "admission", "card", "gang", "quota", "nodes"),
+    *EVICTING,
+)
+"""What a group has to pass, in this order."""
 
 
 class Step(Struct):
@@ -22,7 +31,7 @@ class Hurdle(Struct, frozen=True):
     """One level that a group has to pass, and whether it does."""
 
     level: str
-    """`cluster`, `pod group`, `queue`, `admission`, `gang`, `quota`, `nodes`."""
+    """One of LEVELS."""
     passed: bool
     text: str
 

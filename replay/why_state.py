@@ -25,8 +25,9 @@ from projections.views.now import queue_rows
 from replay.amount import amount_text, amounts_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
-from scheduling.explain import obstacle_of
+from scheduling.explain import obstacle_of, obstructed
 from scheduling.quota import ledger
+from scheduling.ranking import Rankings
 
 LISTED_MAX: Final = 20
 """Lines of one list."""
@@ -122,7 +123,7 @@ def node_standing(state: State, node: Node) -> Standing:
     free = {name: node.free.get(name, 0) for name in found.allocatable}
     taken = {name: node.occupied.get(name, 0) for name in found.allocatable}
     facts = {
-        "cards": f"{node.allocatable(found.card.resource)} {found.card.name}" if found.card else "",
+        "cards": ", ".join(f"{node.allocatable(one)} {card}" for one, card in found.cards.items()),
         "allocatable": amounts_text(found.allocatable),
         "taken": amounts_text(taken),
         "leaving": amounts_text({name: one for name, one in node.releasing.items() if one}),
@@ -130,7 +131,7 @@ def node_standing(state: State, node: Node) -> Standing:
         "free": amounts_text(free),
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),
-        "problem": found.problem,
+        "problem": "; ".join(text for _, text in found.faults),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
     sentence += f", {len(pods)} pods on it"
@@ -148,9 +149,12 @@ def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
         for pod in group.pending:
             waiting.setdefault(pod.pod_class.index, []).append(pod)
     lines: list[str] = []
+    cluster.nodes.lay_out()
+    rankings = Rankings(cluster)
     for pods in waiting.values():
         pod_class = pods[0].pod_class
         reason = obstacle_of(cluster.policy, pod_class, facts)
+        reason = reason or obstructed(rankings, pod_class, node)
         lacks = {
             name: amount - node.free.get(name, 0)
             for name, amount in pod_class.request

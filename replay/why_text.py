@@ -16,7 +16,7 @@ def lines_of(answer: Answer) -> list[str]:
     lines = [f"{answer.subject} at position {answer.position} ({answer.at}): {answer.state}"]
     lines += _facts(answer.facts)
     if answer.waiting is not None:
-        lines += ["", *_waiting(answer.waiting)]
+        lines += ["", *waiting_lines(answer.waiting)]
     for choice in answer.choices:
         lines += ["", *_choice(choice, answer)]
     for heading, entries in answer.lists.items():
@@ -46,7 +46,8 @@ def _steps(steps: Iterable[Step]) -> list[str]:
     return lines
 
 
-def _waiting(waiting: Waiting) -> list[str]:
+def waiting_lines(waiting: Waiting) -> list[str]:
+    """What a pod group waits for, level by level."""
     lines = [f"what pod group {waiting.pod_group} has to pass:"]
     lines += [
         f"  {'ok' if one.passed else 'NO'}  {one.level}: {one.text}" for one in waiting.hurdles
@@ -73,7 +74,7 @@ def _limits(heading: str, limits: Iterable[Limit]) -> list[str]:
     for one in limits:
         numbers = (one.used, one.reserved, one.requested, one.limit, one.short)
         shown = ["none" if number is None else amount_text(one.name, number) for number in numbers]
-        rows.append((one.name, *shown))
+        rows.append((f"{one.name} of queue {one.queue}" if one.queue else one.name, *shown))
     return [heading, *_table(rows)] if len(rows) > 1 else []
 
 

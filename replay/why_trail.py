@@ -5,14 +5,28 @@ leaves a node is on it before, a pod that joins a group is in it after.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import structs
 
 from events.cluster import Observed, PodDeleted, PodObserved
 from events.cycle import CycleOpened
-from events.decision import GangBindDecided, PipelineDecided, Placement
-from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
+from events.decision import (
+    Eviction,
+    EvictionDecided,
+    GangBindDecided,
+    PipelineDecided,
+    Placement,
+)
+from events.outcome import (
+    BindFailed,
+    BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
+    PodBound,
+    PodEvicted,
+)
 from events.record import Record
 from events.union import Event
 from projections.cluster import Cluster
@@ -28,7 +42,16 @@ STEPS_LAST: Final = 50
 DETAILS_MAX: Final = 8
 """Lines under one step."""
 
-_ABOUT_A_POD: Final = (PodObserved, PodDeleted, PodBound, BindFailed, BindOutcomeUnknown)
+_ABOUT_A_POD: Final = (
+    PodObserved,
+    PodDeleted,
+    PodBound,
+    BindFailed,
+    BindOutcomeUnknown,
+    PodEvicted,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
+)
 
 
 class Told:
@@ -115,7 +138,8 @@ class Trail:
                 return self._concerns_pod(told, cluster)
             case "PodGroup":
                 pod = cluster.pods.get(_uid(told.event))
-                return pod is not None and pod.group_key == self.key
+                is_ours = pod is not None and pod.group_key == self.key
+                return is_ours or _favoured(told.event) == self.key
             case "Node":
                 return any(one.node == self.key for one in _placements(told.event))
             case _:
@@ -159,19 +183,29 @@ class Trail:
 
     def _concerns_pod(self, told: Told, cluster: Cluster) -> bool:
         placements = _placements(told.event)
-        if placements or self.pod is None:
-            return any(one.pod == self.key for one in placements)
+        if any(one.pod == self.key for one in placements):
+            return True
+        if self.pod is None or (placements and not _favoured(told.event)):
+            return False
         known = cluster.pods.get(self.pod.facts.uid)
-        return known is not None and told.record.subject == f"PodGroup/{known.group_key}"
+        if known is None:
+            return False
+        of_group = told.record.subject == f"PodGroup/{known.group_key}"
+        return of_group or _favoured(told.event) == known.group_key
 
     def _own_part(self, event: Event) -> Event:
         """Of a decision on many pods, those that matter to the subject."""
-        if not isinstance(event, GangBindDecided | PipelineDecided):
+        if not isinstance(event, GangBindDecided | PipelineDecided | EvictionDecided):
             return event
         ours = [
-            one for one in event.placements if self.key == (one.pod, one.node)[self.kind == "Node"]
+            one
+            for one in _placements(event)
+            if self.key == (one.pod, one.node)[self.kind == "Node"]
         ]
-        return structs.replace(event, placements=tuple(ours)) if ours else event
+        if not ours:
+            return event
+        part = "evictions" if isinstance(event, EvictionDecided) else "placements"
+        return structs.replace(event, **{part: tuple(ours)})
 
 
 def is_repeated(told: Told, cluster: Cluster) -> bool:
@@ -199,5 +233,13 @@ def _uid(event: Event) -> str:
     return event.uid if isinstance(event, _ABOUT_A_POD) else ""
 
 
-def _placements(event: Event) -> tuple[Placement, ...]:
+def _placements(event: Event) -> Sequence[Placement | Eviction]:
+    """The pods of a decision, each with the node that it gets or leaves."""
+    if isinstance(event, EvictionDecided):
+        return event.evictions
     return event.placements if isinstance(event, GangBindDecided | PipelineDecided) else ()
+
+
+def _favoured(event: Event) -> str:
+    """The pod group that others are evicted for."""
+    return event.in_favour_of if isinstance(event, EvictionDecided) else ""

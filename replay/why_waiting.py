@@ -13,8 +13,10 @@ from msgspec import Struct
 from projections import accounts
 from projections.cluster import Cluster
 from projections.pod_class import Amounts, PodClass
-from projections.pod_groups import WAITING, PodGroup
+from projections.pod_groups import WAITING, PodGroup, Refusal
 from projections.pods import GATED, Pod
+from projections.policy import EVICTING
+from projections.refusals import EVICTION_CODES
 from projections.state import REQUIRED, State
 from replay.moment import span
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
@@ -27,7 +29,9 @@ from scheduling.explain import (
     nearest,
     reserved_limits,
 )
-from scheduling.quota.ledger import may_enqueue
+from scheduling.quota.admitting import why_not_admitted
+from scheduling.quota.choice import choose_cards
+from scheduling.quota.ledger import Shortage
 from scheduling.refuse import Reason, by_quota, node_reasons
 from scheduling.session import Session
 
@@ -54,20 +58,25 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
     short = incomplete(group)
     tried = _try(session, group) if problem is None and short is None else None
     reason = problem or denied or short or (tried.reason if tried is not None else None)
+    pod = _pod_to_judge(group, reason)
     hurdles = (
         *_cluster_hurdles(session.state, group),
         _hurdle("queue", problem, "it exists and takes pod groups"),
-        _admission_hurdle(session, group, denied),
+        *_admission_hurdle(session, group, problem, denied),
+        *_card_hurdle(session.cluster, group, pod),
         _hurdle("gang", short, _gang_text(group)),
     )
-    pod = _pod_to_judge(group, reason)
-    standing = next(iter(group.refusals.values()), None)
+    standing = max(group.refusals.values(), key=_standing_first, default=None)
     return Waiting(
         pod_group=group.key,
         code=reason.code if reason else "",
         message=reason.message if reason else "",
         since=standing.position if standing else 0,
-        hurdles=(*hurdles, *_room_hurdles(session, group, tried)),
+        hurdles=(
+            *hurdles,
+            *(one for one in _room_hurdles(session, group, tried) if not _is_said(one, hurdles)),
+            *_evicting_hurdles(group),
+        ),
         admission=_admission(session, group),
         quota=_quota(session, group, pod),
         nodes=_judged(session, group, pod, is_short=tried is not None and not tried.is_ready),
@@ -94,17 +103,50 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
 
 
 def _denied(session: Session, group: PodGroup) -> Reason | None:
-    least = accounts.minimum(session.cluster, group)
-    if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions or least is None:
+    if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
-    short = may_enqueue(session.cluster, session.cluster.queue(group.queue), least)
+    short = why_not_admitted(session.cluster, group)
     return None if short is None else by_quota(short)
 
 
-def _admission_hurdle(session: Session, group: PodGroup, denied: Reason | None) -> Hurdle:
+def _admission_hurdle(
+    session: Session, group: PodGroup, problem: Reason | None, denied: Reason | None
+) -> Iterable[Hurdle]:
+    """Nobody asks a queue that takes nobody."""
     if group.phase != WAITING:
-        return Hurdle("admission", True, f"admitted to queue {group.queue}: phase {group.phase}")
-    return _hurdle("admission", denied, f"queue {group.queue} would admit it now")
+        yield Hurdle("admission", True, f"admitted to queue {group.queue}: phase {group.phase}")
+    elif problem is None:
+        yield _hurdle("admission", denied, f"queue {group.queue} would admit it now")
+
+
+def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable[Hurdle]:
+    """Which of the cards that the pod names its queue lets it have; nothing for a pod without cards."""
+    if pod is None or cluster.policy.quota != "capacity-card":
+        return
+    chosen = choose_cards(cluster, cluster.queue(group.queue), pod.pod_class, {})
+    if isinstance(chosen, Shortage):
+        yield Hurdle("card", False, chosen.message)
+    elif chosen.cards:
+        text = f"queue {group.queue} lets {pod.key} have {' or '.join(chosen.cards)}"
+        barred = f"; its quota of {', '.join(chosen.barred)} is used up" if chosen.barred else ""
+        yield Hurdle("card", True, text + barred)
+
+
+def _evicting_hurdles(group: PodGroup) -> Iterable[Hurdle]:
+    """Why nobody is evicted in its favour, as last recorded."""
+    for action in EVICTING:
+        if (refusal := group.refusals.get(action)) is not None:
+            yield Hurdle(action, False, refusal.message)
+
+
+def _is_said(hurdle: Hurdle, others: Iterable[Hurdle]) -> bool:
+    """Whether the level of cards says the same."""
+    return any(one.level == "card" and one.text == hurdle.text for one in others)
+
+
+def _standing_first(refusal: Refusal) -> tuple[bool, int]:
+    """The last word on the group itself: that nobody is evicted for it comes after."""
+    return refusal.code not in EVICTION_CODES, refusal.position
 
 
 def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
@@ -212,7 +254,7 @@ def _held_of(cluster: Cluster, name: str) -> Held | None:
         total = sum(
             node.allocatable(resource)
             for node in cluster.nodes.order
-            if node.facts is not None and node.facts.card and node.facts.card.name == name
+            if node.facts is not None and node.facts.cards.get(resource) == name
         )
     groups = cluster.groups.values()
     found = [

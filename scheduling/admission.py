@@ -42,6 +42,17 @@ def verdict(policy: Policy, pod_class: PodClass, node: NodeFacts) -> int:
     return ADMITTED
 
 
+def refused_demand(policy: Policy, pod_class: PodClass) -> str:
+    """A hard demand of the pods that muster cannot judge, or an empty text.
+
+    Volumes are let pass where the policy has switched off everything that looks at them.
+    """
+    rules = policy.predicates
+    if rules and not (rules.volume_binding or rules.volume_zone or rules.volume_limits):
+        return pod_class.unsupported
+    return pod_class.unsupported or pod_class.claims
+
+
 class Admission:
     """The verdicts on all nodes for pods with the same selector and tolerations."""
 

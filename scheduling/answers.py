@@ -21,12 +21,14 @@ from events.sighting import (
     Done,
     EvictRequest,
     GroupConditionRequest,
+    GroupCountsRequest,
     PhaseRequest,
     QueueStatusRequest,
     Refused,
     Unknown,
 )
 from events.union import Outcome
+from projections.outcomes import COUNTS
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
@@ -42,6 +44,9 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
         case ConditionRequest():
             subject = f"Pod/{request.namespace}/{request.name}"
             return _told(answer, request.uid, "PodScheduled"), subject
+        case GroupCountsRequest():
+            subject = f"PodGroup/{request.namespace}/{request.name}"
+            return _told(answer, request.uid, COUNTS), subject
         case GroupConditionRequest():
             subject = f"PodGroup/{request.namespace}/{request.name}"
             return _told(answer, request.uid, "conditions"), subject

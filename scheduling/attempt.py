@@ -5,12 +5,16 @@ condemns its role; go on only while the gang can still become ready.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TypeAlias
 
-from projections.pod_groups import PodGroup
+from projections.nodes import Node
+from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
+from scheduling.admission import refused_demand
 from scheduling.quota import ledger
-from scheduling.quota.ledger import CardChoice, Shortage
+from scheduling.quota.choice import CardChoice, choose_cards
+from scheduling.quota.ledger import Shortage
 from scheduling.refuse import Reason, by_quota, gang, no_node
 from scheduling.session import Session
 from scheduling.trial import Trial
@@ -49,6 +53,11 @@ class Attempt:
         return bool(self.trial.later) and self.group.is_ready_with(len(placed), roles)
 
     @property
+    def has_room(self) -> bool:
+        """Whether some of its pods have a node, if not the whole gang."""
+        return bool(self.trial.now or self.trial.later)
+
+    @property
     def refusal(self) -> Reason:
         """Why nothing came of it."""
         reason = self.reason
@@ -58,14 +67,16 @@ class Attempt:
         return gang(self.group, reason, could=len(self.trial.now) + len(self.trial.later))
 
     def _place_all(self) -> None:
+        remembers_roles = self.session.cluster.policy.remembers_roles
         # The list of waiting pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
             if pod.pod_class.is_best_effort:
                 continue
             role: Role = pod.facts.role or pod.pod_class.index
-            if role in self._failed:
+            if role in self._failed and remembers_roles:
                 continue
-            choice = self._admit(pod)
+            self.trial.lift(pod)
+            choice = charged(self.session, self.group, pod, self.trial.extra)
             if isinstance(choice, Reason):
                 self.reason = self.reason or choice
                 continue
@@ -77,41 +88,46 @@ class Attempt:
             if not self._goes_on(index):
                 return
 
-    def _admit(self, pod: Pod) -> CardChoice | Reason:
-        """The cards the pod may be charged, or why its queue does not let it in."""
-        cluster, pod_class = self.session.cluster, pod.pod_class
-        if pod_class.unsupported:
-            return Reason("UnsupportedDemand", "", pod_class.unsupported, pod.key)
-        queue = cluster.queue(self.group.queue)
-        plain = pod.asked
-        if cluster.policy.quota == "capacity-card":
-            plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
-        short = ledger.may_allocate(cluster, queue, plain, self.trial.extra)
-        if short is not None:
-            return by_quota(short, pod)
-        choice = ledger.choose_cards(cluster, queue, pod_class, self.trial.extra)
-        return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
-
     def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
         ranking = rankings.of(pod.pod_class, choice.cards)
-        if (node := ranking.best()) is not None:
+        promised = self._promised(pod)
+        if promised is not None and ranking.has_room(promised):
+            node: Node | None = promised
+        else:
+            node = ranking.best()
+        if node is not None:
             # Without roles that are counted, one more pod may make the gang whole.
             group, count = self.group, len(self.trial.now) + 1
             is_last = not group.min_tasks and group.is_ready_with(count, {})
             self.trial.place(pod, node, later=False, is_last=is_last)
             return True
-        if (node := ranking.best_later()) is not None:
+        if promised is not None and ranking.will_have_room(promised):
+            node = promised
+        else:
+            node = ranking.best_later()
+        if node is not None:
             self.trial.place(pod, node, later=True)
             return True
         self.reason = self.reason or no_node(rankings, pod, choice.cards, choice.barred)
         return False
+
+    def _promised(self, pod: Pod) -> Node | None:
+        """The node where the pod is promised room, or where somebody made room for it before.
+
+        It stays with that one unless another has room sooner.
+        """
+        held = self.group.promise.get(pod.facts.uid)
+        name = pod.facts.nominated if held is None else held.node
+        node = self.session.cluster.nodes.nodes.get(name)
+        return None if node is None or node.facts is None else node
 
     def _goes_on(self, index: int) -> bool:
         """Whether, a pod having failed, the gang can still become ready."""
         group = self.group
         if group.min_available >= len(group.pods):
             return False
+        remembers_roles = self.session.cluster.policy.remembers_roles
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role
@@ -123,17 +139,37 @@ class Attempt:
         rest = sum(
             1
             for pod in group.pending[index + 1 :]
-            if (pod.facts.role or pod.pod_class.index) not in self._failed
+            if not remembers_roles or (pod.facts.role or pod.pod_class.index) not in self._failed
         )
         placed = len(self.trial.now) + len(self.trial.later)
         return group.ready_count + placed + rest >= group.min_available
+
+
+def charged(
+    session: Session, group: PodGroup, pod: Pod, extra: Mapping[str, int]
+) -> CardChoice | Reason:
+    """The cards the pod may be charged, or why its queue does not let it in."""
+    cluster, pod_class = session.cluster, pod.pod_class
+    if problem := refused_demand(cluster.policy, pod_class):
+        return Reason("UnsupportedDemand", "", problem, pod.key, is_hopeless=True)
+    queue = cluster.queue(group.queue)
+    plain = pod.asked
+    if cluster.policy.quota == "capacity-card":
+        plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
+    short = ledger.may_allocate(cluster, queue, plain, extra)
+    if short is not None:
+        return by_quota(short, pod)
+    choice = choose_cards(cluster, queue, pod_class, extra)
+    return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
 
 
 def standing_problem(session: Session, group: PodGroup) -> Reason | None:
     """Why the group is not even tried: it is broken, incomplete, or its queue takes nobody."""
     if group.problem is not None:
         return Reason(group.problem[0], "", group.problem[1])
-    short = ledger.gate(session.cluster, session.cluster.queue(group.queue))
+    cluster = session.cluster
+    allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
+    short = ledger.gate(cluster, cluster.queue(group.queue), allocates=allocates)
     if short is not None:
         return by_quota(short)
     return None

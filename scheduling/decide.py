@@ -7,15 +7,17 @@ sees the truth and keeps no tally of its own.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from events.decision import QueueFaulted
+from events.decision import ObjectFaulted, QueueFaulted
 from events.union import Decision
 from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
 from scheduling.actions.enqueue import enqueue
+from scheduling.actions.preempt import preempt
+from scheduling.actions.reclaim import reclaim
 from scheduling.session import Session
 
-DECIDER: Final = 1
+DECIDER: Final = 2
 """Version of the deciding code. Raise it with every change that can alter a decision."""
 
 Action: TypeAlias = Callable[[Session], Iterator[Decision]]
@@ -24,6 +26,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "enqueue": enqueue,
     "allocate": allocate,
     "backfill": backfill,
+    "preempt": preempt,
+    "reclaim": reclaim,
 }
 """What the policy may name."""
 
@@ -48,3 +52,6 @@ class Decider:
                 yield QueueFaulted(queue=name, code=code, message=message)
         for action in cluster.policy.actions:
             yield from ACTIONS[action](self.session)
+        for subject in sorted(cluster.faults.untold):
+            for code, message in cluster.faults.untold_of(subject):
+                yield ObjectFaulted(subject=subject, code=code, message=message)

@@ -14,16 +14,17 @@ from events.decision import GangBindDecided, PipelineDecided
 from projections import accounts
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
+from projections.plugin_arguments import BinPack, NodeOrder
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from projections.policy import BinPack, NodeOrder, Policy
+from projections.policy import Policy
 from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.admission import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
 from scheduling.quota import ledger
-from scheduling.quota.ledger import CardChoice
-from scheduling.ranking import Cards, Rankings
+from scheduling.quota.choice import CardChoice, choose_cards
+from scheduling.ranking import Cards, Rankings, first_card
 from scheduling.refuse import node_reasons
 from scheduling.score import Scorer
 from scheduling.trial import Trial
@@ -45,6 +46,8 @@ class Limit(Struct, frozen=True):
     requested: int
     limit: int | None
     """None: without limit."""
+    queue: str = ""
+    """The queue, where it is one above that of the pod group."""
 
     @property
     def short(self) -> int:
@@ -107,6 +110,7 @@ def choice(
             node = cluster.nodes.nodes.get(placement.node)
             if pod is None or node is None or node.facts is None:
                 return None
+            trial.lift(pod)
             if placement.uid == uid:
                 return _choice(rankings, trial, pod, node)
             trial.place(pod, node, later=False)
@@ -143,11 +147,11 @@ def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Am
     """The cards the queue lets a pod have now; where it lets it have none, those that would do."""
     if pod_class.is_best_effort:
         return None
-    chosen = ledger.choose_cards(cluster, queue, pod_class, extra)
+    chosen = choose_cards(cluster, queue, pod_class, extra)
     if isinstance(chosen, CardChoice):
         return chosen.cards
     known = tuple(name for name in pod_class.cards if name in cluster.cards.resource)
-    return known or None
+    return known or pod_class.cards or None
 
 
 def _scored(rankings: Rankings, pod_class: PodClass, slot: int, score: int) -> Scored:
@@ -194,15 +198,18 @@ def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, in
 def charged_limits(
     cluster: Cluster, queue: Queue, charge: Charge, extra: Amounts
 ) -> tuple[Limit, ...]:
-    """A queue beside a charge: what a pod would add to what is allocated. `extra` counts as used."""
+    """A queue, and those above it, beside a charge: what a pod would add to what is allocated. `extra`
+    counts as used."""
     return tuple(
         Limit(
             name=member,
-            used=ledger.used(queue, member, extra),
+            queue="" if one is queue else one.name,
+            used=ledger.used(one, member, extra),
             reserved=0,
             requested=amount,
-            limit=ledger.limit(cluster, queue, member),
+            limit=ledger.limit(cluster, one, member),
         )
+        for one in queue.lineage
         for name, amount in charge
         for member in accounts.members(cluster, name)
     )
@@ -214,13 +221,25 @@ def reserved_limits(cluster: Cluster, queue: Queue, least: Amounts) -> tuple[Lim
     A choice of cards is one entry: all the cards it may fall on, and what is reserved on any of them.
     """
     limits: list[Limit] = []
+    for above in queue.lineage[1:]:
+        limits += [
+            Limit(
+                name=name,
+                queue=above.name,
+                used=ledger.used(above, name, {}),
+                reserved=ledger.reserved(above, name),
+                requested=amount,
+                limit=ledger.admission_limit(cluster, above, name),
+            )
+            for name, amount in least.items()
+        ]
     for name, amount in least.items():
         ours = accounts.members(cluster, name)
         held = sum(
             kept for other, kept in queue.inqueue.items()
             if set(accounts.members(cluster, other)) & set(ours)
         )  # fmt: skip
-        most = [ledger.limit(cluster, queue, one) for one in ours]
+        most = [ledger.admission_limit(cluster, queue, one) for one in ours]
         limits.append(
             Limit(
                 name=name,
@@ -246,6 +265,8 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
     closed = rankings.admission(pod_class).verdicts != ADMITTED
     if cards is not None:
         closed = closed | ~rankings.suited(cards)
+    if (around := rankings.surroundings(pod_class)) is not None:
+        closed = closed | ~around.open()
     missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
     for name, amount in pod_class.request:
         column = table.column(name)
@@ -278,11 +299,18 @@ def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -
         if amount > node.free.get(name, 0)
     }
     obstacle = obstacle_of(rankings.cluster.policy, pod_class, node.facts)
-    card = node.facts.card
-    if not obstacle and cards is not None and (card is None or card.name not in cards):
-        has = f"its cards are {card.name}" if card else "it has no cards"
+    if not obstacle and cards is not None and first_card(node, cards) is None:
+        there = " and ".join(node.facts.cards.values())
+        has = f"its cards are {there}" if there else "it has no cards"
         obstacle = f"{has}, not {' or '.join(cards)}"
+    obstacle = obstacle or obstructed(rankings, pod_class, node)
     return Lacking(node=node.name, lacks=lacks, obstacle=obstacle)
+
+
+def obstructed(rankings: Rankings, pod_class: PodClass, node: Node) -> str:
+    """Who stands in the way of pods of this class on a node or near it; empty where nobody does."""
+    around = rankings.surroundings(pod_class)
+    return "" if around is None else around.obstacle(node.slot)
 
 
 def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:

@@ -60,7 +60,9 @@ from events.watching import (
 )
 from projections.cluster import Cluster
 from projections.nodes import NodeFacts
-from projections.pods import FAILED, Pod
+from projections.objects import PodGroupObject, read
+from projections.pod_groups import group_facts, wish_of
+from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State
 
@@ -94,9 +96,6 @@ COUNTED: Final = ("Node", "Pod", "PodGroup", "Queue")
 
 DEDICATED: Final = "muster.sh/dedicated"
 """Key of a label or taint of nodes on which nobody but muster is to put pods (rule K7.6)."""
-
-_NODE_OWNERS: Final = ("DaemonSet", "Node")
-"""Owners of pods that belong on their node whoever schedules there."""
 
 
 class Emit(Protocol):
@@ -290,10 +289,7 @@ class Intake:
     def _answers(self, seen: Normalized) -> int | None:
         """The decision that a new sight of an object answers, or None where it came from outside."""
         if seen.kind == "PodGroup":
-            told = self._state.told.get(f"{seen.namespace}/{seen.name}")
-            return (
-                told[0] if told and f'"phase":"{told[1]}"'.encode() in seen.stored.content else None
-            )
+            return _heard(self._state.cluster, seen)
         pod = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
         if pod is None or not pod.decision or pod.digest == seen.stored.digest:
             return None
@@ -327,11 +323,32 @@ class Intake:
         elif not pod.decision and pod.occupies and (had is None or not had.node):
             node = self._state.cluster.nodes.nodes.get(facts.node)
             kind = facts.owner.kind if facts.owner else ""
-            if node is not None and _is_dedicated(node.facts) and kind not in _NODE_OWNERS:
+            if node is not None and _is_dedicated(node.facts) and kind not in NODE_OWNERS:
                 placed = ForeignPodPlaced(
                     pod=pod.key, uid=facts.uid, node=facts.node, scheduler=facts.scheduler
                 )
                 self._emit(placed, record.subject, cause=record.position)
+
+
+def _heard(cluster: Cluster, seen: Normalized) -> int | None:
+    """The record that a PodGroup tells of by a new status, which nobody but us writes; None where what is
+    new is something else."""
+    group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
+    known = None if group is None else group.facts
+    obj = read(PodGroupObject, seen.stored.content)
+    if group is None or known is None or isinstance(obj, str):
+        return None
+    facts = group_facts(obj)
+    if wish_of(facts) != group.wish:
+        return None
+    if facts.phase != known.phase:
+        return group.voice.said_since(facts.phase) or None
+    if facts.counts != known.counts:
+        return group.voice.since or None
+    if facts.conditions != known.conditions:
+        refused = [one.position for one in group.refusals.values()]
+        return max((group.voice.conditions_told, group.voice.whole_since, *refused)) or None
+    return None
 
 
 def _is_dedicated(facts: NodeFacts | None) -> bool:

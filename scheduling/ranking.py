@@ -14,6 +14,9 @@ from projections.pod_class import PodClass
 from scheduling.admission import ADMITTED, Admission
 from scheduling.preference import Preferences
 from scheduling.score import Scorer
+from scheduling.slow.images import image_points
+from scheduling.slow.neighbourhood import Neighbourhood
+from scheduling.slow.surroundings import Surroundings
 
 RANKINGS_MAX = 4096
 """Rankings kept at a time; when there are more, all are forgotten."""
@@ -33,7 +36,11 @@ class Ranking:
         self._admission = rankings.admission(pod_class)
         policy = rankings.cluster.policy
         self._scorer = Scorer(policy, pod_class)
+        self._around = rankings.surroundings(pod_class)
+        self._images = image_points(policy, pod_class, self._table)
         self._preferences = Preferences(policy, pod_class, cards)
+        self._points: dict[str, int] = {}
+        """Mix of cards of a node to what it adds to the score; -1 where none will do."""
         self._scores = self._all()
         self._moved, self._remade = len(self._table.moved), len(self._table.remade)
 
@@ -49,10 +56,18 @@ class Ranking:
         """The score of each node, slot by slot; -1 where the pod cannot go."""
         self._refresh()
         scores = self._scores
-        if len(scores) and self._preferences.is_relative:
+        if not len(scores):
+            return scores
+        if self._around is not None:
+            scores = np.where(self._around.open(), scores, -1)
+        return self._with_preferences(scores)
+
+    def _with_preferences(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The scores with what is normalized over the nodes that can take the pod."""
+        if self._preferences.is_relative:
             soft = self._rankings.has_soft_taints()
             scores = self._preferences.add(scores, self._table, soft_taints=soft)
-        return scores
+        return scores if self._around is None else self._around.add(scores)
 
     def best_later(self) -> Node | None:
         """The best node that will have room once leaving pods have left."""
@@ -60,7 +75,7 @@ class Ranking:
         chosen: Node | None = None
         for name in self._table.leaving:
             node = self._table.nodes[name]
-            if node.facts is None or not self._admits(node) or not node.fits_later(self._request):
+            if not self.will_have_room(node) or node.facts is None:
                 continue
             free = {name: node.future(name) for name in node.free}
             score = self._scorer.of_node(node.facts.allocatable, free)
@@ -69,6 +84,25 @@ class Ranking:
                 found, chosen = (-score, name), node
         return chosen
 
+    def has_room(self, node: Node) -> bool:
+        """Whether the pod may go to the node now."""
+        return bool(self.scores()[node.slot] >= 0)
+
+    def will_have_room(self, node: Node) -> bool:
+        """Whether the pod may go to the node once leaving pods have left."""
+        if node.facts is None or not self._admits(node) or not node.fits_later(self._request):
+            return False
+        return self._around is None or bool(self._around.open(later=True)[node.slot])
+
+    def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
+        scores = self._scorer.of_all(self._table)
+        if self._cards is not None:
+            points = self._rankings.card_points(self._cards, self._preferences)
+            scores, chosen = scores + points, chosen & (points >= 0)
+        scores = np.where(chosen, np.maximum(scores, 0), -1)
+        return self._with_preferences(scores) if len(scores) else scores
+
     def _refresh(self) -> None:
         table = self._table
         if self._moved == len(table.moved) and self._remade == len(table.remade):
@@ -76,7 +110,8 @@ class Ranking:
         self._admission.refresh()
         slots = dict.fromkeys(table.moved[self._moved :])
         slots.update(dict.fromkeys(table.remade[self._remade :]))
-        if len(slots) * 8 > len(table.order) + 64:
+        has_other_images = self._images is not None and self._images.refresh()
+        if has_other_images or len(slots) * 8 > len(table.order) + 64:
             self._scores = self._all()
         else:
             self._rankings.examined += len(slots)
@@ -87,14 +122,24 @@ class Ranking:
     def _admits(self, node: Node) -> bool:
         if self._admission.verdicts[node.slot] != ADMITTED:
             return False
-        return self._cards is None or _card(node) in self._cards
+        return self._cards is None or self._points_of(node) >= 0
+
+    def _points_of(self, node: Node) -> int:
+        points = self._points.get(node.mix)
+        if points is None:
+            assert self._cards is not None
+            points = card_points(node, self._cards, self._preferences)
+            self._points[node.mix] = points
+        return points
 
     def _score(self, node: Node) -> int:
         if not self._admits(node) or not node.fits(self._request):
             return -1
         assert node.facts is not None
         score = self._scorer.of_node(node.facts.allocatable, node.free)
-        return score + self._preferences.of_card(_card(node))
+        if self._images is not None:
+            score += int(self._images.points[node.slot])
+        return score if self._cards is None else score + self._points_of(node)
 
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
@@ -107,6 +152,8 @@ class Ranking:
                 return np.full(len(table.order), -1, dtype=np.int64)
             fits &= column >= amount
         scores = self._scorer.of_all(table)
+        if self._images is not None:
+            scores = scores + self._images.points
         if self._cards is not None:
             points = self._rankings.card_points(self._cards, self._preferences)
             scores, fits = scores + points, fits & (points >= 0)
@@ -125,17 +172,17 @@ class Rankings:
         self._rankings: dict[tuple[int, Cards], Ranking] = {}
         self._admissions: dict[object, Admission] = {}
         self._admission_of: dict[int, Admission] = {}
+        self._neighbourhood = Neighbourhood(cluster)
+        self._surroundings: dict[int, Surroundings] = {}
         self._looked = (-1, -1)
-        self._cards: dict[str, int] = {}
-        self._card_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._mixes: list[Node] = []
+        """A node of each mix of cards."""
+        self._mix_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._soft_taints = False
 
     def of(self, pod_class: PodClass, cards: Cards) -> Ranking:
         """The ranking for pods of a class that may be charged these cards."""
-        table = self.cluster.nodes
-        if self._layout != table.layout or self._policy is not self.cluster.policy:
-            self._layout, self._policy = table.layout, self.cluster.policy
-            self._forget()
+        self._keep_up()
         key = (pod_class.index, cards)
         found = self._rankings.get(key)
         if found is None:
@@ -156,25 +203,37 @@ class Rankings:
             self._admission_of[pod_class.index] = found
         return found
 
+    def surroundings(self, pod_class: PodClass) -> Surroundings | None:
+        """What surrounds pods of a class; None for one to which that does not matter."""
+        if not pod_class.looks_around and not pod_class.terms.ports:
+            return None
+        self._keep_up()
+        found = self._surroundings.get(pod_class.index)
+        if found is None:
+            found = Surroundings(self._neighbourhood, self.cluster.policy, pod_class)
+            self._surroundings[pod_class.index] = found
+        return found if found.matters else None
+
+    def _keep_up(self) -> None:
+        """Begin anew where nodes came or went, or the rules are others."""
+        table = self.cluster.nodes
+        if self._layout != table.layout or self._policy is not self.cluster.policy:
+            self._layout, self._policy = table.layout, self.cluster.policy
+            self._forget()
+
     def card_points(
         self, cards: tuple[str, ...], preferences: Preferences
     ) -> npt.NDArray[np.int64]:
-        """What each node's card adds to its score; -1 where it is none of these."""
+        """What each node's cards add to its score; -1 where they are none of these."""
         self._look()
-        points = np.full(len(self._cards) + 1, -1, dtype=np.int64)
-        for card in cards:
-            if card in self._cards:
-                points[self._cards[card]] = preferences.of_card(card)
-        return points[self._card_of]
+        points = [card_points(one, cards, preferences) for one in self._mixes]
+        return np.array(points, dtype=np.int64)[self._mix_of]
 
     def suited(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which nodes have one of these cards."""
         self._look()
-        chosen = np.zeros(len(self._cards) + 1, dtype=np.bool_)
-        for card in cards:
-            if card in self._cards:
-                chosen[self._cards[card]] = True
-        return chosen[self._card_of]
+        chosen = [first_card(one, cards) is not None for one in self._mixes]
+        return np.array(chosen, dtype=np.bool_)[self._mix_of]
 
     def has_soft_taints(self) -> bool:
         """Whether any node has a taint that pods had better avoid."""
@@ -182,17 +241,17 @@ class Rankings:
         return self._soft_taints
 
     def _look(self) -> None:
-        """Note the card of each node, once for each time that nodes changed."""
+        """Note the cards of each node, once for each time that nodes changed."""
         table = self.cluster.nodes
         if self._looked == (table.layout, len(table.remade)):
             return
         self._looked = (table.layout, len(table.remade))
-        self._cards = {}
+        numbers: dict[str, int] = {}
         for node in table.order:
-            self._cards.setdefault(_card(node), len(self._cards))
-        self._card_of = np.fromiter(
-            (self._cards[_card(node)] for node in table.order), dtype=np.int64
-        )
+            numbers.setdefault(node.mix, len(numbers))
+        found = {node.mix: node for node in table.order}
+        self._mixes = [found[mix] for mix in numbers]
+        self._mix_of = np.fromiter((numbers[node.mix] for node in table.order), dtype=np.int64)
         self._soft_taints = any(
             taint.effect == "PreferNoSchedule"
             for node in table.order
@@ -202,8 +261,17 @@ class Rankings:
 
     def _forget(self) -> None:
         self._rankings, self._admissions, self._admission_of = {}, {}, {}
+        self._surroundings = {}
 
 
-def _card(node: Node) -> str:
-    card = None if node.facts is None else node.facts.card
-    return "" if card is None else card.name
+def first_card(node: Node, cards: tuple[str, ...]) -> str | None:
+    """The first of these cards that the node has."""
+    has = {} if node.facts is None else node.facts.cards
+    there = has.values()
+    return next((card for card in cards if card in there), None)
+
+
+def card_points(node: Node, cards: tuple[str, ...], preferences: Preferences) -> int:
+    """What the node's cards add to its score; -1 where it has none of these."""
+    card = first_card(node, cards)
+    return -1 if card is None else preferences.of_card(card)

@@ -1,15 +1,24 @@
 """Refusals: the code, what limits, and a text with the numbers of the moment."""
 
+from typing import Final
+
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, structs
 
 from events.decision import RefusalDecided
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import PENDING, Pod
-from scheduling.admission import ADMITTED, REASONS
+from projections.refusals import CARD_CODES
+from scheduling.admission import ADMITTED, NOT_SELECTED, REASONS
+from scheduling.quota.contradiction import against, contradiction
 from scheduling.quota.ledger import Shortage
 from scheduling.ranking import Cards, Rankings
+from scheduling.slow.surroundings import AROUND, LIMITS, NO_PORTS
+
+NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
+ORIGIN: Final = "Origin reason is "
 
 
 class Reason(Struct, frozen=True):
@@ -21,11 +30,15 @@ class Reason(Struct, frozen=True):
     pod: str = ""
     barred: tuple[str, ...] = ()
     """Cards that would have done, and that the queue's quota kept out."""
+    is_hopeless: bool = False
+    """Whether no node there is could take the pod, whatever else was on it."""
 
 
 def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
     """A refusal by the queue."""
-    return Reason(short.code, short.limit, short.message, pod.key if pod else "")
+    key = pod.key if pod else ""
+    is_hopeless = short.code in CARD_CODES
+    return Reason(short.code, short.limit, short.message, key, is_hopeless=is_hopeless)
 
 
 def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] = ()) -> Reason:
@@ -36,7 +49,34 @@ def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] 
     message = (
         f"0/{total} nodes are unavailable: {listed}." if listed else "0/0 nodes are available."
     )
-    return Reason("NotEnoughResources", limit, message, pod.key, barred)
+    if both := _contradiction(rankings, pod.pod_class, cards):
+        message += f" N{both[1:]}."
+    would_do = None if cards is None else (*cards, *barred)
+    is_hopeless = _fits_nowhere(rankings, pod.pod_class, would_do)
+    return Reason("NotEnoughResources", limit, message, pod.key, barred, is_hopeless)
+
+
+def _fits_nowhere(rankings: Rankings, pod_class: PodClass, cards: Cards) -> bool:
+    """Whether no node that the pod selects, with such cards, is large enough; cordons and taints pass."""
+    could = rankings.admission(pod_class).verdicts != NOT_SELECTED
+    if cards is not None:
+        could = could & rankings.suited(cards)
+    for name, amount in pod_class.request:
+        column = rankings.cluster.nodes.allocatable.get(name)
+        if column is None:
+            return True
+        could = could & (column >= amount)
+    return not could.any()
+
+
+def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
+    """Both demands, where those nodes that have the cards are not those that the pod selects."""
+    if cards is None or not pod_class.cards:
+        return ""
+    verdicts, suited = rankings.admission(pod_class).verdicts, rankings.suited(cards)
+    if (suited & (verdicts == ADMITTED)).any() or not (suited & (verdicts == NOT_SELECTED)).any():
+        return contradiction(pod_class)
+    return against(pod_class)
 
 
 def node_reasons(
@@ -59,13 +99,39 @@ def node_reasons(
             )
         open_nodes = open_nodes & suited
     lacking: list[tuple[int, str]] = []
+    around = rankings.surroundings(pod_class)
+    closed = {} if around is None else around.closed()
+    # In the order in which Kubernetes asks: ports, then room, then who stands where.
+    open_nodes = _less(open_nodes, closed, (NO_PORTS,), counts, lacking)
+    has_room = open_nodes
     for name, amount in pod_class.request:
         column = table.column(name)
         short = open_nodes if column is None else open_nodes & (column < amount)
+        has_room = has_room & ~short
         if count := int(np.count_nonzero(short)):
             counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
             lacking.append((-count, name))
+    _less(has_room, closed, AROUND, counts, lacking)
     return counts, min(lacking)[1] if lacking else ""
+
+
+def _less(
+    nodes: npt.NDArray[np.bool_],
+    closed: dict[str, npt.NDArray[np.bool_]],
+    reasons: tuple[str, ...],
+    counts: dict[str, int],
+    lacking: list[tuple[int, str]],
+) -> npt.NDArray[np.bool_]:
+    """The nodes that none of these reasons closes; each node counts for the first that does."""
+    for reason in reasons:
+        mask = closed.get(reason)
+        if mask is None:
+            continue
+        if count := int(np.count_nonzero(nodes & mask)):
+            counts[reason] = count
+            lacking.append((-count, LIMITS[reason]))
+        nodes = nodes & ~mask
+    return nodes
 
 
 def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
@@ -73,9 +139,14 @@ def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
 
     `could` of its waiting pods found a node before the gang failed.
     """
-    total, least = len(group.pods), group.min_available
-    if least <= 1:
+    if group.min_available <= 1:
         return reason
+    return structs.replace(reason, message=fit_text(group, reason.pod, reason.message, could=could))
+
+
+def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
+    """What keeps a gang from being whole, in Volcano's words (B.14); `message` is why the pod has no node."""
+    total, least = len(group.pods), group.min_available
     waiting = len(group.pending)
     missing = max(0, least - group.ready_count - could)
     counts = sorted(
@@ -83,13 +154,18 @@ def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
     )
     stuck = [f"{waiting - could} Unschedulable"] if waiting > could else []
     free = [f"{could} Schedulable"] if could else []
-    text = (
-        f"{missing}/{total} tasks in gang unschedulable: pod group is not ready, "
-        f"{', '.join(counts)}, {least} minAvailable; "
-        f"{PENDING.capitalize()}: {', '.join(sorted(stuck + free))}. "
-        f"Origin reason is {reason.pod.rpartition('/')[2]}: {reason.message}"
+    found = f"; {PENDING.capitalize()}: {', '.join(sorted(stuck + free))}" if stuck or free else ""
+    origin = f". {ORIGIN}{pod.rpartition('/')[2]}: {message}" if pod else f". {message}"
+    return (
+        f"{missing}/{total} {NOT_READY}, {', '.join([*counts, f'{least} minAvailable'])}"
+        f"{found}{origin if message else '.'}"
     )
-    return structs.replace(reason, message=text)
+
+
+def origin_of(message: str) -> str:
+    """Of the refusal of a gang, why the first of its pods without a node has none."""
+    _, found, origin = message.partition(ORIGIN)
+    return origin.partition(": ")[2] if found else message
 
 
 def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
@@ -103,4 +179,5 @@ def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
         message=reason.message,
         pod=reason.pod,
         barred=reason.barred,
+        is_hopeless=reason.is_hopeless,
     )

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from events.union import Decision
 from projections.lines import Line, Order
 from projections.pod_groups import PodGroup
-from scheduling.quota.order import Turn
+from scheduling.quota.order import Turns
 from scheduling.refuse import Reason, refusal
 from scheduling.session import Session
 
@@ -56,13 +56,11 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
     """Serve all lines of an action until none is left to be served."""
     cluster = session.cluster
     waiting = {name: _Waiting(lines) for name, lines in session.lines_to_serve(action).items()}
-    turns = [Turn(cluster, cluster.queue(name)) for name in waiting]
-    heapq.heapify(turns)
-    while turns:
-        name = turns[0].queue.name
+    turns = Turns(cluster, waiting)
+    while (name := turns.first()) is not None:
         line = waiting[name].first()
         if line is None:
-            heapq.heappop(turns)
+            turns.drop(name)
             continue
         if not session.could_change(line):
             # What woke it has gone to someone else in the meantime.
@@ -78,7 +76,7 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
                 if other.action == action and other.queue == name:
                     session.mark_due(other)
                     waiting[name].add(other)
-        heapq.heapreplace(turns, Turn(cluster, cluster.queue(name)))
+        turns.served(name)
 
 
 def refuse_line(
@@ -95,6 +93,7 @@ def refuse_line(
         if (standing := group.refusals.get(line.action)) is None
         or standing.code != reason.code
         or standing.limit != reason.limit
+        or standing.is_hopeless != reason.is_hopeless
     ]
     for group in anew:
         told = reason if retell is None or group is head else retell(group, reason)

@@ -4,6 +4,7 @@ from projections.cluster import Cluster
 from projections.lines import Line
 from projections.state import State
 from scheduling.ranking import Rankings
+from scheduling.reach import Reach
 from scheduling.wake import is_awakened
 
 
@@ -14,6 +15,7 @@ class Session:
         self.state = state
         self.cluster: Cluster = state.cluster
         self.rankings = Rankings(state.cluster)
+        self.reach = Reach(state.cluster)
         self.groups_examined = 0
         """How often an action tried a pod group."""
         self._due: dict[int, None] = {}

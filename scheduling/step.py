@@ -10,7 +10,7 @@ from typing import Final
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
-from events.decision import GangBindDecided
+from events.decision import GangBindDecided, ObjectFaulted
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Head, Record, StoredObject
 from events.sighting import Answer, Request, Sighting
@@ -21,7 +21,7 @@ from projections.policy import parse_policy
 from projections.state import State
 from projections.views.project import Views
 from scheduling.answers import outcome_of
-from scheduling.asking import to_do, to_tell
+from scheduling.asking import has_to_tell, phases_to_tell, to_do, to_tell
 from scheduling.decide import DECIDER, Decider
 from scheduling.intake import Intake
 from scheduling.wake import wakes
@@ -113,9 +113,18 @@ class Step:
         if self.tells:
             yield from to_tell(self.state)
 
+    def urgent_requests(self) -> Iterator[Request]:
+        """What need not wait for the next cycle: the phases of pod groups, for which others wait."""
+        return phases_to_tell(self.state)
+
+    @property
+    def has_to_tell(self) -> bool:
+        """Whether objects are still to be told something, though no cycle may be due."""
+        return has_to_tell(self.state, tells=self.tells)
+
     def _cause(self, event: Event) -> int | None:
         """The record that led to a decision: what last changed the group, or gave something back."""
-        key = getattr(event, "pod_group", "")
+        key = getattr(event, "in_favour_of", "") or getattr(event, "pod_group", "")
         group = self.state.cluster.groups.get(key)
         if group is None:
             return None
@@ -185,5 +194,7 @@ class Step:
 
 def subject_of(event: Event) -> str:
     """Whom a decision is about, as `Kind/namespace/name`."""
+    if isinstance(event, ObjectFaulted):
+        return event.subject
     group = getattr(event, "pod_group", "")
     return f"PodGroup/{group}" if group else f"Queue//{getattr(event, 'queue', '')}"

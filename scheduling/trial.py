@@ -9,8 +9,9 @@ from projections import accounts
 from projections.cluster import Cluster
 from projections.nodes import Node, Request
 from projections.pod_class import Amounts
-from projections.pod_groups import PodGroup
-from projections.pods import Pod
+from projections.pod_groups import PodGroup, Promise
+from projections.pods import Charge, Pod
+from projections.queues import add
 
 
 class Trial:
@@ -27,35 +28,92 @@ class Trial:
         """What these pods would be charged."""
         self.roles: dict[str, int] = {}
         """Role to pods placed now."""
+        self.evicted: list[Pod] = []
+        """Pods that would leave, in the order in which they were chosen."""
+        self.taken: dict[str, list[Pod]] = {}
+        """The same by pod group."""
+        self.released: dict[str, Amounts] = {}
+        """What queues above the group's own would no longer be charged for those of other queues."""
         self._held: list[tuple[Node, str, Request]] = []
-        self._lift(-1)
+        self._lifted: dict[str, Promise] = {}
+
+    def lift(self, pod: Pod) -> Promise | None:
+        """What the pod is promised already does not stand in its own way. What that is, if anything."""
+        held = self.group.promise.get(pod.facts.uid)
+        if held is not None and pod.facts.uid not in self._lifted:
+            self._lifted[pod.facts.uid] = held
+            self._lift(held, -1)
+        return held
 
     def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
         """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
+        self.lift(pod)
         (self.later if later else self.now).append((pod, node))
         if is_last:
             return
         kind = "promised" if later else "occupied"
+        node.guests[pod.facts.uid] = None
         self._held.append((node, kind, pod.pod_class.request))
         self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
-        for name, amount in accounts.charge_on(self.cluster, pod.pod_class, node.name):
-            self.extra[name] = self.extra.get(name, 0) + amount
+        self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), 1)
         if not later and pod.facts.role:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
+
+    def evict(self, pod: Pod) -> None:
+        """Let a pod leave: its room will be free, and its queue is charged for it no longer."""
+        self.evicted.append(pod)
+        self.taken.setdefault(pod.group_key, []).append(pod)
+        self._leave(pod, 1)
+
+    def spare(self, pod: Pod) -> None:
+        """Let a pod stay after all."""
+        self.evicted.remove(pod)
+        self.taken[pod.group_key].remove(pod)
+        self._leave(pod, -1)
+
+    def given(self, queue: str) -> Amounts:
+        """What a queue would no longer be charged for pods that would leave."""
+        total: Amounts = {}
+        for key, pods in self.taken.items():
+            if self.cluster.groups[key].queue == queue:
+                for pod in pods:
+                    for name, amount in pod.charge or ():
+                        total[name] = total.get(name, 0) + amount
+        return total
 
     def discard(self) -> None:
         """Give everything back."""
         for node, kind, request in reversed(self._held):
             self.cluster.nodes.shift(node, kind, request, -1)
-        self._lift(1)
+        for pod, node in (*self.now, *self.later):
+            node.guests.pop(pod.facts.uid, None)
+        for pod in reversed(self.evicted):
+            self._leave(pod, -1)
+        for held in self._lifted.values():
+            self._lift(held, 1)
 
-    def _lift(self, sign: int) -> None:
-        """What the group is promised already does not stand in its own way."""
-        for held in self.group.promise.values():
-            node = self.cluster.nodes.node(held.node)
-            self.cluster.nodes.shift(node, "promised", held.request, sign)
-            for name, amount in held.charge:
-                self.extra[name] = self.extra.get(name, 0) + sign * amount
+    def _leave(self, pod: Pod, sign: int) -> None:
+        node = self.cluster.nodes.node(pod.node)
+        if sign > 0:
+            node.going[pod.facts.uid] = None
+        else:
+            del node.going[pod.facts.uid]
+        self.cluster.nodes.shift(node, "releasing", pod.pod_class.request, sign)
+        theirs = self.cluster.groups[pod.group_key].queue
+        if theirs == self.group.queue:
+            self._charge(pod.charge or (), -sign)
+            return
+        for above in self.cluster.queue(theirs).lineage[1:]:
+            add(self.released.setdefault(above.name, {}), pod.charge or (), sign)
+
+    def _lift(self, held: Promise, sign: int) -> None:
+        node = self.cluster.nodes.node(held.node)
+        self.cluster.nodes.shift(node, "promised", held.request, sign)
+        self._charge(held.charge, sign)
+
+    def _charge(self, charge: Charge, sign: int) -> None:
+        for name, amount in charge:
+            self.extra[name] = self.extra.get(name, 0) + sign * amount
 
 
 def placements(cluster: Cluster, placed: list[tuple[Pod, Node]]) -> tuple[Placement, ...]:

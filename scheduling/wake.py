@@ -6,10 +6,14 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 
 from projections.accounts import members
 from projections.lines import Line
+from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
+from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
-from projections.touched import EVERYTHING, Due
+from projections.touched import EVERYTHING, Due, Names
+from scheduling.bounds import priority_bound
+from scheduling.reach import could_free, whose
+from scheduling.slow.meeting import minds
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
@@ -23,7 +27,7 @@ def wakes(state: State, at_ns: int) -> bool:
     if deadline is not None and deadline <= at_ns:
         return True
     due = state.cluster.due
-    if due.groups or state.cluster.untold:
+    if due.groups or state.cluster.untold or state.cluster.faults.untold:
         return True
     if due.is_empty:
         return False
@@ -39,22 +43,77 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if due.everything:
         return True
     head = line.head
-    if head.promise and due.freed:
-        return True
     refusal = head.refusals.get(line.action)
     if refusal is None:
-        return True
+        return not head.promise or _could_be_kept(state, line, due)
     if refusal.code in QUEUE_CODES:
         return _is_eased(state, line.queue, (refusal.limit,), due)
+    if refusal.code in COMMON_CODES:
+        return _gave(state, due.eased.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
         is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
-        return is_let_in or _could_serve(state, head.pending, due)
+        return is_let_in or _could_serve(state, head.pending, due) or _minds(state, head, due)
+    if refusal.code in EVICTION_CODES:
+        return _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
+
+
+def _minds(state: State, group: PodGroup, due: Due) -> bool:
+    """Whether it matters to any pod that waits who came to stand on a node, or left one."""
+    if not due.met:
+        return False
+    classes = {pod.pod_class.index: pod.pod_class for pod in group.pending}
+    return any(minds(state.cluster, one, due) for one in classes.values())
+
+
+def _could_be_kept(state: State, line: Line, due: Due) -> bool:
+    """Whether what happened could let a promise be kept, or keep it from being kept."""
+    if due.eased.get(line.queue):
+        return True
+    if any(held.node in due.freed for held in line.head.promise.values()):
+        return True
+    return _could_serve(state, line.head.pending, due) or _minds(state, line.head, due)
+
+
+def _could_evict(state: State, line: Line, due: Due) -> bool:
+    """Whether somebody came whom the line could evict, or whether less than before is lacking."""
+    if due.eased.get(line.queue) or _could_be_freed(state, line, due):
+        return True
+    if line.action != "preempt":
+        return any(queue != line.queue for queue in due.arrived)
+    lowest = due.arrived.get(line.queue)
+    if lowest is None:
+        return False
+    bound = priority_bound(state.cluster.policy, line.action, line.head.priority)
+    return bound is None or lowest < bound or bool(line.head.allocated_count)
+
+
+def _could_be_freed(state: State, line: Line, due: Due) -> bool:
+    """Whether nodes where something has changed could be freed for a pod of the line."""
+    if len(due.freed) > FREED_MAX:
+        return True
+    cluster, head = state.cluster, line.head
+    who = whose(cluster, line.action, head.queue, head.priority) if due.freed else None
+    requests = dict.fromkeys(pod.pod_class.request for pod in head.pending)
+    for name in due.freed:
+        node = cluster.nodes.nodes.get(name)
+        if node is None or node.facts is None or who is None:
+            continue
+        if head.allocated_count or any(could_free(cluster, node, who, one) for one in requests):
+            return True
+    return False
 
 
 def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:
     """Whether the queue got something back of what stood in the way."""
-    eased = due.eased.get(queue)
+    found = state.cluster.queues.get(queue)
+    above = (queue,) if found is None else tuple(one.name for one in found.lineage)
+    if EVERYTHING in due.eased.get("", ()):
+        return True
+    return any(_gave(state, due.eased.get(name), limits) for name in above)
+
+
+def _gave(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
     if not eased:
         return False
     if EVERYTHING in eased:
@@ -76,9 +135,9 @@ def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
         if node is None or node.facts is None:
             continue
         is_leaving = name in state.cluster.nodes.leaving
-        card = "" if node.facts.card is None else node.facts.card.name
+        there = node.facts.cards.values()
         for one in classes.values():
-            if by_card and one.cards and card not in one.cards:
+            if by_card and one.cards and not any(card in there for card in one.cards):
                 continue
             if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
                 return True

@@ -13,10 +13,14 @@ import pytest
 import yaml
 
 from projections.policy import parse_policy
+from replay.why_answer import LEVELS
 from replay.world.openb import POLICY
 from replay.world.scenario import parse_scenario
+from scheduling.conditions import HAD_A_NODE
+from scheduling.refuse import fit_text
 from tests.checkout import ROOT
 from tests.daemon.cli.given import documents, muster
+from tests.scheduling.test_closing import Member, given
 
 DEMO = "scenario: the demo, made small\nworkload: {name: openb, scale: 0.15}\nuntil: 120s\n"
 DIVERGES = "spread.yaml"
@@ -107,7 +111,7 @@ def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped
 
 
 def test_every_plugin_argument_and_flag_that_counts_is_on_the_page_of_policies() -> None:
-    source = (ROOT / "projections/policy.py").read_text(encoding="utf-8")
+    source = (ROOT / "projections/plugin_arguments.py").read_text(encoding="utf-8")
     page = (ROOT / "docs/policy.md").read_text(encoding="utf-8")
     named = re.findall(r'name="([a-z.A-Z]+)"', source) + re.findall(
         r"^    (\w+): .*N815", source, re.MULTILINE
@@ -130,3 +134,16 @@ def test_the_log_can_be_read_without_muster(index: int, demo: Path) -> None:
         assert done.stdout.strip() in muster("log", "verify", demo / "demo.db").stdout
     else:
         assert all(line.startswith('{"apiVersion":') for line in done.stdout.splitlines())
+
+
+def test_the_page_on_answers_says_what_is_said() -> None:
+    page = (ROOT / "docs/answers.md").read_text(encoding="utf-8")
+    flat = " ".join(page.split())
+    waits = Member()
+    gang = given("Pending", waits, waits, waits, least=3, room=2).state.cluster.groups["default/g"]
+    reason = "0/4 nodes are unavailable: 4 Insufficient cpu."
+    assert fit_text(gang, "default/j-w-2", reason, could=2) in flat
+    assert f"`{HAD_A_NODE}`" in flat
+    rows = page.partition("| level | asks |")[2].partition("\n\n")[0].splitlines()[2:]
+    said = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    assert said == list(LEVELS)

@@ -13,7 +13,9 @@ from daemon.cli.completing import completion
 from daemon.cli.demonstrating import demo
 from daemon.cli.explaining import why
 from daemon.cli.failure import PIPE_CLOSED, explain
+from daemon.cli.fitting import fit
 from daemon.cli.log_commands import log
+from daemon.cli.queues import queue
 from daemon.cli.replaying import replay
 from daemon.cli.running import run
 from daemon.cli.simulating import simulate
@@ -79,7 +81,8 @@ def cli(context: click.Context, debug: bool) -> None:
 
 
 COMMANDS: Final = (
-    *(completion, demo, log, migrate, rebuild, replay, run, simulate, state, tell, verify, why),
+    *(completion, demo, fit, log, migrate, queue, rebuild, replay, run, simulate, state, tell),
+    *(verify, why),
 )
 
 for _command in COMMANDS:

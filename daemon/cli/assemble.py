@@ -29,6 +29,9 @@ VERSION: Final = "0.1.0"
 HOLDER: Final = "simulation"
 """Who holds the log of a simulation."""
 
+SCHEDULER_NAMES: Final = ("muster", "volcano")
+"""Whose pods a simulation decides: manifests made for Volcano are tried as they are."""
+
 _NEVER_CHANGED: Final = (DECISION.name, OUTCOME.name)
 """Views whose rows come once and stay: of these only the checksum is carried on."""
 
@@ -121,6 +124,7 @@ async def simulate(
         period_ns=scenario.period_ns,
         policy=policy_of(scenario),
         cycles_max=scenario.cycles,
+        scheduler_names=SCHEDULER_NAMES,
     )
     clock = VirtualClock(cluster, scenario.until_ns)
     loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running)

@@ -99,12 +99,13 @@ def cards(cluster: Cluster) -> Family:
     allocated: Tally[str] = Tally()
     for node in cluster.nodes.nodes.values():
         facts = node.facts
-        if facts is None or facts.card is None:
+        if facts is None:
             continue
-        name, resource = facts.card.name, facts.card.resource
-        total[name] += facts.card_total
-        healthy[name] += facts.allocatable.get(resource, 0)
-        allocated[name] += node.occupied.get(resource, 0)
+        for resource, count in facts.card_totals:
+            name = facts.cards[resource]
+            total[name] += count
+            healthy[name] += facts.allocatable.get(resource, 0)
+            allocated[name] += node.occupied.get(resource, 0)
     family = _family("muster_cards")
     for card in sorted(total):
         family.add_metric((card, "total"), total[card])

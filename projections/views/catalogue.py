@@ -25,7 +25,7 @@ that is null is unlimited."""
 
 NODE_CARD = View(
     name="node_card",
-    version=1,
+    version=2,
     keys=2,
     history=True,
     columns=(

@@ -74,13 +74,14 @@ def _stated(queue: Queue, field: str, resource: str) -> int:
 def card_rows(cluster: Cluster, name: str) -> list[Row]:
     """The cards of a node."""
     node = cluster.nodes.nodes.get(name)
-    if node is None or node.facts is None or node.facts.card is None:
+    if node is None or node.facts is None:
         return []
-    card = node.facts.card
-    healthy, taken = node.allocatable(card.resource), node.occupied.get(card.resource, 0)
-    return [
-        (name, card.name, card.resource, node.facts.card_total, healthy, taken, healthy - taken)
-    ]
+    rows: list[Row] = []
+    for resource, total in node.facts.card_totals:
+        healthy, taken = node.allocatable(resource), node.occupied.get(resource, 0)
+        card = node.facts.cards[resource]
+        rows.append((name, card, resource, total, healthy, taken, healthy - taken))
+    return rows
 
 
 def topology_rows(cluster: Cluster, name: str) -> list[Row]:

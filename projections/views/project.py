@@ -14,6 +14,7 @@ from events.decision import (
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     QueueFaulted,
@@ -134,6 +135,7 @@ class Views:
                 | EvictionDecided()
                 | RefusalDecided()
                 | QueueFaulted()
+                | ObjectFaulted()
             ):
                 self._append("decision", decision_rows(record, event))
             case (
@@ -261,6 +263,8 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
             tail = ("refuse", subject, event.pod_group, event.queue, "", event.code, event.message)
         case QueueFaulted():
             tail = ("fault", record.subject, "", event.queue, "", event.code, event.message)
+        case ObjectFaulted():
+            tail = ("fault", record.subject, "", "", "", event.code, event.message)
     return [(head[0], 0, head[1], *tail)]
 
 

@@ -5,7 +5,8 @@ Scalars are read as JSON would have them: only `true` and `false` are truth valu
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import yaml
@@ -134,14 +135,32 @@ class Value:
 
 def read_document(text: str, source: str) -> Value:
     """The only document of a YAML text."""
-    try:
+    with _named(source):
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
+    if node is None:
+        raise ScenarioError(f"{source}:1: the file is empty")
+    return Value(node, source)
+
+
+def read_documents(text: str, source: str) -> list[Value]:
+    """All documents of a YAML text; an empty one counts as none."""
+    with _named(source):
+        nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
+    documents = [Value(node, source) for node in nodes]
+    found = [one for one in documents if not one.is_scalar or one.plain() is not None]
+    if not found:
+        raise ScenarioError(f"{source}:1: the file is empty")
+    return found
+
+
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """What is wrong with a text is told with its file and line."""
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         raise ScenarioError(f"{source}:{line}: not YAML: {error.problem}") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise ScenarioError(f"{source}:1: not YAML: {' '.join(str(error).split())}") from error
-    if node is None:
-        raise ScenarioError(f"{source}:1: the file is empty")
-    return Value(node, source)

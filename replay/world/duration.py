@@ -1,39 +1,5 @@
-"""Spans of time as people write them: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds."""
+"""Spans of time in scenarios, written as they are in policies."""
 
-import re
-from fractions import Fraction
-from typing import Final
+from projections.duration import LONGEST_NS, SECOND, nanoseconds
 
-SECOND: Final = 1_000_000_000
-LONGEST_NS: Final = 1000 * 365 * 86_400 * SECOND
-"""A thousand years: what is longer is a mistake, and would not fit the log's columns."""
-
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": SECOND,
-    "m": 60 * SECOND,
-    "h": 3600 * SECOND,
-    "d": 86_400 * SECOND,
-}
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d)")
-_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-
-
-def nanoseconds(text: str) -> int:
-    """The span in whole nanoseconds. Raises ValueError with a reason that names the text."""
-    if text.startswith("-"):
-        raise ValueError(f"{text!r} is a negative time")
-    if _NUMBER.fullmatch(text):
-        total = Fraction(text) * SECOND
-    else:
-        parts = list(_PART.finditer(text))
-        if not parts or "".join(part.group() for part in parts) != text:
-            raise ValueError(f"{text!r} is not a time such as 90s, 1.5h or 250ms")
-        total = sum((Fraction(part[1]) * _UNITS[part[2]] for part in parts), Fraction())
-    if total.denominator != 1:
-        raise ValueError(f"{text!r} is finer than a nanosecond")
-    if total > LONGEST_NS:
-        raise ValueError(f"{text!r} is longer than a thousand years")
-    return total.numerator
+__all__ = ["LONGEST_NS", "SECOND", "nanoseconds"]

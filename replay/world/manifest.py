@@ -4,7 +4,7 @@
 numbers of replicas and the simulated kubelet's annotations are checked here, where a line can be named.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -109,6 +109,24 @@ def read_manifest(value: Value) -> Iterator[Placed]:
         filled = _filled(manifest, str(index))
         assert isinstance(filled, dict)
         yield Placed(kind, filled, value.place)
+
+
+def read_manifests(documents: Iterable[Value]) -> tuple[list[Placed], list[str]]:
+    """The objects of whole documents, lists of kind List included, and what is of no kind that is read."""
+    found: list[Placed] = []
+    left_out: list[str] = []
+    for document in documents:
+        fields = document.mapping("a manifest")
+        name = fields["kind"].plain() if "kind" in fields else None
+        if name == "List" and "items" in fields:
+            objects, others = read_manifests(fields["items"].items("items"))
+            found += objects
+            left_out += others
+        elif name is not None and all(kind.kind != name for kind in KINDS):
+            left_out.append(f"{document.place}: {name}")
+        else:
+            found += read_manifest(document)
+    return found, left_out
 
 
 def read_kind(value: Value, fields: dict[str, Value]) -> Kind:

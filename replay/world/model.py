@@ -21,6 +21,7 @@ from replay.world.content import (
     section,
 )
 from replay.world.controllers import Controllers
+from replay.world.disruption import HELD, SEVERAL, why_held
 from replay.world.duration import SECOND
 from replay.world.errors import ScenarioError
 from replay.world.kubelet import POD, Kubelets
@@ -178,7 +179,7 @@ class World:
             self.advance(self.now_ns)
 
     def evict(self, request: EvictRequest) -> Reply:
-        """`POST pods/NAME/eviction` (rule K9), of a pod that no disruption budget covers."""
+        """`POST pods/NAME/eviction` (rule K9)."""
         key: Key = ("Pod", request.namespace, request.name)
         pod = self._store.find(key)
         result = "done"
@@ -186,6 +187,8 @@ class World:
             result = "NotFound"
         elif is_terminating(pod):
             result = "again"
+        elif held := why_held(self._store, pod):
+            result = held
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(
             Deed(self.now_ns, "evict", subject, request.uid, request.node, request.decision, result)
@@ -194,6 +197,8 @@ class World:
             self._kubelets.delete(key)
             self._follow()
             self.advance(self.now_ns)
+        if result in (HELD, SEVERAL):
+            return Refused(result, "a disruption budget does not let it go")
         # What is gone, or is another by now, need not be evicted any more (K9.2).
         return Done()
 

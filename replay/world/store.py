@@ -27,7 +27,7 @@ from replay.world.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
 Key: TypeAlias = tuple[str, str, str]
 """Resource, namespace, name. The resource is the kind, with its group for the second kind of a name."""
 
-UNWATCHED: Final = ("HyperNode", "ConfigMap", "PodDisruptionBudget")
+UNWATCHED: Final = ("HyperNode", "ConfigMap")
 """Kinds that are held, but that no watch of muster's asks for."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -162,6 +162,8 @@ class Store:
         sightings: list[Sighting] = []
         for resource in WATCHED:
             objects = self._objects[resource]
+            if resource == "PodDisruptionBudget" and not objects:
+                continue  # As where nobody has one.
             sightings += [Seen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
             sightings.append(Listed(resource, str(self._revision), len(objects)))
         return sightings

@@ -1,6 +1,6 @@
 """Allocate: give admitted groups their nodes, whole gangs first whole and then one pod at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
@@ -9,7 +9,8 @@ from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import WAITING, PodGroup
 from scheduling.attempt import Attempt, incomplete, standing_problem
-from scheduling.refuse import Reason
+from scheduling.quota.admitting import keeps_room
+from scheduling.refuse import ORIGIN, Reason
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
 from scheduling.trial import placements
@@ -41,7 +42,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
             queue=group.queue,
             placements=placements(session.cluster, attempt.trial.now),
         )
-    elif attempt.is_pipelined:
+    elif attempt.is_pipelined or (attempt.has_room and keeps_room(session.cluster, group)):
         yield from _promise(session, group, attempt)
     else:
         if group.promise:
@@ -49,7 +50,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
                 pod_group=group.key, queue=group.queue, code=attempt.refusal.code
             )
         if line.is_led_by(group):
-            yield from refuse_line(line, attempt.refusal, _retell)
+            yield from refuse_line(line, attempt.refusal, _retelling(group))
 
 
 def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:
@@ -65,13 +66,18 @@ def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[De
         )
 
 
-def _retell(group: PodGroup, reason: Reason) -> Reason:
-    """A reason found at a pod of another group alike, told of this group's first pod."""
-    if not reason.pod:
-        return reason
-    first = group.pending[0].key
-    text = reason.message.replace(
-        f"Origin reason is {reason.pod.rpartition('/')[2]}:",
-        f"Origin reason is {first.rpartition('/')[2]}:",
-    )
-    return structs.replace(reason, message=text, pod=first)
+def _retelling(head: PodGroup) -> Callable[[PodGroup, Reason], Reason]:
+    """Tells a reason found at a pod of one group of the pod in the same place of another group alike."""
+    places = {pod.key: place for place, pod in enumerate(head.pending)}
+
+    def retell(group: PodGroup, reason: Reason) -> Reason:
+        if not reason.pod:
+            return reason
+        place = min(places.get(reason.pod, 0), len(group.pending) - 1)
+        key = group.pending[place].key
+        text = reason.message.replace(
+            f"{ORIGIN}{reason.pod.rpartition('/')[2]}:", f"{ORIGIN}{key.rpartition('/')[2]}:"
+        )
+        return structs.replace(reason, message=text, pod=key)
+
+    return retell

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 from events.decision import EnqueueDecided
 from events.union import Decision
-from projections import accounts
 from projections.lines import Line
 from projections.pod_groups import PodGroup
 from scheduling.attempt import standing_problem
-from scheduling.quota.ledger import may_enqueue
+from scheduling.quota.admitting import why_not_admitted
 from scheduling.refuse import Reason, by_quota
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
@@ -35,9 +34,5 @@ def _refusal(session: Session, group: PodGroup) -> Reason | None:
     problem = standing_problem(session, group)
     if problem is not None:
         return problem
-    cluster = session.cluster
-    least = accounts.minimum(cluster, group)
-    if least is None:
-        return None
-    short = may_enqueue(cluster, cluster.queue(group.queue), least)
+    short = why_not_admitted(session.cluster, group)
     return None if short is None else by_quota(short)

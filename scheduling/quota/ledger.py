@@ -5,8 +5,8 @@
 
 Only what is asked for is compared, and equality passes. Room promised to pods counts as allocated.
 Under `capacity-card` the limits are the queue's capability of cpu and memory and its card quota; under
-`capacity` they are its capability within what the cluster can give beside all guarantees (Volcano's
-"real capability").
+`capacity` they are its real capability, and that of each queue above it; under `proportion` a queue may
+reserve up to its real capability and use what it deserves.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from projections.accounts import members
 from projections.cluster import Cluster
-from projections.pod_class import Amounts, PodClass
+from projections.entitlement import deserved_of, real_capability
+from projections.pod_class import Amounts
 from projections.queues import DEFAULT, Queue
 from scheduling.quota.flow import extra_flow
 
@@ -28,70 +29,99 @@ class Shortage(Struct, frozen=True):
     message: str
 
 
-def gate(cluster: Cluster, queue: Queue) -> Shortage | None:
-    """Why the queue takes nobody at all, if so."""
+def gate(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
+    """Why the queue takes nobody at all, if so; `allocates` where it is about pods of admitted groups."""
     if queue.facts is None:
         if queue.name == DEFAULT:
             return None
         return Shortage("QueueNotFound", queue.name, f"Queue <{queue.name}> does not exist")
     if not queue.facts.is_open:
         return Shortage("QueueNotOpen", queue.name, f"Queue <{queue.name}> is not open")
-    needs_some = cluster.policy.quota == "capacity-card"
-    needs_some = needs_some and cluster.policy.cards.unsetCpuMemoryIsZero
-    if needs_some and not queue.facts.capability and not queue.facts.quota:
-        message = f"Queue <{queue.name}> capability <> is empty, deny it to enqueue"
-        return Shortage("EmptyQueueCapability", "", message)
+    if queue.misplaced:
+        message = f"Queue <{queue.name}> has no place among queues: {queue.misplaced}"
+        return Shortage("QueueMisplaced", queue.name, message)
+    if queue.children:
+        message = f"Queue <{queue.name}> is above other queues and takes no pod groups itself"
+        return Shortage("QueueNotLeaf", queue.name, message)
+    if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
+        what = f"capability <cpu 0, memory 0> is empty, deny it to {_verb(allocates)}"
+        return Shortage("EmptyQueueCapability", "", f"Queue <{queue.name}> {what}")
     return None
+
+
+def _verb(allocates: bool) -> str:
+    return "allocate" if allocates else "enqueue"
+
+
+def _is_empty(cluster: Cluster, queue: Queue) -> bool:
+    """Whether the queue may use nothing at all: neither cpu nor memory nor any card."""
+    assert queue.facts is not None
+    plain = [limit(cluster, queue, name) for name in ("cpu", "memory")]
+    return plain == [0, 0] and not any(queue.facts.quota.values())
 
 
 def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
     """How much of a resource or card the queue may use; None for no limit."""
     quota = cluster.policy.quota
-    if queue.facts is None:
+    if queue.facts is None and (quota != "proportion" or not cluster.queue_objects):
         if not cluster.queue_objects or not quota or name in ("cpu", "memory"):
             return None
         return 0 if quota == "capacity-card" else None
     facts = queue.facts
-    if quota == "capacity-card":
+    if quota == "capacity-card" and facts is not None:
         if name in ("cpu", "memory"):
             unset = 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
             return facts.capability.get(name, unset)
         return facts.quota.get(name, 0)
-    if quota != "capacity":
-        return None
-    return _real_capability(cluster, queue, name)
+    if quota == "proportion":
+        return deserved_of(cluster, queue).get(name, 0)
+    return real_capability(cluster, queue, name) if quota == "capacity" else None
 
 
-def _real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    assert queue.facts is not None
-    stated = queue.facts.capability.get(name, 0)
-    if stated <= 0 and name not in ("cpu", "memory"):
-        return None if name not in queue.facts.capability else 0
-    guarantees = sum(
-        one.facts.guarantee.get(name, 0) for one in cluster.queues.values() if one.facts is not None
-    )
-    room = max(cluster.totals.get(name, 0) - guarantees, 0) + queue.facts.guarantee.get(name, 0)
-    return room if stated <= 0 else min(stated, room)
+def admission_limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """How much of a resource or card a queue may use and have reserved; None for no limit."""
+    if cluster.policy.quota == "proportion" and queue.facts is not None:
+        return real_capability(cluster, queue, name)
+    return limit(cluster, queue, name)
 
 
 def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
     """What is allocated or promised of a resource, `extra` included."""
+    if queue.below:
+        return queue.sum_of("allocated", name) + queue.sum_of("promised", name) + extra.get(name, 0)
     return queue.allocated.get(name, 0) + queue.promised.get(name, 0) + extra.get(name, 0)
 
 
 def may_enqueue(cluster: Cluster, queue: Queue, least: Amounts) -> Shortage | None:
     """Why a group with this minimum is not admitted, or None."""
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
-    for name, amount in least.items():
-        if name in choices and cluster.policy.quota == "capacity-card":
-            continue
-        total = used(queue, name, queue.inqueue) - queue.elastic.get(name, 0) + amount
-        most = limit(cluster, queue, name)
-        if most is not None and total > most:
-            return shortage(queue, name, amount, total, most)
-    if choices and cluster.policy.quota == "capacity-card":
+    by_card = cluster.policy.quota == "capacity-card"
+    plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
+    for one in queue.lineage:
+        short: list[Shortage] = []
+        for name, amount in plain.items():
+            total = used(one, name, {}) + reserved(one, name) + amount
+            most = admission_limit(cluster, one, name)
+            if most is not None and total > most:
+                short.append(shortage(one, name, amount, total, most))
+        if short:
+            return short[0] if by_card else _all_of(short)
+    if choices and by_card:
         return _may_reserve(cluster, queue, choices)
     return None
+
+
+def reserved(queue: Queue, name: str) -> int:
+    """What is reserved of a resource, less what groups use above their minimum."""
+    return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
+
+
+def _all_of(short: list[Shortage]) -> Shortage:
+    """One refusal for all resources that are short, begun in the words of Volcano's `capacity`."""
+    names = ", ".join(f"insufficient {name}" for name in sorted(one.limit for one in short))
+    numbers = "; ".join(one.message for one in short)
+    message = f"queue resource quota insufficient: {names}: {numbers}"
+    return Shortage(short[0].code, short[0].limit, message)
 
 
 def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | None:
@@ -109,15 +139,16 @@ def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | 
         room[card] = max(0, most - used(queue, card, {}) + queue.elastic.get(card, 0))
     reach = {name: members(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
-        amount = wanted[name]
-        if _has_room_of_its_own(reach[name], amount, held, room, reach):
-            held = {**held, name: held.get(name, 0) + amount}
-            continue
-        if extra_flow(held, (name, amount), room, reach) < amount:
-            ours = reach[name]
-            total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+        amount, ours = wanted[name], reach[name]
+        most = sum(limit(cluster, queue, one) or 0 for one in ours)
+        total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+        # The sum is the rule of the design. It is the stricter one where a card is used above its quota.
+        fits = total <= most and (
+            _has_room_of_its_own(ours, amount, held, room, reach)
+            or extra_flow(held, (name, amount), room, reach) >= amount
+        )
+        if not fits:
             total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
-            most = sum(limit(cluster, queue, one) or 0 for one in ours)
             return shortage(queue, name, amount, total, most)
         held = {**held, name: held.get(name, 0) + amount}
     return None
@@ -140,14 +171,26 @@ def _has_room_of_its_own(
 
 
 def may_allocate(
-    cluster: Cluster, queue: Queue, plain: tuple[tuple[str, int], ...], extra: Mapping[str, int]
+    cluster: Cluster,
+    queue: Queue,
+    plain: tuple[tuple[str, int], ...],
+    extra: Mapping[str, int],
+    released: Mapping[str, Amounts] | None = None,
 ) -> Shortage | None:
-    """Why a pod may not be charged these amounts, a choice of cards left out, or None."""
-    for name, amount in plain:
-        most = limit(cluster, queue, name)
-        total = used(queue, name, extra) + amount
-        if most is not None and total > most:
-            return shortage(queue, name, amount, total, most)
+    """Why a pod may not be charged these amounts, a choice of cards left out, or None.
+
+    `extra` is what the queue is charged for a trial; `released` what queues above it no longer are, as
+    pods of other queues would leave.
+    """
+    if not cluster.policy.limits_pods and cluster.policy.charges_resources:
+        return None
+    for one in queue.lineage:
+        less = released.get(one.name, {}) if released else {}
+        for name, amount in plain:
+            most = limit(cluster, one, name)
+            total = used(one, name, extra) + amount - less.get(name, 0)
+            if most is not None and total > most:
+                return shortage(one, name, amount, total, most)
     return None
 
 
@@ -155,7 +198,7 @@ def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Sho
     """The refusal for a resource that is short, in the words of the card-quota design."""
     codes = {"cpu": "InsufficientCPUQuota", "memory": "InsufficientMemoryQuota"}
     shown = {"cpu": "CPU", "memory": "memory"}.get(name, f"<{name}>")
-    requested, would_be, capability = (_number(name, one) for one in (amount, total, most))
+    requested, would_be, capability = (amount_text(name, one) for one in (amount, total, most))
     return Shortage(
         code=codes.get(name, "InsufficientScalarQuota"),
         limit=name,
@@ -166,83 +209,8 @@ def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Sho
     )
 
 
-def _number(name: str, amount: int) -> str:
+def amount_text(name: str, amount: int) -> str:
     """cpu in milli-cores, memory in Mi, everything else in thousandths."""
     if name == "memory":
         return f"{amount / (1 << 20):.10g} Mi"
     return str(amount if name == "cpu" else amount * 1000)
-
-
-class CardChoice(Struct, frozen=True):
-    """The cards a pod may be charged, in order of preference, or None where it uses none."""
-
-    cards: tuple[str, ...] | None
-    barred: tuple[str, ...] = ()
-    """Cards that would do as well, of which the queue may use no more."""
-
-
-def choose_cards(
-    cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
-) -> CardChoice | Shortage:
-    """Which cards a pod of this class may be charged now, or why none."""
-    if cluster.policy.quota != "capacity-card":
-        return CardChoice(None)
-    found = _acceptable(cluster, pod_class)
-    if found is None or isinstance(found, Shortage):
-        return CardChoice(None) if found is None else found
-    names, amount = found
-    short: list[tuple[int, Shortage]] = []
-    fitting: list[str] = []
-    for name in names:
-        most = limit(cluster, queue, name)
-        total = used(queue, name, extra) + amount
-        if most is None or total <= most:
-            fitting.append(name)
-        else:
-            short.append((total - most, shortage(queue, name, amount, total, most)))
-    if fitting:
-        return CardChoice(tuple(fitting), tuple(one.limit for _, one in short))
-    short.sort(key=lambda one: one[0])
-    nearest = short[0][1]
-    message = "; ".join(one.message for _, one in short)
-    return Shortage(nearest.code, nearest.limit, message)
-
-
-def _acceptable(
-    cluster: Cluster, pod_class: PodClass
-) -> tuple[tuple[str, ...], int] | Shortage | None:
-    """The cards that would do and how many of one are asked for; None for a pod without cards."""
-    amounts = pod_class.amounts
-    if not pod_class.cards:
-        for name, amount in pod_class.request:
-            if name in cluster.cards.by_resource:
-                if cluster.policy.cards.unnamedCardPolicy == "infer":
-                    return tuple(sorted(cluster.cards.by_resource[name])), amount
-                message = (
-                    f"pod asks for <{name}> and names no card: annotation volcano.sh/card.name"
-                )
-                return Shortage("UnnamedCard", name, message)
-        return None
-    known = {
-        card: cluster.cards.resource[card]
-        for card in pod_class.cards
-        if card in cluster.cards.resource
-    }
-    if not known:
-        return _no_card(f"no resource name found for card <{'|'.join(pod_class.cards)}>", pod_class)
-    resources = tuple(dict.fromkeys(known.values()))
-    if len(resources) > 1:
-        text = (
-            f"cards <{'|'.join(known)}> are counted by different resources: {', '.join(resources)}"
-        )
-        return _no_card(text, pod_class)
-    if resources[0] not in amounts:
-        text = (
-            f"no resource <{resources[0]}> defined in requests/limits for card <{'|'.join(known)}>"
-        )
-        return _no_card(text, pod_class)
-    return tuple(known), amounts[resources[0]]
-
-
-def _no_card(text: str, pod_class: PodClass) -> Shortage:
-    return Shortage("GetTaskRequestResourceFailed", "|".join(pod_class.cards), text)

@@ -43,6 +43,11 @@ FIELDS[tuple[Placement, ...]] = st.lists(
 ).map(tuple)
 
 
+FIELDS[tuple[Eviction, ...]] = st.lists(
+    st.builds(Eviction, pod=TEXTS, uid=TEXTS, node=TEXTS), max_size=3
+).map(tuple)
+
+
 @st.composite
 def events(draw: st.DrawFn) -> Fact:
     """Any event that there is."""

@@ -5,37 +5,87 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.accounts import Cards
-from projections.cards import Card, discover, parse_quota
+from projections.cards import discover, gib, parse_quota
 
 GPU = "nvidia.com/gpu"
-V100 = Card("Tesla-V100", GPU)
+SHARED = f"{GPU}.shared"
+V100 = {f"{GPU}.product": "Tesla-V100", f"{GPU}.count": "2", f"{GPU}.memory": "32768"}
+A100 = {
+    f"{GPU}.product": "Tesla-A100",
+    f"{GPU}.memory": "40960",
+    "nvidia.com/mig-1g.10gb.count": "4",
+}
+SHARES = {**V100, f"{GPU}.replicas": "4"}
 
 
 @pytest.mark.parametrize(
-    ("labels", "allocatable", "card"),
+    ("labels", "amounts", "cards"),
     [
-        ({f"{GPU}.product": "Tesla-V100"}, {GPU: 2}, V100),
-        ({f"{GPU}.product": "Tesla-V100"}, {GPU: 2, f"{GPU}.shared": 8}, V100),
-        ({f"{GPU}.product": "Tesla-V100"}, {f"{GPU}.shared": 8}, None),
-        ({f"{GPU}.product": "A100"}, {"nvidia.com/mig-1g.10gb": 4}, None),
-        ({"nvidia-x.com/gpu.product": "Odd"}, {GPU: 2}, None),
-        ({"nvidia.com/mig-1g.10gb.product": "A100"}, {GPU: 2}, None),
-        ({f"{GPU}.product": ""}, {GPU: 2}, None),
-        ({f"{GPU}.product": "X"}, {"nvidia.com/b": 1, "nvidia.com/a": 1}, Card("X", "nvidia.com/a")),
+        (V100, {GPU: 2}, {GPU: "Tesla-V100"}),
+        ({f"{GPU}.product": "Tesla-V100"}, {GPU: 2}, {GPU: "Tesla-V100"}),
+        (SHARES, {GPU: 2, SHARED: 8}, {GPU: "Tesla-V100", SHARED: "Tesla-V100/mps-32g*1/4"}),
+        (SHARES, {GPU: 0, SHARED: 8}, {SHARED: "Tesla-V100/mps-32g*1/4"}),
+        (
+            A100,
+            {"nvidia.com/mig-1g.10gb": 4, "nvidia.com/mig-2g.20gb": 2},
+            {
+                "nvidia.com/mig-1g.10gb": "Tesla-A100/mig-1g.10gb-mixed",
+                "nvidia.com/mig-2g.20gb": "Tesla-A100/mig-2g.20gb-mixed",
+            },
+        ),
+        ({**V100, f"{GPU}.replicas": "a"}, {GPU: 2, SHARED: 8}, {GPU: "Tesla-V100"}),
+        (V100, {GPU: 2, SHARED: 8}, {GPU: "Tesla-V100"}),
+        ({**SHARES, f"{GPU}.memory": "x"}, {SHARED: 8}, {SHARED: "Tesla-V100/mps-0g*1/4"}),
+        ({**SHARES, f"{GPU}.memory": ""}, {GPU: 2, SHARED: 8}, {GPU: "Tesla-V100"}),
+        ({f"{GPU}.product": "A100"}, {"nvidia.com/mig-1g.10gb": 0}, {}),
+        ({"nvidia-x.com/gpu.product": "Odd"}, {GPU: 2}, {}),
+        ({"nvidia.com/mig-1g.10gb.product": "A100"}, {GPU: 2}, {}),
+        ({f"{GPU}.product": ""}, {GPU: 2}, {}),
+        ({f"{GPU}.product": "X"}, {"nvidia.com/b": 1, "nvidia.com/a": 1}, {"nvidia.com/a": "X"}),
+        ({f"{GPU}.product": "X"}, {"nvidia.com/a": 1, GPU: 1}, {GPU: "X"}),
         (
             {"huawei.com/Ascend910.product": "910B"},
-            {"huawei.com/Ascend910": 8},
-            Card("910B", "huawei.com/Ascend910"),
+            {"huawei.com/Ascend910": 8, SHARED: 4},
+            {"huawei.com/Ascend910": "910B"},
         ),
-        ({"b.com/x.product": "B", "a.com/x.product": "A"}, {"a.com/x": 1, "b.com/x": 1}, Card("A", "a.com/x")),
-        ({"product": "X"}, {GPU: 2}, None),
-        ({}, {GPU: 2}, None),
+        (
+            {"b.com/x.product": "B", "a.com/x.product": "A"},
+            {"a.com/x": 1, "b.com/x": 1},
+            {"a.com/x": "A"},
+        ),
+        ({"product": "X"}, {GPU: 2}, {}),
+        ({}, {GPU: 2}, {}),
     ],
-)  # fmt: skip
-def test_a_product_label_names_the_card(
-    labels: dict[str, str], allocatable: dict[str, int], card: Card | None
+)
+def test_labels_and_what_can_be_allocated_name_the_cards(
+    labels: dict[str, str], amounts: dict[str, int], cards: dict[str, str]
 ) -> None:
-    assert discover(labels, allocatable) == card
+    assert discover(labels, amounts).cards == cards
+
+
+@pytest.mark.parametrize(
+    ("labels", "amounts", "code"),
+    [
+        ({**V100, "a.com/x.product": "A"}, {GPU: 2}, "SeveralProductLabels"),
+        ({f"{GPU}.product": "X"}, {"nvidia.com/b": 1, "nvidia.com/a": 1}, "SeveralCardResources"),
+        (V100, {SHARED: 8}, "InvalidReplicas"),
+        ({**SHARES, f"{GPU}.replicas": "0"}, {SHARED: 8}, "InvalidReplicas"),
+        ({**SHARES, f"{GPU}.memory": "x"}, {SHARED: 8}, "InvalidMemory"),
+        ({**SHARES, f"{GPU}.memory": ""}, {SHARED: 8}, "MissingMemory"),
+    ],
+)
+def test_a_label_that_cannot_be_used_is_a_fault(
+    labels: dict[str, str], amounts: dict[str, int], code: str
+) -> None:
+    assert [found for found, _ in discover(labels, amounts).faults] == [code]
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "rounded"),
+    [(32768, 32), (40960, 40), (81920, 80), (97871, 96), (143771, 140), (0, 0)],
+)
+def test_the_memory_of_a_share_is_rounded_to_the_nearest_gib(mebibytes: int, rounded: int) -> None:
+    assert gib(mebibytes) == rounded
 
 
 def test_a_quota_is_an_object_of_whole_numbers() -> None:

@@ -104,10 +104,10 @@ def test_a_volume_that_needs_a_claim_is_told_from_one_that_does_not() -> None:
         named: JsonObject = {"name": "data", **volume}
         return parse_class(0, pod({"containers": [container(cpu="1")], "volumes": [named]}))
 
-    assert "data" in demand(persistentVolumeClaim={"claimName": "x"}).unsupported
-    assert "data" in demand(ephemeral={"volumeClaimTemplate": {}}).unsupported
-    assert demand(secret={"secretName": "x"}).unsupported == ""
-    assert demand(persistentVolumeClaim=None, emptyDir={}).unsupported == ""
+    assert "data" in demand(persistentVolumeClaim={"claimName": "x"}).claims
+    assert "data" in demand(ephemeral={"volumeClaimTemplate": {}}).claims
+    assert demand(secret={"secretName": "x"}).claims == ""
+    assert demand(persistentVolumeClaim=None, emptyDir={}).claims == ""
 
 
 @given(st.text(alphabet="AB| ", max_size=12))

@@ -1,10 +1,13 @@
 """Policies: what is taken, what is skipped with a warning, and what is an error with its path."""
 
+from fractions import Fraction
+
 import msgspec
 import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
+from projections.plugin_arguments import Overcommit, Sla, Topology
 from projections.policy import BUILT_IN, Policy, Warned, parse_policy
 
 
@@ -31,10 +34,10 @@ def test_the_built_in_policy_is_read_without_a_warning() -> None:
 
 def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
     document: JsonObject = {
-        "actions": "enqueue, allocate, preempt, backfill",
+        "actions": "enqueue, allocate, preempt, gangpreempt, backfill",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
-            {"plugins": [{"name": "sla"}, {"name": "gpus", "enableFoo": 1}], "extra": 1},
+            {"plugins": [{"name": "tdm"}, {"name": "gpus", "enableFoo": 1}], "extra": 1},
             {"plugins": [{"name": "binpack", "enabledBar": True, "arguments": {"binpack.x": 1}}]},
         ],
         "configurations": [],
@@ -42,7 +45,8 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
         "pools": [],
     }
     policy, warned = parse(document)
-    assert policy.actions == ("enqueue", "allocate", "backfill")
+    assert policy.actions == ("enqueue", "allocate", "preempt", "backfill")
+    assert policy.evicting == ("preempt",)
     assert not policy.has("gang", "enablePreemptable")
     assert policy.has("gang", "enableJobOrder")
     assert {one.path for one in warned} == {
@@ -112,6 +116,22 @@ def test_resources_of_binpack_have_weights_of_their_own() -> None:
             {"tiers": [{"plugins": [{"name": "capacity"}, {"name": "capacity-card"}]}]},
             "capacity and capacity-card contradict each other",
         ),
+        (
+            {"tiers": [{"plugins": [{"name": "proportion"}]}, {"plugins": [{"name": "capacity"}]}]},
+            "capacity and proportion contradict each other",
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": "proportion"}, {"name": "drf", "enableHierarchy": True}]}]},
+            r"tiers\[0\]: hierarchical drf and proportion contradict each other",
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": "sla", "arguments": {"sla-waiting-time": "soon"}}]}]},
+            "sla-waiting-time: 'soon' is not a time",
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": "overcommit", "arguments": {"overcommit-factor": -1}}]}]},
+            "overcommit-factor: expected a number of at least 0",
+        ),
     ],
 )  # fmt: skip
 def test_a_malformed_value_is_an_error_with_its_path(document: Json, path: str) -> None:
@@ -122,3 +142,91 @@ def test_a_malformed_value_is_an_error_with_its_path(document: Json, path: str) 
 def test_what_is_not_json_is_an_error() -> None:
     with pytest.raises(PolicyError, match="not JSON"):
         parse_policy(b"{")
+
+
+def test_a_factor_below_one_counts_as_the_default() -> None:
+    policy, warned = parse({"tiers": [{"plugins": [overcommitting("0.5")]}]})
+    assert policy.overcommit == Overcommit()
+    assert [one.path for one in warned] == ["tiers[0].plugins[0].arguments.overcommit-factor"]
+    policy, warned = parse({"tiers": [{"plugins": [overcommitting(1.3)]}]})
+    assert policy.overcommit == Overcommit(factor=Fraction(13, 10))
+    assert warned == ()
+
+
+def overcommitting(factor: Json) -> JsonObject:
+    """The plugin with this factor."""
+    return {"name": "overcommit", "arguments": {"overcommit-factor": factor}}
+
+
+def test_a_waiting_time_is_a_span() -> None:
+    given: JsonObject = {"name": "sla", "arguments": {"sla-waiting-time": "1h2m"}}
+    policy, _ = parse({"tiers": [{"plugins": [given]}]})
+    assert policy.sla == Sla(waiting_ns=3_720_000_000_000)
+    assert policy.job_order == ("sla",)
+
+
+def test_a_flag_that_is_off_by_default_must_be_switched_on() -> None:
+    policy, warned = parse({"tiers": [{"plugins": [{"name": "capacity"}]}]})
+    assert not policy.has_queue_tree
+    given: JsonObject = {"name": "capacity", "enableHierarchy": "true"}
+    policy, warned = parse({"tiers": [{"plugins": [given]}]})
+    assert policy.has_queue_tree
+    assert warned == ()
+
+
+def test_network_topology_takes_weights_of_its_resources() -> None:
+    given: JsonObject = {
+        "name": "network-topology-aware",
+        "arguments": {
+            "weight": 3,
+            "hypernode.binpack.cpu": 2,
+            "hypernode.binpack.resources": "example.com/card",
+            "hypernode.binpack.resources.example.com/card": 10,
+            "hypernode.binpack.normal-pod.enable": False,
+            "hypernode.binpack.normal-pod.fading": "0.5",
+            "hypernode.binpack.other": 1,
+        },
+    }
+    policy, warned = parse({"tiers": [{"plugins": [given]}]})
+    assert policy.topology == Topology(
+        weight=3,
+        resources=(("cpu", 2), ("memory", 1), ("example.com/card", 10)),
+        is_for_normal_pods=False,
+        fading=Fraction(1, 2),
+    )
+    assert [one.message for one in warned] == [
+        "plugin network-topology-aware does not know this argument"
+    ]
+
+
+def test_the_configuration_that_volcano_has_built_in_is_taken_whole() -> None:
+    policy, warned = parse(
+        {
+            "actions": "enqueue, allocate, backfill",
+            "tiers": [
+                {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+                {
+                    "plugins": [
+                        {"name": "overcommit"},
+                        {"name": "drf", "enablePreemptable": False},
+                        {"name": "predicates"},
+                        {"name": "proportion"},
+                        {"name": "nodeorder"},
+                    ]
+                },
+            ],
+        }
+    )
+    assert warned == ()
+    assert policy.quota == "proportion"
+    assert policy.job_order == ("priority", "gang", "drf")
+    assert policy.queue_order == ("proportion",)
+    assert not policy.has("drf", "enablePreemptable")
+
+
+def test_hierarchical_drf_orders_queues_where_it_stands() -> None:
+    drf: JsonObject = {"name": "drf", "enableHierarchy": True}
+    policy, _ = parse({"tiers": [{"plugins": [drf, {"name": "capacity"}]}]})
+    assert policy.queue_order == ("drf", "capacity")
+    policy, _ = parse({"tiers": [{"plugins": [{"name": "capacity"}, {"name": "drf"}]}]})
+    assert policy.queue_order == ("capacity",)

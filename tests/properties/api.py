@@ -8,6 +8,7 @@ from events.normalize import Json, JsonObject
 from events.sighting import (
     BindRequest,
     Done,
+    EvictRequest,
     Gone,
     Listed,
     PhaseRequest,
@@ -17,7 +18,7 @@ from events.sighting import (
     Sighting,
 )
 
-KINDS: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
+KINDS: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "PodDisruptionBudget", "Pod")
 
 _VERSIONS: Final = {
     "Node": "v1",
@@ -25,6 +26,7 @@ _VERSIONS: Final = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Queue": "scheduling.volcano.sh/v1beta1",
     "PodGroup": "scheduling.volcano.sh/v1beta1",
+    "PodDisruptionBudget": "policy/v1",
 }
 Key = tuple[str, str]
 """Kind and name; all namespaced objects are in one namespace."""
@@ -50,7 +52,7 @@ class Api:
         assert before is None or isinstance(before, dict)
         metadata: JsonObject = {"uid": f"{name}.{self._version}", **(before or {}), **(meta or {})}
         metadata["name"], metadata["resourceVersion"] = name, str(self._version)
-        if kind in ("Pod", "PodGroup"):
+        if kind in ("Pod", "PodGroup", "PodDisruptionBudget"):
             metadata["namespace"] = "default"
         obj = {**old, **body, "kind": kind, "apiVersion": _VERSIONS[kind], "metadata": metadata}
         self.objects[kind, name] = obj
@@ -80,6 +82,32 @@ class Api:
             return Refused("Conflict", "the pod has another node")
         self.put("Pod", name, {"spec": {**spec, "nodeName": request.node}})
         return Done()
+
+    def evict(self, request: EvictRequest) -> Reply:
+        """Tell a pod to go; one that is gone or another by now need not be told."""
+        name = request.name
+        if ("Pod", name) in self.objects:
+            meta = self.section("Pod", name, "metadata")
+            if meta.get("uid") == request.uid and "deletionTimestamp" not in meta:
+                self.put("Pod", name, {}, {"deletionTimestamp": "1970-01-01T01:00:00Z"})
+        return Done()
+
+    def run_on(self) -> None:
+        """What kubelets and owners do in the end: bound pods run, and pods that were told to go are replaced."""
+        for name in self.names("Pod"):
+            spec, status = self.section("Pod", name, "spec"), self.section("Pod", name, "status")
+            meta = self.section("Pod", name, "metadata")
+            if "deletionTimestamp" in meta:
+                self.remove("Pod", name)
+                if spec.get("schedulerName") == "muster" and status.get("phase") == "Running":
+                    spec.pop("nodeName", None)
+                    kept: JsonObject = {
+                        "annotations": meta["annotations"],
+                        "labels": meta["labels"],
+                    }
+                    self.put("Pod", name, {"spec": spec, "status": {"phase": "Pending"}}, kept)
+            elif spec.get("nodeName") and status.get("phase") == "Pending":
+                self.put("Pod", name, {"status": {"phase": "Running"}})
 
     def tell(self, request: PhaseRequest) -> Reply:
         """Give a pod group its phase."""

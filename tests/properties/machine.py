@@ -6,7 +6,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
-from events.sighting import Answer, BindRequest, PhaseRequest, Refused, Reply, Request, Unknown
+from events.sighting import (
+    Answer,
+    BindRequest,
+    EvictRequest,
+    PhaseRequest,
+    Refused,
+    Reply,
+    Request,
+    Unknown,
+)
 from projections.batch import Batch
 from projections.snapshot import restore, take
 from projections.state import State
@@ -16,7 +25,7 @@ from tests.properties.api import Api
 from tests.properties.witness import Witness, same
 
 SECOND = 1_000_000_000
-AGAIN_MAX = 1
+AGAIN_MAX = 3
 """Cycles in a row although nothing happens: what one decides may be room for somebody else."""
 
 
@@ -151,7 +160,21 @@ class History(RuleBasedStateMachine):
             self.now_ns += 64 * SECOND if not requests and not self.api.unseen else 0
         raise AssertionError("a cluster that is left alone does not come to rest")
 
-    @precondition(lambda self: self.step.state.commitments or self.step.state.phases)
+    @rule()
+    def settle_with_owners(self) -> None:
+        """See everything and decide it, with owners that replace whoever is evicted, until all are at rest."""
+        for _ in range(60):
+            before = len(self.witness.log)
+            self.settle()
+            self.api.run_on()
+            if not self.api.unseen and len(self.witness.log) == before:
+                return
+        evicted = [one.body.decode() for one, _ in self.witness.log if "eviction_d" in one.kind]
+        raise AssertionError(f"evictions do not end: {evicted[-6:]}")
+
+    @precondition(
+        lambda self: self.step.state.commitments or self.step.state.cluster.telling.phases
+    )
     @rule(data=st.data())
     def act(self, data: st.DataObject) -> None:
         requests = list(self.step.requests())
@@ -208,6 +231,8 @@ class History(RuleBasedStateMachine):
     def _do(self, request: Request) -> Reply:
         if isinstance(request, BindRequest):
             return self.api.bind(request)
+        if isinstance(request, EvictRequest):
+            return self.api.evict(request)
         assert isinstance(request, PhaseRequest)
         return self.api.tell(request)
 

@@ -15,6 +15,7 @@ from events.decision import (
     Eviction,
     EvictionDecided,
     GangBindDecided,
+    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     Placement,
@@ -148,6 +149,14 @@ SAID: list[tuple[Event, list[str]]] = [
     (
         QueueFaulted(queue="q", code="InvalidCardQuota", message="not JSON"),
         ["fault of queue q: InvalidCardQuota: not JSON (because of 3)"],
+    ),
+    (
+        ObjectFaulted(subject="Node//n1", code="SeveralProductLabels", message="m"),
+        ["fault of node n1: SeveralProductLabels: m (because of 3)"],
+    ),
+    (
+        ObjectFaulted(subject="PodGroup/d/g", code="InvalidCardRequest", message="m"),
+        ["fault of pod group d/g: InvalidCardRequest: m (because of 3)"],
     ),
     (
         BindFailed(pod="d/a", uid="u", node="n1", code="NotFound", message="gone", attempts=2),

@@ -145,9 +145,9 @@ def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
     told.cycle()
     [request] = requests(told, QueueStatusRequest)
     assert isinstance(request, QueueStatusRequest)
-    assert request.allocated == {"cpu": "1", "memory": "0"}
+    assert request.allocated == {"cpu": "1", "memory": "0", "pods": "1"}
     told.kinds()
-    status = {"allocated": {"cpu": "1000m", "memory": "0"}}
+    status = {"allocated": {"cpu": "1000m", "memory": "0", "pods": "1"}}
     told.see(Seen(raw("Queue", "q", spec={}, status=status)))
     assert requests(told, QueueStatusRequest) == [], "a thousand milli-cores are one"
     told.cycle()

@@ -109,7 +109,7 @@ def facts(name: str, allocatable: dict[str, int]) -> NodeFacts:
         taints=(),
         unschedulable=False,
         allocatable=allocatable,
-        card=None,
-        card_total=0,
+        cards={},
+        card_totals=(),
         created_ns=0,
     )

@@ -13,6 +13,7 @@ from events.sighting import (
     ConditionRequest,
     EvictRequest,
     GroupConditionRequest,
+    GroupCountsRequest,
     PhaseRequest,
     QueueStatusRequest,
     Refused,
@@ -70,6 +71,8 @@ class Actor:
                 return await self._pods.tell(errand, request)
             case PhaseRequest():
                 return await self._groups.tell_phase(errand, request)
+            case GroupCountsRequest():
+                return await self._groups.tell_counts(errand, request)
             case GroupConditionRequest():
                 return await self._groups.tell_condition(errand, request)
             case QueueStatusRequest():

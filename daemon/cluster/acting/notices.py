@@ -11,11 +11,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from events.decision import EvictionDecided, QueueFaulted, RefusalDecided
+from events.decision import EvictionDecided, ObjectFaulted, QueueFaulted, RefusalDecided
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
 from events.watching import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
+from projections.policy import EVICTING
+from scheduling.conditions import group_text, pod_text
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -29,7 +31,7 @@ REMEMBERED_MAX: Final = 10_000
 NOTICED: Final[frozenset[str]] = frozenset(
     one.kind
     for one in (
-        *(PodBound, BindFailed, RefusalDecided, PodGroupUpdated, QueueFaulted),
+        *(PodBound, BindFailed, RefusalDecided, PodGroupUpdated, QueueFaulted, ObjectFaulted),
         *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
     )
 )
@@ -78,6 +80,11 @@ REASONS: Final[dict[str, Reason]] = {
     ),
     "InvalidQueue": Reason(
         _REFUSED, ("Queue",), "Something in the Queue cannot be read; the action says what."
+    ),
+    "Misconfigured": Reason(
+        _REFUSED,
+        ("Node", "PodGroup"),
+        "A label or annotation cannot be used as it is; the action says what.",
     ),
     "RejectedByNode": Reason(
         _REFUSED,
@@ -147,7 +154,7 @@ class Noticer:
                 note = f"Eviction from node {event.node} failed: {event.code}: {event.message}"
                 regarding = _pod(event.pod, event.uid)
                 return [Notice(regarding, WARNING, "FailedEviction", event.code, note)]
-            case QueueFaulted():
+            case QueueFaulted() | ObjectFaulted():
                 return _faulted(event, cluster)
             case BindRejectedByNode() | ForeignPodPlaced():
                 return _on_node(event, cluster)
@@ -190,23 +197,25 @@ def _bind_failed(event: BindFailed) -> list[Notice]:
 
 def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
     """The group, where it has an object, and the pods that wait; the one that was looked at first."""
+    group = cluster.groups.get(event.pod_group)
+    if group is None or event.action in EVICTING:
+        return  # That nobody is evicted for it is no reason why it waits.
     named = event.code if event.code in QUOTA_REASONS else ""
+    told = event.message if named else group_text(group, event.code, event.message, event.pod)
     yield from _on_group(
         cluster,
         event.pod_group,
         WARNING,
         reason=named or "Unschedulable",
         action=event.code,
-        note=event.message,
+        note=told,
     )
-    group = cluster.groups.get(event.pod_group)
-    if group is None:
-        return
     first = [one for one in group.pending if one.key == event.pod]
     rest = (one for one in group.pending if one.key != event.pod)
+    origin = first[0] if first else None
     for pod in [*first, *islice(rest, PODS_TOLD_MAX - len(first))]:
-        regarding = _pod(pod.key, pod.facts.uid)
-        yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, event.message)
+        regarding, note = _pod(pod.key, pod.facts.uid), pod_text(event.message, pod, origin)
+        yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, note)
 
 
 def _on_group(
@@ -222,7 +231,9 @@ def _on_group(
     return [Notice(regarding, kind, reason, action, note)]
 
 
-def _faulted(event: QueueFaulted, cluster: Cluster) -> list[Notice]:
+def _faulted(event: QueueFaulted | ObjectFaulted, cluster: Cluster) -> list[Notice]:
+    if isinstance(event, ObjectFaulted):
+        return _misconfigured(event, cluster)
     queue = cluster.queues.get(event.queue)
     if queue is None or queue.facts is None:
         return []
@@ -230,6 +241,19 @@ def _faulted(event: QueueFaulted, cluster: Cluster) -> list[Notice]:
         "Queue", event.queue, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
     )
     return [Notice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
+
+
+def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[Notice]:
+    kind, _, key = event.subject.partition("/")
+    if kind == "PodGroup":
+        return _on_group(
+            cluster, key, WARNING, reason="Misconfigured", action=event.code, note=event.message
+        )
+    node = cluster.nodes.nodes.get(key.strip("/"))
+    if node is None or node.facts is None:
+        return []
+    regarding = Regarding("Node", node.name, node.facts.uid)
+    return [Notice(regarding, WARNING, "Misconfigured", event.code, event.message)]
 
 
 def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> list[Notice]:

@@ -12,7 +12,15 @@ from daemon.cluster.acting.stamp import seconds_of
 from daemon.cluster.acting.statuses import Change, Status, Write, change_status, says_all
 from daemon.cluster.acting.telling import MESSAGE_MAX
 from daemon.cluster.client.calls import GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS
-from events.sighting import Done, GroupConditionRequest, PhaseRequest, Refused, Reply
+from events.sighting import (
+    Done,
+    GroupConditionRequest,
+    GroupCountsRequest,
+    PhaseRequest,
+    Refused,
+    Reply,
+)
+from projections.pod_groups import CONDITIONS
 
 Condition = dict[str, object]
 
@@ -26,22 +34,36 @@ class GroupTeller:
         """Whether the status is a subresource, as far as is known."""
 
     async def tell_phase(self, errand: Errand, request: PhaseRequest) -> Reply:
-        """Set the phase."""
+        """Set the phase, and how many pods run or have ended."""
 
         def change(status: Status) -> Status | None:
-            return None if status.get("phase") == request.phase else {"phase": request.phase}
+            counts = _counts(status, request)
+            if status.get("phase") == request.phase:
+                return counts or None
+            return {"phase": request.phase, **counts}
+
+        return await change_status(errand, GET_POD_GROUP, request.uid, change, self._to(errand))
+
+    async def tell_counts(self, errand: Errand, request: GroupCountsRequest) -> Reply:
+        """Set how many pods run or have ended."""
+
+        def change(status: Status) -> Status | None:
+            return _counts(status, request) or None
 
         return await change_status(errand, GET_POD_GROUP, request.uid, change, self._to(errand))
 
     async def tell_condition(self, errand: Errand, request: GroupConditionRequest) -> Reply:
-        """Set one condition and keep the others, whoever wrote them."""
+        """Set one condition, end the one that says the opposite, and keep the others, whoever wrote them."""
         told = self._condition(request)
 
         def change(status: Status) -> Status | None:
             conditions = _conditions(status)
-            if any(_says(one, told) for one in conditions):
+            others = [one for one in conditions if _contradicts(one, told)]
+            if any(_says(one, told) for one in conditions) and not others:
                 return None
-            return {"conditions": _with(conditions, told)}
+            ended = {"status": "False", "lastTransitionTime": told["lastTransitionTime"]}
+            kept = [{**one, **ended} if one in others else one for one in conditions]
+            return {"conditions": _with(kept, told)}
 
         return await change_status(errand, GET_POD_GROUP, request.uid, change, self._to(errand))
 
@@ -88,6 +110,16 @@ class GroupTeller:
         return Done()
 
 
+def _counts(status: Status, request: PhaseRequest | GroupCountsRequest) -> Status:
+    """The counts that a status does not say; one that it leaves out is 0."""
+    counts = {
+        "running": request.running,
+        "succeeded": request.succeeded,
+        "failed": request.failed,
+    }
+    return {name: count for name, count in counts.items() if (status.get(name) or 0) != count}
+
+
 def _conditions(status: Status) -> list[Condition]:
     standing = status.get("conditions")
     if not isinstance(standing, list):
@@ -100,6 +132,12 @@ def _with(conditions: list[Condition], told: Condition) -> list[Condition]:
     if all(one.get("type") != told["type"] for one in conditions):
         return [*conditions, told]
     return [told if one.get("type") == told["type"] else one for one in conditions]
+
+
+def _contradicts(condition: Condition, told: Condition) -> bool:
+    """Whether it is the other one of the scheduler's two, and said to be true."""
+    is_other = condition.get("type") in CONDITIONS and condition.get("type") != told["type"]
+    return is_other and condition.get("status") == "True"
 
 
 def _says(condition: Condition, told: Condition) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import msgspec
 import pytest
 
 from daemon.cluster.acting.notices import (
@@ -13,7 +14,13 @@ from daemon.cluster.acting.notices import (
     Noticer,
     Regarding,
 )
-from events.decision import Eviction, EvictionDecided, QueueFaulted, RefusalDecided
+from events.decision import (
+    Eviction,
+    EvictionDecided,
+    ObjectFaulted,
+    QueueFaulted,
+    RefusalDecided,
+)
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
 from events.union import Event
@@ -59,11 +66,20 @@ def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_fi
         ("a-1", "FailedScheduling"),
         ("a-0", "FailedScheduling"),
     ]
-    assert {(one.type, one.action, one.note) for one in told} == {
-        ("Warning", "NotEnoughResources", "m")
-    }
+    assert {(one.type, one.action) for one in told} == {("Warning", "NotEnoughResources")}
+    assert [one.note for one in told] == [
+        "1/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 1 minAvailable;"
+        " Pending: 2 Unschedulable. Origin reason is a-1: m",
+        "m",
+        "m",
+    ], "the same that their conditions say (#2924)"
     assert told[0].regarding == GROUP
     assert told[2].regarding == POD
+
+
+def test_that_nobody_is_evicted_for_it_is_no_reason_why_a_group_waits() -> None:
+    event = msgspec.structs.replace(refusal(), action="reclaim", code="NoVictims")
+    assert Noticer().notices(event, cluster()) == []
 
 
 @pytest.mark.parametrize("code", sorted(QUOTA_REASONS))
@@ -150,6 +166,19 @@ def test_a_queue_that_cannot_be_read_is_told() -> None:
     assert not Noticer().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
 
 
+def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
+    def told(subject: str) -> list[Notice]:
+        event = ObjectFaulted(subject=subject, code="SeveralProductLabels", message="m")
+        return Noticer().notices(event, cluster())
+
+    assert told("Node//n1") == [
+        Notice(NODE, "Warning", "Misconfigured", "SeveralProductLabels", "m")
+    ]
+    (on_group,) = told("PodGroup/default/a")
+    assert (on_group.regarding, on_group.note) == (GROUP, "m")
+    assert told("Node//n9") == told("PodGroup/default/z") == []
+
+
 ALL: list[Fact] = [
     *(BOUND, refusal(), PodGroupUpdated(pod_group="default/a", phase="Running")),
     *(refusal(code) for code in sorted(CODES)),
@@ -158,6 +187,8 @@ ALL: list[Fact] = [
     PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1"),
     EvictionFailed(pod="default/a-0", uid="u", node="n1", code="Conflict", message="m"),
     QueueFaulted(queue="q1", code="c", message="m"),
+    ObjectFaulted(subject="Node//n1", code="c", message="m"),
+    ObjectFaulted(subject="PodGroup/default/a", code="c", message="m"),
     BindRejectedByNode(pod="default/a-0", uid="u", node="n1", reason="r", resources=()),
     ForeignPodPlaced(pod="default/a-0", uid="u", node="n1", scheduler=""),
 ]

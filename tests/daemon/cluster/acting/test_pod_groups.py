@@ -6,7 +6,14 @@ from daemon.cluster.acting.errand import MERGE_PATCH
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.statuses import READS_MAX
 from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError, UnansweredError
-from events.sighting import Done, GroupConditionRequest, PhaseRequest, Refused, Unknown
+from events.sighting import (
+    Done,
+    GroupConditionRequest,
+    GroupCountsRequest,
+    PhaseRequest,
+    Refused,
+    Unknown,
+)
 from tests.daemon.cluster.acting.scripted import Answer, Scripted, errand, said
 
 AT_NS = 1_763_712_900_000_042_000
@@ -169,3 +176,55 @@ async def test_a_group_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
     garbage = Scripted(b"<html>", repeats=True)
     assert isinstance(await teller().tell_condition(errand(garbage), CONDITION), Unknown)
     assert len(garbage.asked) == READS_MAX
+
+
+def document(**status: object) -> bytes:
+    metadata = {"name": "a", "uid": "u1", "resourceVersion": "41"}
+    return msgspec.json.encode({"metadata": metadata, "status": status})
+
+
+COUNTS = GroupCountsRequest(
+    decision=7, namespace="default", name="a", uid="u1", running=2, succeeded=1, failed=0
+)
+
+
+async def test_a_phase_brings_the_counts_that_differ_along() -> None:
+    client = Scripted(document(phase="Inqueue", failed=1), AFTER)
+    running = PhaseRequest(
+        decision=7, namespace="default", name="a", uid="u1", phase="Running", running=2
+    )
+    assert await teller().tell_phase(errand(client), running) == Done()
+    assert client.asked[1].document["status"] == {"phase": "Running", "running": 2, "failed": 0}
+
+
+async def test_counts_are_told_alone_and_only_those_that_differ() -> None:
+    client = Scripted(document(phase="Running", running=2), AFTER)
+    assert await teller().tell_counts(errand(client), COUNTS) == Done()
+    assert client.asked[1].document["status"] == {"succeeded": 1}
+
+
+async def test_a_group_with_those_counts_is_not_written() -> None:
+    client = Scripted(document(running=2, succeeded=1))
+    assert await teller().tell_counts(errand(client), COUNTS) == Done()
+    assert client.whats == [READ]
+
+
+async def test_a_condition_ends_the_one_that_says_the_opposite() -> None:
+    """#2925: a group that runs does not go on saying that it cannot be scheduled."""
+    client = Scripted(group("u1", "Running", TOLD, FOREIGN), AFTER)
+    ready = GroupConditionRequest(
+        decision=9,
+        namespace="default",
+        name="a",
+        uid="u1",
+        type="Scheduled",
+        reason="tasks in gang are ready to be scheduled",
+        message="",
+    )
+    assert await teller().tell_condition(errand(client), ready) == Done()
+    status = client.asked[1].document["status"]
+    assert isinstance(status, dict)
+    [ended, foreign, told] = status["conditions"]
+    assert (ended["type"], ended["status"]) == ("Unschedulable", "False")
+    assert foreign == FOREIGN
+    assert (told["type"], told["status"], told["transitionID"]) == ("Scheduled", "True", "9")

@@ -1,0 +1,101 @@
+"""`muster fit`: would it be placed now, and if not, what is short."""
+
+import asyncio
+from pathlib import Path
+
+import click
+import msgspec
+
+from daemon.cli.assemble import fold
+from daemon.cli.inputs import read_policy, read_text
+from daemon.cli.output import log_option, output_option, print_json, verdict
+from daemon.log.opening import open_log
+from events.errors import UsageError
+from events.process import PolicyChanged
+from events.record import GENESIS
+from projections.state import State
+from replay.amount import amounts_text
+from replay.fit import Fit, Fitted, Fitting
+from replay.why_text import waiting_lines
+from replay.world.document import read_documents
+from replay.world.manifest import read_manifests
+
+DOES_NOT_FIT = 1
+
+
+@click.command()
+@click.argument("manifest", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True)
+@log_option
+@click.option("--at", type=int, metavar="P", help="The position; by default the end of the log.")
+@click.option(
+    "--policy",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Decide by this policy file instead of the log's.",
+)
+@output_option
+def fit(
+    manifest: tuple[Path, ...], log: str, at: int | None, policy: Path | None, as_json: bool
+) -> int:
+    """Would it be placed now; if not, what is short, level by level.
+
+    MANIFEST is a file of Kubernetes manifests: pods, pod groups, Jobs, Volcano Jobs, Deployments ..., and
+    with them queues or nodes that are not there yet. They are put before the State of the log as if they
+    had just come; nothing is changed, neither in the log nor in a cluster. Exit code 1 says that something
+    of it would wait.
+
+    Examples:
+
+    \b
+        muster fit job.yaml --log demo.db
+        muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
+    """
+    documents = [one for path in manifest for one in read_documents(read_text(path), str(path))]
+    objects, left_out = read_manifests(documents)
+    for one in left_out:
+        click.echo(f"muster: warning: {one}: not read: it asks for no node", err=True)
+    changed = None
+    if policy is not None:
+        changed = PolicyChanged(source=str(policy), policy=msgspec.Raw(read_policy(policy)))
+    answer = Fitting(asyncio.run(state_at(log, at)), objects, changed).answer()
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo("\n".join(_lines(answer)))
+    return 0 if answer.fits else DOES_NOT_FIT
+
+
+async def state_at(url: str, at: int | None) -> State:
+    """State as a log says, at a position or at its end."""
+    log = await open_log(url)
+    try:
+        if log.base != GENESIS:
+            raise UsageError(
+                f"{log.place} begins behind position {log.base.position}: what led there is missing"
+            )
+        if at is not None and not 0 <= at <= log.head.position:
+            raise UsageError(f"--at {at}: {log.place} ends at position {log.head.position}")
+        return await fold(log, at)
+    finally:
+        await log.close()
+
+
+def _lines(answer: Fit) -> list[str]:
+    when = f"at position {answer.position} ({answer.at})"
+    lines = [verdict(answer.fits, f"it fits {when}", f"it does not fit {when}")]
+    for one in answer.pod_groups:
+        lines += ["", *_group(one)]
+    for pod in answer.not_ours:
+        lines += ["", f"pod {pod} names another scheduler: nobody here decides on it"]
+    return lines
+
+
+def _group(one: Fitted) -> list[str]:
+    lines = [f"pod group {one.pod_group} in queue {one.queue}: {one.phase}"]
+    for place in one.placed:
+        cards = f", charged {amounts_text(place.cards)}" if place.cards else ""
+        lines.append(f"  {place.pod} -> {place.node}{cards}")
+    lines += [f"  {pod} waits" for pod in one.waits]
+    lines += [f"  evicted for it: {pod}" for pod in one.evicts]
+    if one.waiting is not None:
+        lines += waiting_lines(one.waiting)
+    return lines

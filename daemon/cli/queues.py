@@ -1,0 +1,143 @@
+"""`muster queue`: quota, use and line of queues."""
+
+import asyncio
+
+import click
+
+from daemon.cli.fitting import state_at
+from daemon.cli.output import counted, heading, log_option, output_option, print_json, table
+from events.errors import UsageError
+from projections.state import State
+from replay.amount import amount_text, amounts_text
+from replay.moment import shown
+from replay.queue_answer import InLine, QueueAnswer, Resource, queue_answer, queue_answers
+
+LINE_MAX = 40
+"""Pod groups of a line that text shows; JSON has all."""
+
+_at_option = click.option(
+    "--at", type=int, metavar="P", help="The position; by default the end of the log."
+)
+
+
+@click.group()
+def queue() -> None:
+    """Queues: quota, what is used and waited for, and who waits, in the order in which they are served."""
+
+
+@queue.command("list")
+@log_option
+@_at_option
+@output_option
+def list_queues(log: str, at: int | None, as_json: bool) -> None:
+    """All queues: quota, use and what waits, a resource or card a row.
+
+    The numbers are those of the view `queue_quota`.
+
+    Examples:
+
+    \b
+        muster queue list --log demo.db
+        muster queue list --log demo.db --at 500 --output json
+    """
+    state = asyncio.run(state_at(log, at))
+    answers = queue_answers(state.cluster)
+    if as_json:
+        for one in answers:
+            print_json(one)
+        return
+    headers = ("queue", "state", "in line", *_COLUMNS)
+    rows = [
+        (
+            *((one.queue, _state(one), _waits(one)) if index == 0 else ("", "", "")),
+            *_cells(resource),
+        )
+        for one in answers
+        for index, resource in enumerate(one.resources)
+    ]
+    click.echo(table(headers, rows))
+
+
+@queue.command("show")
+@click.argument("name")
+@log_option
+@_at_option
+@output_option
+def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
+    """One queue: quota and use, who holds it, and its line with places and reasons.
+
+    Example:
+
+    \b
+        muster queue show q1 --log demo.db
+    """
+    state = asyncio.run(state_at(log, at))
+    found = state.cluster.queues.get(name)
+    if found is None:
+        known = ", ".join(sorted(state.cluster.queues)) or "none"
+        raise UsageError(f"there is no queue {name!r} at position {state.position}: {known}")
+    answer = queue_answer(state.cluster, found)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo("\n".join(_lines(state, answer)))
+
+
+_COLUMNS = ("resource", "quota", "guarantee", "deserved", "used", "reserved", "waiting", "limit")
+
+
+def _cells(one: Resource) -> tuple[str, ...]:
+    amounts = (one.guarantee, one.deserved, one.allocated, one.inqueue, one.waiting)
+    limits = ["none" if most is None else amount_text(one.resource, most)
+              for most in (one.capability, one.limit)]  # fmt: skip
+    shown_amounts = [amount_text(one.resource, amount) for amount in amounts]
+    return (one.resource, limits[0], *shown_amounts, limits[1])
+
+
+def _state(one: QueueAnswer) -> str:
+    return "open" if one.is_open else "takes nobody"
+
+
+def _waits(one: QueueAnswer) -> int:
+    return len({each.pod_group for each in one.line})
+
+
+def _lines(state: State, answer: QueueAnswer) -> list[str]:
+    phases = ", ".join(f"{count} {phase}" for phase, count in answer.pod_groups.items())
+    lines = [
+        f"{answer.queue} at position {state.position}: {answer.message or 'open'}",
+        f"  priority {answer.priority}, weight {answer.weight}"
+        + (f", below {answer.parent}" if answer.parent else "")
+        + ("" if answer.has_object else "; it has no object"),
+        f"  pod groups: {phases or 'none'}",
+        *(f"  {fault}" for fault in answer.faults),
+        "",
+        table(_COLUMNS, [_cells(one) for one in answer.resources]),
+    ]
+    if answer.holders:
+        lines += ["", heading(f"held by {counted(len(answer.holders), 'pod group')}:")]
+        shown_holders = sorted(answer.holders, key=lambda one: one.pod_group)[:LINE_MAX]
+        lines += [
+            f"  {one.pod_group} ({one.phase}): {amounts_text(one.allocated)}"
+            for one in shown_holders
+        ]
+        lines += _more(len(answer.holders))
+    for action in dict.fromkeys(one.action for one in answer.line):
+        line = [one for one in answer.line if one.action == action]
+        lines += ["", heading(f"line for {action}:")]
+        for one in line[:LINE_MAX]:
+            lines += _in_line(one)
+        lines += _more(len(line))
+    return lines
+
+
+def _in_line(one: InLine) -> list[str]:
+    pods = f", {counted(one.waiting, 'pod')}" if one.waiting else ""
+    since = shown(one.since_ns, one.since_ns)
+    told = f"{one.code} since record {one.position}" if one.code else "not answered yet"
+    head = f"  {one.place}. {one.pod_group}, priority {one.priority}{pods}, of {since}: {told}"
+    return [head, f"     {one.message}"] if one.message else [head]
+
+
+def _more(count: int) -> list[str]:
+    return [f"  ... and {count - LINE_MAX} more"] if count > LINE_MAX else []

@@ -1,0 +1,142 @@
+"""Disruption budgets: how many of the pods that a budget covers may leave just now (rule K7.4).
+
+    healthy = pods that run and are not on their way out
+    allowed = healthy - what must stay healthy, never below 0
+
+What must stay is what the budget says at least, or what is left once it says how many may be missing; a
+part in percent is rounded up. Of how many is counted in the pods that are there: their owners may want more.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from projections.objects import BudgetObject, BudgetSpec
+from projections.pod_terms import Selector, label_selector, selects
+from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
+
+Count: TypeAlias = int | str | None
+
+
+class BudgetFacts(Struct, frozen=True):
+    """A budget as its object says."""
+
+    namespace: str
+    name: str
+    selector: Selector | None
+    """None selects nobody."""
+    at_least: Count
+    """How many pods must stay: a number, or a part in percent."""
+    at_most: Count
+    """How many pods may be missing."""
+
+
+def budget_facts(obj: BudgetObject) -> BudgetFacts:
+    """What muster reads of a PodDisruptionBudget. A selector that cannot be read selects nobody."""
+    spec = obj.spec or BudgetSpec()
+    try:
+        selector = label_selector(spec.selector)
+    except msgspec.ValidationError:
+        selector = None
+    return BudgetFacts(
+        namespace=obj.metadata.namespace or "default",
+        name=obj.metadata.name,
+        selector=selector,
+        at_least=spec.minAvailable,
+        at_most=spec.maxUnavailable,
+    )
+
+
+class Budget:
+    """A budget and the pods that it covers. Only State changes it."""
+
+    __slots__ = ("facts", "pods")
+
+    def __init__(self, facts: BudgetFacts) -> None:
+        self.facts = facts
+        self.pods: dict[str, Pod] = {}
+        """By UID; those that are finished left out."""
+
+    @property
+    def allowed(self) -> int:
+        """How many of its pods may leave."""
+        healthy = sum(pod.status == RUNNING for pod in self.pods.values())
+        return max(0, healthy - self._must_stay())
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether it speaks for a pod."""
+        facts = self.facts
+        if pod.facts.namespace != facts.namespace or pod.status in (SUCCEEDED, FAILED):
+            return False
+        return selects(facts.selector, dict(pod.facts.labels))
+
+    def _must_stay(self) -> int:
+        total = len(self.pods)
+        if self.facts.at_least is not None:
+            return _number(self.facts.at_least, total)
+        if self.facts.at_most is not None:
+            return total - _number(self.facts.at_most, total)
+        return 1
+
+
+class Budgets:
+    """All budgets, by namespace and name. Only State changes them."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, dict[str, Budget]] = {}
+
+    def put(self, facts: BudgetFacts, pods: Iterable[Pod]) -> bool:
+        """A budget came or changed; whether it says anything new."""
+        there = self.all.setdefault(facts.namespace, {})
+        known = there.get(facts.name)
+        if known is not None and known.facts == facts:
+            return False
+        budget = there[facts.name] = Budget(facts)
+        budget.pods = {pod.facts.uid: pod for pod in pods if budget.covers(pod)}
+        return True
+
+    def drop(self, namespace: str, name: str) -> None:
+        """A budget is gone."""
+        there = self.all.get(namespace, {})
+        there.pop(name, None)
+        if not there:
+            self.all.pop(namespace, None)
+
+    def shift(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came, changed or went."""
+        pod = new or old
+        for budget in self.all.get(pod.facts.namespace, {}).values() if pod else ():
+            if old is not None:
+                budget.pods.pop(old.facts.uid, None)
+            if new is not None and budget.covers(new):
+                budget.pods[new.facts.uid] = new
+
+    def covering(self, pod: Pod) -> list[Budget]:
+        """The budgets that speak for a pod."""
+        there = self.all.get(pod.facts.namespace, {})
+        return [budget for budget in there.values() if pod.facts.uid in budget.pods]
+
+    def facts(self) -> list[BudgetFacts]:
+        """What all of them say."""
+        return [budget.facts for there in self.all.values() for budget in there.values()]
+
+    def recount(self, pods: Mapping[str, Pod]) -> None:
+        """Find anew whom each covers, to prove that nobody was lost."""
+        for there in self.all.values():
+            for name, budget in there.items():
+                covered = [uid for uid, pod in pods.items() if budget.covers(pod)]
+                assert sorted(budget.pods) == sorted(covered), f"budget {name}: {budget.pods}"
+                for uid, pod in budget.pods.items():
+                    assert pods[uid] is pod, f"budget {name}: {pod.key} is as it was"
+
+
+def _number(count: int | str, of: int) -> int:
+    """A percentage, rounded up; a number as it stands. What is neither holds everybody."""
+    if isinstance(count, int):
+        return count
+    digits = count.removesuffix("%")
+    if not digits.isdecimal():
+        return of
+    return -(-int(digits[:9]) * of // 100) if count.endswith("%") else int(digits[:9])

@@ -1,0 +1,55 @@
+"""What of nodes and pod groups cannot be used: told in the log once each time that it changes."""
+
+from collections.abc import Iterable
+from typing import Final
+
+REQUEST_DIFFERS: Final = "CardRequestDiffers"
+"""Code where the pods of a group ask for other cards than the group said they would."""
+
+Pairs = tuple[tuple[str, str], ...]
+"""Code and message of each fault."""
+
+
+class FaultBook:
+    """The faults that stand, by subject (`Kind/namespace/name`), and those the log names already."""
+
+    def __init__(self) -> None:
+        self.standing: dict[str, Pairs] = {}
+        self.told: dict[str, Pairs] = {}
+        self.untold: dict[str, None] = {}
+        """Subjects with faults that the log does not name yet."""
+
+    def put(self, subject: str, faults: Pairs, *, keeps: Iterable[str] = ()) -> None:
+        """These are the faults of a subject now, beside those with a code that it `keeps`."""
+        kept = tuple(one for one in self.standing.get(subject, ()) if one[0] in keeps)
+        faults = (*faults, *kept)
+        if not faults and subject not in self.standing:
+            return
+        self.standing[subject] = faults
+        if not faults:
+            del self.standing[subject]
+        self._settle(subject)
+
+    def add(self, subject: str, fault: tuple[str, str]) -> None:
+        """One more, in place of one with the same code."""
+        others = tuple(one for one in self.standing.get(subject, ()) if one[0] != fault[0])
+        self.put(subject, (*others, fault))
+
+    def tell(self, subject: str, fault: tuple[str, str]) -> None:
+        """The log names a fault."""
+        self.told[subject] = (*self.told.get(subject, ()), fault)
+        self._settle(subject)
+
+    def untold_of(self, subject: str) -> Pairs:
+        """The faults of a subject that the log does not name yet."""
+        told = self.told.get(subject, ())
+        return tuple(one for one in self.standing.get(subject, ()) if one not in told)
+
+    def _settle(self, subject: str) -> None:
+        standing = self.standing.get(subject, ())
+        told = tuple(one for one in self.told.pop(subject, ()) if one in standing)
+        if told:
+            self.told[subject] = told
+        self.untold.pop(subject, None)
+        if self.untold_of(subject):
+            self.untold[subject] = None

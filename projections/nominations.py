@@ -1,0 +1,55 @@
+"""Room that other schedulers made for their pods: it is kept for these until they come, or give up.
+
+Such a pod names the node in its status. What it asks for counts there as promised, whatever its priority:
+somebody was evicted for it, and whoever took the room would make that begin again.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from projections.nodes import NodeTable, Request
+from projections.pod_class import Amounts
+from projections.pods import PENDING, Pod
+
+
+class Reserved(Protocol):
+    """The part of the cluster in which room is kept."""
+
+    nodes: NodeTable
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """All pods, by UID."""
+
+    def free_up(self, node: str) -> None:
+        """Remember that a node may now take what it could not before."""
+
+
+def reserve(cluster: Reserved, old: Pod | None, new: Pod | None) -> None:
+    """Keep room for a pod, or no longer."""
+    before, after = _room(old), _room(new)
+    if before == after:
+        return
+    for room, sign in ((before, -1), (after, 1)):
+        if room is not None:
+            node = cluster.nodes.node(room[0])
+            cluster.nodes.shift(node, "promised", room[1], sign)
+            cluster.nodes.forget(node)
+    if before is not None:
+        cluster.free_up(before[0])
+
+
+def _room(pod: Pod | None) -> tuple[str, Request] | None:
+    """Node and request; None for our own pods, which have promises, and for those that wait for no room."""
+    if pod is None or not pod.facts.nominated or pod.group_key or pod.status != PENDING:
+        return None
+    return pod.facts.nominated, pod.pod_class.request
+
+
+def add_up(cluster: Reserved, promised: dict[str, Amounts]) -> None:
+    """Add what is kept on each node, counted again."""
+    for pod in cluster.pods.values():
+        if (room := _room(pod)) is not None:
+            amounts = promised.setdefault(room[0], {})
+            for name, amount in room[1]:
+                amounts[name] = amounts.get(name, 0) + amount

@@ -1,0 +1,100 @@
+"""What the whole cluster has promised: what pods occupy, and what admitted groups still need at least.
+
+Volcano's `overcommit` admits a group as long as
+
+    backlog + minimum + used  <=  total x factor
+
+with the whole minimum of every admitted group as its backlog, and what is missing of it once the group
+runs. Kept only under a policy that names the plugin.
+"""
+
+from typing import Protocol
+
+from projections import accounts
+from projections.accounts import Books
+from projections.pod_class import Amounts
+from projections.pod_groups import INQUEUE, RUNS, PodGroup
+from projections.pods import Charge
+from projections.queues import add
+
+
+class Pressed(Books, Protocol):
+    """The part of the cluster in which pressure is noted."""
+
+    def ease(self, queue: str, resource: str = ...) -> None:
+        """Remember that a queue may now admit what it could not before."""
+
+
+def least_of(books: Books, group: PodGroup) -> Amounts | None:
+    """What a group needs at least, by resource; None where it does not say and nothing is checked."""
+    if group.facts is not None:
+        stated = group.facts.min_resources
+        if stated is None:
+            return None
+        return {name: one for name, one in stated.items() if one > 0 and name != "pods"}
+    total: Amounts = {}
+    for pod_class, count in accounts.first_classes(group):
+        for name, amount in pod_class.request:
+            if name != "pods":
+                total[name] = total.get(name, 0) + amount * count
+    return total
+
+
+def backlog_of(books: Books, group: PodGroup) -> Charge:
+    """What an admitted group still needs at least."""
+    if books.policy.overcommit is None or group.phase not in (INQUEUE, RUNS):
+        return ()
+    least = least_of(books, group) or {}
+    if group.phase == INQUEUE:
+        return tuple(least.items())
+    if group.allocated_count < group.min_available:
+        return ()
+    missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}
+    return tuple((name, amount) for name, amount in missing.items() if amount > 0)
+
+
+def rebook(cluster: Books, group: PodGroup, *, is_gone: bool = False) -> None:
+    """Bring the backlog in line with a group."""
+    commons = cluster.commons
+    if cluster.policy.overcommit is None and not commons.backlogs:
+        return
+    before = commons.backlogs.get(group.key, ())
+    after = () if is_gone else backlog_of(cluster, group)
+    if before == after:
+        return
+    add(commons.backlog, before, -1)
+    add(commons.backlog, after, 1)
+    press(cluster, before, -1)
+    press(cluster, after, 1)
+    if after:
+        commons.backlogs[group.key] = after
+    else:
+        del commons.backlogs[group.key]
+
+
+def occupy(cluster: Books, request: Charge, sign: int) -> None:
+    """A pod takes its place on a node that is there, or leaves it; or the node comes or goes with it."""
+    add(cluster.commons.used, request, sign)
+    press(cluster, request, sign)
+
+
+def press(cluster: Books, amounts: Charge, sign: int) -> None:
+    """Note how the record being applied changes the pressure on the cluster."""
+    rules = cluster.policy.overcommit
+    if rules is not None:
+        add(cluster.commons.pressure, amounts, sign * rules.factor.denominator)
+
+
+def widen(cluster: Books, allocatable: Amounts, sign: int) -> None:
+    """Note that a node comes or goes, with what it can give."""
+    rules = cluster.policy.overcommit
+    if rules is not None:
+        add(cluster.commons.pressure, tuple(allocatable.items()), -sign * rules.factor.numerator)
+
+
+def heed_pressure(cluster: Pressed) -> None:
+    """After a record: where the pressure fell, groups may be admitted that were not before."""
+    pressure = cluster.commons.pressure
+    for name in [name for name, change in pressure.items() if change < 0]:
+        cluster.ease("", name)
+    pressure.clear()

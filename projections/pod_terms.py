@@ -1,0 +1,336 @@
+"""What pods ask about other pods: affinity and anti-affinity, topology spread, host ports.
+
+Sources: the Kubernetes API (PodAffinityTerm, TopologySpreadConstraint, ContainerPort). A selector that is
+not there selects nothing, an empty one everything. What a term asks about its own pod's labels
+(`matchLabelKeys`) is made part of its selector here, as the API server does it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from projections.objects import Container, PodSpec
+from projections.selector import Requirement
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+"""The labels of an object, sorted by key."""
+
+Selector: TypeAlias = tuple[Requirement, ...]
+"""Requirements on labels that must all hold; none select everything."""
+
+LabelsOf: TypeAlias = Callable[[str], Mapping[str, str]]
+"""The labels of a namespace."""
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # nothing is bound here: pods that name no address mean this one
+REQUIRED_WEIGHT: Final = 1
+"""What a required affinity of a pod adds to the score of nodes for those it wants near."""
+
+
+class PodTerm(Struct, frozen=True):
+    """Pods of some namespaces with some labels, in the same domain of a topology."""
+
+    topology_key: str
+    selector: Selector | None
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector | None = None
+
+    def covers(self, namespace: str, labels: Mapping[str, str], labels_of: LabelsOf) -> bool:
+        """Whether a pod of this namespace and with these labels is meant."""
+        if not selects(self.selector, labels):
+            return False
+        if namespace in self.namespaces:
+            return True
+        wanted = self.namespace_selector
+        return wanted is not None and selects(wanted, labels_of(namespace))
+
+
+class Regard(Struct, frozen=True):
+    """What a pod thinks of other pods near it: it wants them (a positive weight) or not (a negative one).
+
+    Weight 0: it does not bear them.
+    """
+
+    term: PodTerm
+    weight: int = 0
+
+
+class Spread(Struct, frozen=True):
+    """Pods like it are to be spread evenly over the domains of a topology."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector | None
+    is_hard: bool
+    min_domains: int = 1
+    honors_affinity: bool = True
+    """Whether nodes that the pod does not select are left out."""
+    honors_taints: bool = False
+    """Whether nodes with taints that the pod does not tolerate are left out."""
+
+
+class HostPort(Struct, frozen=True):
+    """A port of the node itself."""
+
+    address: str
+    protocol: str
+    port: int
+
+    def collides(self, other: "HostPort") -> bool:
+        """Whether only one of the two can be had on one node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
+
+
+class Terms(Struct, frozen=True):
+    """All that a pod asks about other pods."""
+
+    namespace: str = ""
+    labels: Labels = ()
+    """Of its own labels those that its terms look at."""
+    near: tuple[PodTerm, ...] = ()
+    """Required affinity."""
+    apart: tuple[PodTerm, ...] = ()
+    """Required anti-affinity."""
+    wishes: tuple[Regard, ...] = ()
+    """Preferred affinity and anti-affinity."""
+    spread: tuple[Spread, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+
+    @property
+    def regards(self) -> tuple[Regard, ...]:
+        """What it thinks of pods that come to stand near it."""
+        kept_away = tuple(Regard(term=one) for one in self.apart)
+        wanted = tuple(Regard(term=one, weight=REQUIRED_WEIGHT) for one in self.near)
+        return kept_away + wanted + self.wishes
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether it matters to the pod who stands in which domain."""
+        return bool(self.near or self.apart or self.wishes or self.spread)
+
+
+NO_TERMS: Final = Terms()
+
+
+def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    """Whether an object with these labels is selected."""
+    if selector is None:
+        return False
+    return all(one.matches(labels.get(one.key)) for one in selector)
+
+
+def pod_terms(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Terms:
+    """What a pod asks about others. Raises msgspec.ValidationError."""
+    ports = tuple(_host_ports(spec))
+    keys = looked_at(bytes(spec.affinity), bytes(spec.topologySpreadConstraints))
+    if keys is None:
+        return Terms(ports=ports) if ports else NO_TERMS
+    affinity = _decoded(spec.affinity, _Affinity) or _Affinity()
+    near, apart = affinity.podAffinity or _Rules(), affinity.podAntiAffinity or _Rules()
+    read = _Reader(namespace, labels)
+    return Terms(
+        namespace=namespace,
+        labels=tuple((key, labels[key]) for key in keys if key in labels),
+        near=tuple(map(read.term, near.requiredDuringSchedulingIgnoredDuringExecution or ())),
+        apart=tuple(map(read.term, apart.requiredDuringSchedulingIgnoredDuringExecution or ())),
+        wishes=tuple(read.wishes(near, 1)) + tuple(read.wishes(apart, -1)),
+        spread=tuple(map(read.spread, _spreads(spec.topologySpreadConstraints))),
+        ports=ports,
+    )
+
+
+def own_part(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> tuple[object, ...]:
+    """Of namespace and labels what the pod's own terms depend on; nothing for a pod without terms."""
+    keys = looked_at(bytes(spec.affinity), bytes(spec.topologySpreadConstraints))
+    if keys is None:
+        return ()
+    return (namespace, tuple((key, labels[key]) for key in keys if key in labels))
+
+
+@lru_cache(maxsize=4096)
+def looked_at(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
+    """The labels of its own pod that decide what these terms ask; None where there are no terms."""
+    if b'"podA' not in affinity and spreads in (b"", b"null", b"[]"):
+        return None
+    try:
+        found = _decoded(Raw(affinity), _Affinity) or _Affinity()
+        terms = [one for rules in (found.podAffinity, found.podAntiAffinity) for one in _all(rules)]
+        listed: list[_Term | _Spread] = [*terms, *_spreads(Raw(spreads))]
+    except msgspec.ValidationError:
+        return ()  # Such pods are refused for it.
+    keys: dict[str, None] = {}
+    for one in listed:
+        keys.update(dict.fromkeys(asked.key for asked in _selector(one.labelSelector) or ()))
+        keys.update(dict.fromkeys(one.matchLabelKeys or ()))
+        if isinstance(one, _Term):
+            keys.update(dict.fromkeys(one.mismatchLabelKeys or ()))
+    return tuple(sorted(keys))
+
+
+class _Expression(Struct):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _Selector(Struct):
+    matchLabels: dict[str, str] | None = None  # noqa: N815
+    matchExpressions: list[_Expression] | None = None  # noqa: N815
+
+
+class _Term(Struct):
+    topologyKey: str  # noqa: N815
+    labelSelector: _Selector | None = None  # noqa: N815
+    namespaces: list[str] | None = None
+    namespaceSelector: _Selector | None = None  # noqa: N815
+    matchLabelKeys: list[str] | None = None  # noqa: N815
+    mismatchLabelKeys: list[str] | None = None  # noqa: N815
+
+
+class _Weighted(Struct):
+    weight: int
+    podAffinityTerm: _Term  # noqa: N815
+
+
+class _Rules(Struct):
+    requiredDuringSchedulingIgnoredDuringExecution: list[_Term] | None = None  # noqa: N815
+    preferredDuringSchedulingIgnoredDuringExecution: list[_Weighted] | None = None  # noqa: N815
+
+
+class _Affinity(Struct):
+    podAffinity: _Rules | None = None  # noqa: N815
+    podAntiAffinity: _Rules | None = None  # noqa: N815
+
+
+class _Spread(Struct):
+    topologyKey: str  # noqa: N815
+    maxSkew: int = 1  # noqa: N815
+    whenUnsatisfiable: str = "DoNotSchedule"  # noqa: N815
+    labelSelector: _Selector | None = None  # noqa: N815
+    minDomains: int | None = None  # noqa: N815
+    nodeAffinityPolicy: str | None = None  # noqa: N815
+    nodeTaintsPolicy: str | None = None  # noqa: N815
+    matchLabelKeys: list[str] | None = None  # noqa: N815
+
+
+class _Port(Struct):
+    hostPort: int | None = None  # noqa: N815
+    hostIP: str | None = None  # noqa: N815
+    protocol: str | None = None
+
+
+_AFFINITY: Final = msgspec.json.Decoder(_Affinity)
+_SPREADS: Final = msgspec.json.Decoder(list[_Spread])
+_PORTS: Final = msgspec.json.Decoder(list[_Port])
+
+
+def _decoded(raw: Raw, kind: type[_Affinity]) -> _Affinity | None:
+    return None if bytes(raw) in (b"", b"null") else _AFFINITY.decode(raw)
+
+
+def _spreads(raw: Raw) -> list[_Spread]:
+    return [] if bytes(raw) in (b"", b"null") else _SPREADS.decode(raw)
+
+
+def _all(rules: _Rules | None) -> Iterable[_Term]:
+    if rules is None:
+        return
+    yield from rules.requiredDuringSchedulingIgnoredDuringExecution or ()
+    for one in rules.preferredDuringSchedulingIgnoredDuringExecution or ():
+        yield one.podAffinityTerm
+
+
+def label_selector(raw: Raw) -> Selector | None:
+    """A label selector as it stands in an object. Raises msgspec.ValidationError."""
+    return None if not raw else _selector(msgspec.json.decode(raw, type=_Selector | None))
+
+
+def _selector(given: _Selector | None) -> Selector | None:
+    if given is None:
+        return None
+    pairs = sorted((given.matchLabels or {}).items())
+    return tuple(Requirement(key, "In", (value,)) for key, value in pairs) + tuple(
+        Requirement(one.key, one.operator, tuple(one.values or ()))
+        for one in given.matchExpressions or ()
+    )
+
+
+def _host_ports(spec: PodSpec) -> Iterable[HostPort]:
+    """The ports of containers that run for as long as the pod does."""
+    sidecars = [one for one in spec.initContainers or () if one.restartPolicy == "Always"]
+    for container in (*sidecars, *(spec.containers or ())):
+        yield from _ports_of(container)
+
+
+def _ports_of(container: Container) -> Iterable[HostPort]:
+    raw = bytes(container.ports)
+    if b'"hostPort"' not in raw:
+        return
+    for one in _PORTS.decode(raw):
+        if one.hostPort:
+            yield HostPort(one.hostIP or ANY_ADDRESS, one.protocol or "TCP", one.hostPort)
+
+
+class _Reader:
+    """Reads the terms of one pod."""
+
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
+        self._namespace = namespace
+        self._labels = labels
+
+    def term(self, given: _Term) -> PodTerm:
+        named = tuple(sorted(given.namespaces or ()))
+        if not named and given.namespaceSelector is None:
+            named = (self._namespace,)
+        return PodTerm(
+            topology_key=given.topologyKey,
+            selector=self._narrowed(
+                given.labelSelector, given.matchLabelKeys, given.mismatchLabelKeys
+            ),
+            namespaces=named,
+            namespace_selector=_selector(given.namespaceSelector),
+        )
+
+    def wishes(self, rules: _Rules, sign: int) -> Iterable[Regard]:
+        for one in rules.preferredDuringSchedulingIgnoredDuringExecution or ():
+            if one.weight:
+                yield Regard(term=self.term(one.podAffinityTerm), weight=sign * one.weight)
+
+    def spread(self, given: _Spread) -> Spread:
+        return Spread(
+            topology_key=given.topologyKey,
+            max_skew=given.maxSkew,
+            selector=self._narrowed(given.labelSelector, given.matchLabelKeys, None),
+            is_hard=given.whenUnsatisfiable != "ScheduleAnyway",
+            min_domains=given.minDomains or 1,
+            honors_affinity=given.nodeAffinityPolicy != "Ignore",
+            honors_taints=given.nodeTaintsPolicy == "Honor",
+        )
+
+    def _narrowed(
+        self, given: _Selector | None, same: list[str] | None, other: list[str] | None
+    ) -> Selector | None:
+        selector = _selector(given)
+        if selector is None:
+            return None
+        more = [
+            Requirement(key, "In", (self._labels[key],))
+            for key in same or ()
+            if key in self._labels
+        ]
+        more += [
+            Requirement(key, "NotIn", (self._labels[key],))
+            for key in other or ()
+            if key in self._labels
+        ]
+        return selector + tuple(one for one in more if one not in selector)
+
+
+@lru_cache(maxsize=1 << 16)
+def shared(labels: Labels) -> Labels:
+    """The same labels, kept once for all pods that have them."""
+    return labels

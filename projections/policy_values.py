@@ -1,0 +1,100 @@
+"""Values of a policy file, each read at its path: what is malformed is a PolicyError that names it."""
+
+import re
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import msgspec
+
+from events.errors import PolicyError
+from projections.duration import nanoseconds
+
+JsonObject: TypeAlias = dict[str, object]
+
+_NUMBER: Final = re.compile(r"[-+]?([0-9]{1,50}\.?|[0-9]{0,50}\.[0-9]{1,50})([eE][-+]?[0-9]{1,3})?")
+
+
+def object_at(value: object, path: str) -> JsonObject:
+    """An object."""
+    if not isinstance(value, dict):
+        raise PolicyError(f"{path}: expected an object, got {_shown(value)}")
+    return value
+
+
+def items_at(value: object, path: str) -> list[object]:
+    """A list; one that is missing is empty."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise PolicyError(f"{path}: expected a list, got {_shown(value)}")
+    return value
+
+
+def typed(value: object, like: object, path: str) -> object:
+    """A value of the type of `like`; numbers and booleans may be given as text, as Volcano takes them."""
+    if isinstance(like, bool):
+        return truth_at(value, path)
+    if isinstance(like, int):
+        return whole_at(value, path)
+    if isinstance(like, Fraction):
+        return fraction_at(value, path)
+    if isinstance(like, float):
+        number = _number(value, path)
+        if number <= 0:
+            raise PolicyError(f"{path}: expected a number above 0, got {_shown(value)}")
+        return float(number)
+    return text_at(value, path)
+
+
+def text_at(value: object, path: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise PolicyError(f"{path}: expected text, got {_shown(value)}")
+    return value
+
+
+def truth_at(value: object, path: str) -> bool:
+    """A truth value."""
+    if value in (True, "true", "True"):
+        return True
+    if value in (False, "false", "False"):
+        return False
+    raise PolicyError(f"{path}: expected true or false, got {_shown(value)}")
+
+
+def whole_at(value: object, path: str) -> int:
+    """A whole number that is not negative."""
+    number = _number(value, path)
+    if number.denominator != 1 or number < 0:
+        raise PolicyError(f"{path}: expected a whole number of at least 0, got {_shown(value)}")
+    return int(number)
+
+
+def fraction_at(value: object, path: str) -> Fraction:
+    """A number that is not negative, exactly as it is written."""
+    number = _number(value, path)
+    if number < 0:
+        raise PolicyError(f"{path}: expected a number of at least 0, got {_shown(value)}")
+    return number
+
+
+def span_at(value: object, path: str) -> int:
+    """A span of time such as `1h2m`, in nanoseconds."""
+    try:
+        return nanoseconds(text_at(value, path))
+    except ValueError as error:
+        raise PolicyError(f"{path}: {error}") from error
+
+
+def _number(value: object, path: str) -> Fraction:
+    number: Fraction | None = None
+    is_number = isinstance(value, (int, float, str)) and not isinstance(value, bool)
+    if is_number and _NUMBER.fullmatch(str(value)):
+        number = Fraction(str(value))
+    if number is None or abs(number) > 1_000_000:
+        raise PolicyError(f"{path}: expected a number, at most 1000000, got {_shown(value)}")
+    return number
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()[:80]

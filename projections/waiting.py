@@ -1,0 +1,64 @@
+"""How long pod groups may wait (Volcano's `sla`): a deadline each, and who has waited longer than that.
+
+    deadline = creation + waiting time of the group, else of the policy
+
+A deadline makes a cycle due. From then on the group is overdue: `sla` lets it in.
+"""
+
+from typing import Protocol
+
+from projections.accounts import Books
+from projections.pod_groups import WAITING, PodGroup
+from projections.policy import Policy
+
+
+class Watching(Books, Protocol):
+    """The part of the cluster in which deadlines are kept."""
+
+    groups: dict[str, PodGroup]
+
+    def settle(self, group: PodGroup) -> None:
+        """Bring what follows from a group's pods in line."""
+
+
+def deadline_of(policy: Policy, group: PodGroup) -> int | None:
+    """When the group has waited as long as it may; None where it may wait for ever."""
+    if policy.sla is None:
+        return None
+    stated = None if group.facts is None else group.facts.waiting_ns
+    waiting = policy.sla.waiting_ns if stated is None else stated
+    return None if waiting is None else group.created_ns + waiting
+
+
+def is_overdue(books: Books, group: PodGroup) -> bool:
+    """Whether the group has waited longer than it may."""
+    return group.key in books.commons.overdue
+
+
+def watch(books: Books, group: PodGroup) -> None:
+    """Keep the deadline of a group that waits for something."""
+    commons = books.commons
+    if books.policy.sla is None and not commons.deadlines and not commons.overdue:
+        return
+    deadline = deadline_of(books.policy, group)
+    if commons.overdue.get(group.key, deadline) != deadline:
+        del commons.overdue[group.key]
+    waits = group.phase == WAITING or bool(group.pending)
+    if deadline is not None and waits and group.key not in commons.overdue:
+        commons.deadlines[group.key] = deadline
+    else:
+        commons.deadlines.pop(group.key, None)
+
+
+def forget(books: Books, key: str) -> None:
+    """The group is gone."""
+    books.commons.deadlines.pop(key, None)
+    books.commons.overdue.pop(key, None)
+
+
+def let_pass(cluster: Watching, at_ns: int) -> None:
+    """Take in whose deadline is over by now."""
+    commons = cluster.commons
+    for key in [key for key, deadline in commons.deadlines.items() if deadline <= at_ns]:
+        commons.overdue[key] = commons.deadlines.pop(key)
+        cluster.settle(cluster.groups[key])

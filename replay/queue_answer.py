@@ -1,0 +1,164 @@
+"""What there is to say of a queue: its quota, what is used and waited for, and its line with positions.
+
+The numbers are those of the view `queue_quota`, row for row; what is beside them is computed with the
+functions that decide.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from projections.accounts import members
+from projections.cluster import Cluster
+from projections.queues import Queue
+from projections.views.catalogue import QUEUE_QUOTA
+from projections.views.now import queue_rows
+from projections.views.rows import Cell
+from replay.why_waiting import line_of
+from scheduling.quota import ledger
+
+ACTIONS: Final = ("enqueue", "allocate", "backfill")
+
+
+class Resource(Struct, frozen=True):
+    """A resource or card of a queue. All but the last two are columns of the view `queue_quota`."""
+
+    resource: str
+    capability: int | None
+    """What its object allows; None for no limit."""
+    guarantee: int
+    deserved: int
+    allocated: int
+    inqueue: int
+    request: int
+    elastic: int
+    waiting: int
+    """What waiting pods ask for: `request` without `allocated`."""
+    limit: int | None
+    """What it may use as things are, by the quota plugin in force; None for no limit."""
+
+
+class InLine(Struct, frozen=True):
+    """A pod group that waits, and its place."""
+
+    place: int
+    action: str
+    """What it waits for: `enqueue` to be admitted, `allocate` and `backfill` to get nodes."""
+    pod_group: str
+    priority: int
+    waiting: int
+    """Pods that wait; 0 where they are not made yet."""
+    since_ns: int
+    """When the group was made."""
+    code: str
+    limit: str
+    message: str
+    """Why it waits, as recorded; empty where it has no answer yet."""
+    position: int
+    """Of the record that says so."""
+
+
+class Holder(Struct, frozen=True):
+    """A pod group that is charged to the queue."""
+
+    pod_group: str
+    phase: str
+    allocated: dict[str, int]
+
+
+class QueueAnswer(Struct, frozen=True):
+    """A queue."""
+
+    queue: str
+    is_open: bool
+    message: str
+    """Why it takes nobody, where it does not."""
+    has_object: bool
+    priority: int
+    weight: int
+    parent: str
+    pod_groups: dict[str, int]
+    """Phase to pod groups."""
+    faults: tuple[str, ...]
+    resources: tuple[Resource, ...]
+    line: tuple[InLine, ...]
+    """Who waits, by action, first served first."""
+    holders: tuple[Holder, ...]
+    """Whoever is charged, by name."""
+
+
+def queue_answers(cluster: Cluster) -> list[QueueAnswer]:
+    """All queues, by name."""
+    return [queue_answer(cluster, cluster.queues[name]) for name in sorted(cluster.queues)]
+
+
+def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
+    """One queue."""
+    found = queue.facts
+    short = ledger.gate(cluster, queue)
+    groups = [cluster.groups[key] for key in queue.groups]
+    phases: dict[str, int] = {}
+    for group in groups:
+        phases[group.phase] = phases.get(group.phase, 0) + 1
+    return QueueAnswer(
+        queue=queue.name,
+        is_open=short is None,
+        message="" if short is None else short.message,
+        has_object=found is not None,
+        priority=0 if found is None else found.priority,
+        weight=1 if found is None else found.weight,
+        parent="" if found is None else found.parent,
+        pod_groups=dict(sorted(phases.items())),
+        faults=tuple(message for _, message in queue.faults),
+        resources=tuple(_resources(cluster, queue)),
+        line=tuple(one for action in ACTIONS for one in _line(cluster, queue, action)),
+        holders=tuple(
+            Holder(group.key, group.phase, dict(sorted(group.allocated.items())))
+            for group in sorted(groups, key=lambda one: one.key)
+            if group.allocated
+        ),
+    )
+
+
+def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
+    for row in queue_rows(cluster, queue.name):
+        columns: dict[str, Cell] = dict(zip(QUEUE_QUOTA.column_names, row, strict=True))
+        name = str(columns["resource"])
+        allocated, request = _number(columns["allocated"]), _number(columns["request"])
+        is_one = members(cluster, name) == (name,)
+        stated = columns["capability"]
+        yield Resource(
+            resource=name,
+            capability=None if stated is None else _number(stated),
+            guarantee=_number(columns["guarantee"]),
+            deserved=_number(columns["deserved"]),
+            allocated=allocated,
+            inqueue=_number(columns["inqueue"]),
+            request=request,
+            elastic=_number(columns["elastic"]),
+            waiting=request - allocated,
+            limit=ledger.limit(cluster, queue, name) if is_one else None,
+        )
+
+
+def _number(cell: Cell) -> int:
+    assert isinstance(cell, int)
+    return cell
+
+
+def _line(cluster: Cluster, queue: Queue, action: str) -> Iterator[InLine]:
+    for place, group in enumerate(line_of(cluster, queue.name, action), 1):
+        refusal = group.refusals.get(action)
+        yield InLine(
+            place=place,
+            action=action,
+            pod_group=group.key,
+            priority=group.priority,
+            waiting=len(group.pending),
+            since_ns=group.created_ns,
+            code="" if refusal is None else refusal.code,
+            limit="" if refusal is None else refusal.limit,
+            message="" if refusal is None else refusal.message,
+            position=0 if refusal is None else refusal.position,
+        )

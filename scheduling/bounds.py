@@ -1,0 +1,39 @@
+"""Who is never evicted, whatever the plugins that vote would say of single pods."""
+
+from typing import Final
+
+from projections.policy import Plugin, Policy
+
+_FLAG: Final = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+
+VOTERS: Final[dict[str, tuple[str, ...]]] = {
+    "preempt": ("priority", "gang", "conformance", "drf"),
+    "reclaim": ("gang", "conformance", "capacity", "proportion", "drf"),
+}
+"""Action to the plugins that vote on its victims. On reclaiming drf has a say where queues are a tree."""
+
+
+def voters(policy: Policy, action: str) -> list[list[Plugin]]:
+    """Tier by tier, the plugins that vote on victims of an action; tiers without any left out."""
+    found = [[one for one in tier if _votes(one, action)] for tier in policy.tiers]
+    return [tier for tier in found if tier]
+
+
+def _votes(plugin: Plugin, action: str) -> bool:
+    if action == "reclaim" and plugin.name == "drf" and not plugin.takes_part("enableHierarchy"):
+        return False
+    return plugin.name in VOTERS[action] and plugin.takes_part(_FLAG[action])
+
+
+def needs_spare(policy: Policy, action: str) -> bool:
+    """Whether only groups give that have more pods than they need: `gang` has a say in whatever tier decides."""
+    tiers = voters(policy, action)
+    return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
+
+
+def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
+    """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
+    tiers = voters(policy, action)
+    if not any(one.name == "priority" for tier in tiers for one in tier):
+        return None
+    return priority if len(tiers) == 1 else priority + 1

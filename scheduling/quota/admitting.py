@@ -1,0 +1,93 @@
+"""May a pod group enter: the votes of the plugins, tier by tier (Volcano's enqueueable functions).
+
+A plugin permits, rejects or abstains. Whoever rejects first keeps the group out; once somebody of a tier
+has permitted, later tiers are not asked; where all abstain it may enter. A group that does not say what it
+needs at least is permitted by all who keep a limit.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from projections import accounts
+from projections.cluster import Cluster
+from projections.overcommit import least_of
+from projections.pod_groups import PodGroup
+from projections.waiting import is_overdue
+from scheduling.quota.ledger import Shortage, amount_text, may_enqueue
+
+Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
+
+
+def why_not_admitted(cluster: Cluster, group: PodGroup) -> Shortage | None:
+    """Why the group may not enter its queue now, or None."""
+    for tier in cluster.policy.tiers:
+        is_permitted = False
+        for plugin in tier:
+            if plugin.name not in _VOTES or not plugin.takes_part("enableJobEnqueued"):
+                continue
+            vote = _VOTES[plugin.name](cluster, group)
+            if isinstance(vote, Shortage):
+                return vote
+            is_permitted |= vote == "permit"
+        if is_permitted:
+            return None
+    return None
+
+
+def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
+    """Whether a gang keeps the room that it found for some of its pods only, as it waited too long.
+
+    `gang` rejects that, so `sla` must stand in a tier before it (Volcano's pipelined functions).
+    """
+    for tier in cluster.policy.tiers:
+        names = [one.name for one in tier if one.takes_part("enableJobPipelined")]
+        if "gang" in names:
+            return False
+        if "sla" in names:
+            return is_overdue(cluster, group)
+    return False
+
+
+def _by_quota(cluster: Cluster, group: PodGroup) -> Vote:
+    least = accounts.minimum(cluster, group)
+    if least is None:
+        return "permit"
+    return may_enqueue(cluster, cluster.queue(group.queue), least) or "permit"
+
+
+def _by_overcommit(cluster: Cluster, group: PodGroup) -> Vote:
+    """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
+    least, rules, commons = least_of(cluster, group), cluster.policy.overcommit, cluster.commons
+    assert rules is not None
+    over: list[str] = []
+    numbers: list[str] = []
+    for name, amount in (least or {}).items():
+        total = commons.used.get(name, 0) + commons.backlog.get(name, 0) + amount
+        most = cluster.totals.get(name, 0) * rules.factor
+        if total > most:
+            over.append(name)
+            numbers.append(_numbers(name, amount, total, most))
+    if not over:
+        return "permit"
+    names = ", ".join(f"overused {name}" for name in sorted(over))
+    message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
+    return Shortage("ResourceOverused", over[0], message)
+
+
+def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
+    requested, would_be, limit = (amount_text(name, one) for one in (amount, total, int(most)))
+    return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
+
+
+def _by_sla(cluster: Cluster, group: PodGroup) -> Vote:
+    return "permit" if is_overdue(cluster, group) else "abstain"
+
+
+_VOTES: Final[dict[str, Callable[[Cluster, PodGroup], Vote]]] = {
+    "capacity": _by_quota,
+    "capacity-card": _by_quota,
+    "proportion": _by_quota,
+    "overcommit": _by_overcommit,
+    "sla": _by_sla,
+}

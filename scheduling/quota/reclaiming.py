@@ -1,0 +1,253 @@
+"""What the plugin that keeps the quotas says of reclaiming: who may, and whom it may cost.
+
+    who : used + request <= real capability, and <= deserved: under `capacity` in one dimension at least,
+          under `proportion` in all
+    whom: pods of queues that have more than they deserve, as long as their guarantee is left to them
+
+Under `capacity` a pod is let go as well that uses nothing of what its queue deserves, and none is that has
+no resource in common with the pod that asks. Under `capacity-card` quotas are hard: whoever is within its
+own may ask, and what is used beyond a quota may be taken. In a tree of queues `ancestorReclaimLevel`
+says how far up the same must hold of the queues above (0: it is asked of the two queues alone).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from projections.cluster import Cluster
+from projections.entitlement import deserved_of, real_capability
+from projections.pod_class import Amounts
+from projections.pods import Charge, Pod
+from projections.queue_tree import ROOT
+from projections.queues import Queue
+from scheduling.quota import ledger
+
+
+def is_overused(cluster: Cluster, queue: Queue) -> bool:
+    """Whether a queue has all it deserves, so that nothing is reclaimed for it (`proportion`)."""
+    if cluster.policy.quota != "proportion" or not cluster.policy.has(
+        "proportion", "enabledOverused"
+    ):
+        return False
+    deserved = deserved_of(cluster, queue)
+    return all(ledger.used(queue, name, {}) >= deserved.get(name, 0) for name in cluster.totals)
+
+
+def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
+    """Whether others may be evicted for a pod with this request; `extra` is what its gang has taken."""
+    return not why_not_entitled(cluster, queue, request, extra)
+
+
+def why_not_entitled(
+    cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
+) -> str:
+    """Why nobody of other queues may be evicted for a pod with this request; empty where they may."""
+    quota = cluster.policy.quota
+    short = ledger.gate(cluster, queue)
+    if short is not None:
+        return short.message
+    if not quota or not cluster.policy.has(quota, "enablePreemptive"):
+        return ""
+    if quota != "capacity":
+        short = ledger.may_allocate(cluster, queue, request, extra)
+        return "" if short is None else short.message
+    short = _over_its_own(cluster, queue, request, extra)
+    if short is not None:
+        return short.message
+    if _deserves(cluster, queue, request, extra):
+        return ""
+    deserved = deserved_of(cluster, queue)
+    asked = ", ".join(
+        f"{name} {ledger.used(queue, name, extra) + amount} of {deserved.get(name, 0)}"
+        for name, amount in request
+    )
+    return f"Queue <{queue.name}> would have more than it deserves: {asked}"
+
+
+def gives(cluster: Cluster, queue: Queue) -> bool:
+    """Whether a queue could have anything that others may reclaim; one that could not, has nothing."""
+    if queue.facts is not None and not queue.facts.is_reclaimable:
+        return False
+    quota = cluster.policy.quota
+    if quota not in ("capacity", "proportion") or not cluster.policy.has(
+        quota, "enableReclaimable"
+    ):
+        return True
+    deserved = deserved_of(cluster, queue)
+    return any(amount > deserved.get(name, 0) for name, amount in queue.allocated.items())
+
+
+def is_within_deserved(
+    cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
+) -> bool:
+    """Whether the queue stays within what it deserves of all that a pod is charged for.
+
+    Under `capacity-card` that is: of all that is deserved by name.
+    """
+    deserved = deserved_of(cluster, queue)
+    if cluster.policy.quota == "capacity-card":
+        request = tuple(one for one in request if one[0] in deserved)
+    return bool(request) and all(
+        ledger.used(queue, name, extra) + amount <= deserved.get(name, 0)
+        for name, amount in request
+    )
+
+
+def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fraction:
+    """The largest share of what it may claim that a queue has, with `more` than it is charged now."""
+    most = Fraction(0)
+    deserved = deserved_of(cluster, queue)
+    for name in dict.fromkeys((*deserved, *queue.allocated, *more)):
+        entitled = deserved.get(name) or ledger.limit(cluster, queue, name)
+        if entitled:
+            have = queue.sum_of("allocated", name) + more.get(name, 0)
+            most = max(most, Fraction(have, entitled))
+    return most
+
+
+def _over_its_own(
+    cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
+) -> ledger.Shortage | None:
+    """Whether the queue itself may not use that much. Those above may be full: victims may come from them."""
+    for name, amount in request:
+        most = None if queue.facts is None else real_capability(cluster, queue, name)
+        total = ledger.used(queue, name, extra) + amount
+        if most is not None and total > most:
+            return ledger.shortage(queue, name, amount, total, most)
+    return None
+
+
+def _deserves(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
+    for one in (queue, *_above(cluster, queue)):
+        deserved = deserved_of(cluster, one)
+        if any(
+            name in deserved and ledger.used(one, name, extra) + amount <= deserved[name]
+            for name, amount in request
+        ):
+            return True
+    return False
+
+
+def _above(cluster: Cluster, queue: Queue) -> tuple[Queue, ...]:
+    """The queues above that count, nearest first."""
+    level = cluster.policy.capacity.ancestor_reclaim_level
+    return tuple(one for one in queue.lineage[1 : 1 + level] if one.name != ROOT)
+
+
+def reclaimable(
+    cluster: Cluster,
+    queue: Queue,
+    request: Charge,
+    candidates: Sequence[Pod],
+    gone: Iterable[Pod] = (),
+) -> list[Pod]:
+    """The candidates that may be evicted for a pod of `queue`, first first; `gone` are gone already."""
+    left = _Left(cluster)
+    for pod in gone:
+        left.lose(pod)
+    quota = cluster.policy.quota
+    rules = {"capacity": _by_capacity, "proportion": _by_deserved, "capacity-card": _by_deserved}
+    if quota not in rules:
+        return list(candidates)
+    chosen: list[Pod] = []
+    for pod in candidates:
+        theirs = left.queue_of(pod)
+        if left.keeps_guarantee(theirs, pod) and rules[quota](left, pod, queue, request):
+            left.lose(pod)
+            chosen.append(pod)
+    return chosen
+
+
+class _Left:
+    """What queues have left while pods are thought away."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._lost: dict[str, Amounts] = {}
+
+    def queue_of(self, pod: Pod) -> Queue:
+        """The queue that is charged for a pod."""
+        return self.cluster.queue(self.cluster.groups[pod.group_key].queue)
+
+    def has(self, queue: Queue, name: str) -> int:
+        """What a queue still has of a resource."""
+        return queue.sum_of("allocated", name) - self._lost.get(queue.name, {}).get(name, 0)
+
+    def lose(self, pod: Pod) -> None:
+        """Think a pod away."""
+        for queue in self.queue_of(pod).lineage:
+            lost = self._lost.setdefault(queue.name, {})
+            for name, amount in pod.charge or ():
+                lost[name] = lost.get(name, 0) + amount
+
+    def keeps_guarantee(self, queue: Queue, pod: Pod) -> bool:
+        """Whether a queue has its guarantee without the pod."""
+        guarantee = {} if queue.facts is None else queue.facts.guarantee
+        takes = dict(pod.charge or ())
+        return all(
+            self.has(queue, name) - takes.get(name, 0) >= amount
+            for name, amount in guarantee.items()
+        )
+
+    def exceeds(self, queue: Queue, deserved: Amounts, names: Iterable[str]) -> bool:
+        """Whether a queue has more than it deserves of one of these at least."""
+        return any(self.has(queue, name) > deserved.get(name, 0) for name in names)
+
+
+def _by_deserved(left: _Left, pod: Pod, queue: Queue, request: Charge) -> bool:
+    del queue, request
+    theirs = left.queue_of(pod)
+    deserved = deserved_of(left.cluster, theirs)
+    names = dict.fromkeys((*theirs.allocated, *deserved))
+    if left.cluster.policy.quota == "capacity-card":
+        names = dict.fromkeys(name for name, _ in pod.charge or () if name in deserved)
+    return left.exceeds(theirs, deserved, names)
+
+
+def _by_capacity(left: _Left, pod: Pod, queue: Queue, request: Charge) -> bool:
+    cluster, theirs = left.cluster, left.queue_of(pod)
+    asked = [name for name, amount in request if amount]
+    names = [name for name, amount in pod.charge or () if amount]
+    if not any(name in asked for name in names):
+        return False
+    relevant = _relevant(deserved_of(cluster, theirs), names)
+    if relevant:
+        if not left.exceeds(theirs, deserved_of(cluster, theirs), relevant):
+            return False
+    elif _is_quiet(cluster, queue, theirs, asked):
+        return False
+    return all(_exceeds_above(left, above, names) for above in _parting(cluster, queue, theirs))
+
+
+def _relevant(deserved: Amounts, names: Iterable[str]) -> list[str]:
+    return [name for name in names if deserved.get(name)]
+
+
+def _is_quiet(cluster: Cluster, queue: Queue, theirs: Queue, asked: Iterable[str]) -> bool:
+    """Whether neither deserves any of it, under one queue: then there is nothing to settle between them."""
+    shared = {one.name for one in _above(cluster, queue)}
+    related = any(one.name in shared for one in _above(cluster, theirs))
+    return related and not _relevant(deserved_of(cluster, queue), asked)
+
+
+def _parting(cluster: Cluster, queue: Queue, theirs: Queue) -> list[Queue]:
+    """The queues above the victim's, level by level, that are not above the one that asks."""
+    level = cluster.policy.capacity.ancestor_reclaim_level
+    ours, others = queue.lineage[1 : 1 + level], theirs.lineage[1 : 1 + level]
+    return [
+        one
+        for index, one in enumerate(others)
+        if one.name != ROOT and (index >= len(ours) or ours[index] is not one)
+    ]
+
+
+def _exceeds_above(left: _Left, above: Queue, names: list[str]) -> bool:
+    deserved = deserved_of(left.cluster, above)
+    relevant = _relevant(deserved, names)
+    return not relevant or left.exceeds(above, deserved, relevant)
+
+
+def kinship(queue: Queue, other: Queue) -> int:
+    """How many queues are above both: the more, the sooner one gives way to the other (Volcano's order of
+    victims)."""
+    theirs = {one.name for one in other.lineage[1:]}
+    return sum(one.name in theirs for one in queue.lineage[1:])

@@ -1,0 +1,1 @@
+"""What only some pods ask, and only they pay for: who stands where, and which images are there."""

@@ -1,0 +1,57 @@
+"""Domains: nodes with the same value of a label, as numbers, slot by slot."""
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeTable
+
+
+class Domain:
+    """The domains of one topology key."""
+
+    def __init__(self, table: NodeTable, key: str) -> None:
+        self._table = table
+        self._key = key
+        self._values: dict[str, int] = {}
+        self._read = len(table.remade)
+        self.number: npt.NDArray[np.int64] = np.full(len(table.order), -1, dtype=np.int64)
+        """The domain of each node; -1 where it is in none."""
+        for slot in range(len(table.order)):
+            self._look(slot)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """Which nodes are in a domain at all."""
+        return self.number >= 0
+
+    def refresh(self) -> None:
+        """Look again at nodes whose object changed."""
+        for slot in self._table.remade[self._read :]:
+            self._look(slot)
+        self._read = len(self._table.remade)
+
+    def sums(
+        self, amounts: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """What the (chosen) nodes of each domain have together."""
+        inside = self.inside if chosen is None else self.inside & chosen
+        sums = np.zeros(len(self._values), dtype=np.int64)
+        np.add.at(sums, self.number[inside], amounts[inside])
+        return sums
+
+    def spread_out(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The sum of its domain for each node; 0 for nodes in none."""
+        if not len(sums):
+            return np.zeros(len(self.number), dtype=np.int64)
+        return np.where(self.inside, sums[self.number], 0)
+
+    def _look(self, slot: int) -> None:
+        facts = self._table.order[slot].facts
+        value = None if facts is None else facts.labels.get(self._key)
+        if value is None:
+            self.number[slot] = -1
+        else:
+            self.number[slot] = self._values.setdefault(value, len(self._values))

@@ -1,0 +1,78 @@
+"""Image locality: nodes that have a pod's images already (Kubernetes' ImageLocality).
+
+An image counts by its size, and the more the more nodes have it: or all pods would go where the first went.
+"""
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeTable
+from projections.pod_class import PodClass
+from projections.policy import Policy
+from scheduling.score import FULL
+
+LEAST: Final = 23 << 20
+"""Bytes of images that do not count: 0 points."""
+
+MOST: Final = 1000 << 20
+"""Bytes of images, for each container, that are worth 100 points."""
+
+
+class ImagePoints:
+    """What the images on each node are worth to pods with these images, slot by slot, times a weight."""
+
+    def __init__(self, table: NodeTable, images: tuple[str, ...], weight: int) -> None:
+        self._table = table
+        self._images = images
+        self._weight = weight
+        self._read = len(table.remade)
+        self._sizes: dict[int, dict[str, int]] = {}
+        """Slots where any of the images is, and the size of each there."""
+        for slot, node in enumerate(table.order):
+            if node.facts is not None and node.facts.images:
+                self._look(slot)
+        self.points = self._all()
+
+    def refresh(self) -> bool:
+        """Look again at nodes whose object changed. Whether the points are others now."""
+        slots = self._table.remade[self._read :]
+        before = [self._sizes.get(slot) for slot in slots]
+        self._read = len(self._table.remade)
+        for slot in slots:
+            self._look(slot)
+        if before == [self._sizes.get(slot) for slot in slots]:
+            return False
+        self.points = self._all()
+        return True
+
+    def _look(self, slot: int) -> None:
+        facts = self._table.order[slot].facts
+        there = () if facts is None else facts.images
+        sizes = {name: size for name, size in there if name in self._images}
+        if sizes:
+            self._sizes[slot] = sizes
+        else:
+            self._sizes.pop(slot, None)
+
+    def _all(self) -> npt.NDArray[np.int64]:
+        points = np.zeros(len(self._table.order), dtype=np.int64)
+        nodes = max(1, len(points))
+        spread = {
+            image: sum(image in sizes for sizes in self._sizes.values()) for image in self._images
+        }
+        most = MOST * len(self._images)
+        for slot, sizes in self._sizes.items():
+            found = sum(sizes.get(image, 0) * spread[image] // nodes for image in self._images)
+            counted = min(max(found, LEAST), most) - LEAST
+            points[slot] = counted * FULL // (most - LEAST) * self._weight
+        return points
+
+
+def image_points(policy: Policy, pod_class: PodClass, table: NodeTable) -> ImagePoints | None:
+    """What images are worth to pods of a class; None where they do not count."""
+    order = policy.node_order if policy.has("nodeorder", "enableNodeOrder") else None
+    if order is None or not order.imagelocality_weight or not pod_class.images:
+        return None
+    return ImagePoints(table, pod_class.images, order.imagelocality_weight)

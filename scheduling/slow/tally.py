@@ -1,0 +1,64 @@
+"""Tallies: how many pods of a kind stand on each node, without counting all of them again.
+
+Counted are pods that take room on a node, and those that a trial has put there so far. `there` counts
+everyone, `staying` leaves out who is leaving, or would have to by the trial.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pods import RELEASING, Pod
+
+Count: TypeAlias = Callable[[Pod], int]
+"""How much a pod counts; 0 for one that is not of the kind."""
+
+
+class Tally:
+    """The pods of one kind, slot by slot."""
+
+    def __init__(self, cluster: Cluster, count: Count) -> None:
+        self._cluster = cluster
+        self._count = count
+        self._moved = 0
+        self.there: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.staying: npt.NDArray[np.int64] = self.there
+        self._count_all()
+
+    def refresh(self) -> None:
+        """Count again on the nodes where something moved."""
+        table = self._cluster.nodes
+        moved = table.moved[self._moved :]
+        if not moved:
+            return
+        slots = dict.fromkeys(moved)
+        self._moved = len(table.moved)
+        for slot in slots:
+            self.there[slot], self.staying[slot] = self._on(table.order[slot])
+
+    def of(self, *, later: bool) -> npt.NDArray[np.int64]:
+        """Everyone, or (later) those that stay."""
+        return self.staying if later else self.there
+
+    def _count_all(self) -> None:
+        order = self._cluster.nodes.order
+        self._moved = len(self._cluster.nodes.moved)
+        counts = np.array([self._on(node) for node in order], dtype=np.int64).reshape(-1, 2)
+        self.there, self.staying = counts[:, 0].copy(), counts[:, 1].copy()
+
+    def _on(self, node: Node) -> tuple[int, int]:
+        pods, going = self._cluster.pods, node.going
+        there = staying = 0
+        for uid in node.pods:
+            pod = pods[uid]
+            number = self._count(pod)
+            if number:
+                there += number
+                if uid not in going and pod.status != RELEASING:
+                    staying += number
+        guests = sum(self._count(pods[uid]) for uid in node.guests)
+        return there + guests, staying + guests

@@ -1,0 +1,1 @@
+"""Who may be evicted in favour of whom, and in which order."""

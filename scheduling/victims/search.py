@@ -1,0 +1,306 @@
+"""One attempt to make room for a group: its waiting pods in order, each on a node that evictions free for it.
+
+The rules are those of Volcano's preempt and reclaim: on each node those who lose least go first, until the
+pod has room and its queue may be charged for it; a node that does not work out is left as it was; and the
+group gets all that makes its gang whole, or nobody is evicted. What differs: room that is there is used
+before anybody is evicted, and of those chosen on a node nobody goes whose room is not needed in the end.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from events.decision import Eviction, EvictionDecided, PipelineDecided
+from events.union import Decision
+from projections import accounts
+from projections.contest import is_starving
+from projections.nodes import Node
+from projections.pod_groups import PodGroup
+from projections.pods import Charge, Pod
+from scheduling.admission import ADMITTED, refused_demand
+from scheduling.attempt import charged
+from scheduling.quota import ledger
+from scheduling.quota.choice import CardChoice
+from scheduling.quota.reclaiming import why_not_entitled
+from scheduling.ranking import Cards
+from scheduling.reach import whose
+from scheduling.refuse import Reason
+from scheduling.session import Session
+from scheduling.trial import Trial, placements
+from scheduling.victims.candidates import candidates
+from scheduling.victims.claim import Claim
+from scheduling.victims.held import not_held
+from scheduling.victims.votes import released
+
+
+class Search:
+    """What came of trying to make room for a group."""
+
+    def __init__(
+        self, session: Session, action: str, group: PodGroup, *, is_within: bool = False
+    ) -> None:
+        self.session = session
+        self.action = action
+        self.group = group
+        self.trial = Trial(session.cluster, group)
+        self.counts: Counter[str] = Counter()
+        """Why nodes were not freed for the first pod that got none, and how many."""
+        self._is_within = is_within
+        self._problem = ""
+        self._failed: dict[int, None] = {}
+        self._tried: dict[int, dict[int, None]] = {}
+        """Class index to the slots of nodes that could not be freed for a pod of it."""
+        session.groups_examined += 1
+        try:
+            self._keep_promises()
+            self._place_all()
+        finally:
+            self.trial.discard()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the gang is whole once everyone who is to leave has left."""
+        own = self.trial.taken.get(self.group.key, [])
+        roles = Counter(pod.facts.role for pod, _ in self.trial.later)
+        roles.subtract(pod.facts.role for pod in own)
+        more = len(self.trial.later) - len(own)
+        is_new = len(self.trial.later) > len(self.group.promise)
+        return is_new and self.group.is_ready_with(more, roles)
+
+    @property
+    def reason(self) -> Reason:
+        """Why nobody is evicted."""
+        if self._problem:
+            return Reason("NotEntitled", "", self._problem)
+        total = len(self.session.cluster.nodes.order)
+        listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
+        message = f"0/{total} nodes can be freed by {self.action}: {listed or 'none was tried'}."
+        return Reason("NoVictims", "", message)
+
+    def decisions(self) -> Iterator[Decision]:
+        """Who must leave, group by group, and the room that is promised for it."""
+        cluster, group = self.session.cluster, self.group
+        for key, pods in self.trial.taken.items():
+            if not pods:
+                continue
+            yield EvictionDecided(
+                pod_group=key,
+                queue=cluster.groups[key].queue,
+                evictions=tuple(
+                    Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods
+                ),
+                action=self.action,
+                in_favour_of=group.key,
+                code=_CODES[self.action],
+                message=self._message(cluster.groups[key]),
+            )
+        yield PipelineDecided(
+            pod_group=group.key,
+            queue=group.queue,
+            placements=placements(cluster, self.trial.later),
+        )
+
+    def _message(self, victim: PodGroup) -> str:
+        ours = self.group
+        if self.action == "reclaim":
+            return f"queue {ours.queue} takes back what queue {victim.queue} has beyond its own"
+        if victim is ours:
+            return "a pod of the same group is of higher priority"
+        return f"{ours.key} of priority {ours.priority} goes before priority {victim.priority}"
+
+    def _keep_promises(self) -> None:
+        for pod in self.group.pending:
+            held = self.group.promise.get(pod.facts.uid)
+            node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
+            if node is not None:
+                self.trial.place(pod, node, later=True)
+
+    def _place_all(self) -> None:
+        group, policy = self.group, self.session.cluster.policy
+        for index, pod in enumerate(group.pending):
+            own = len(self.trial.taken.get(group.key, ()))
+            placed = len(self.trial.later) - len(group.promise) - own
+            if not is_starving(policy, group, placed):
+                return
+            pod_class = pod.pod_class
+            if pod_class.is_best_effort or pod.facts.uid in group.promise:
+                continue
+            if refused_demand(policy, pod_class):
+                continue
+            if pod_class.index in self._failed:
+                continue
+            claim = Claim(self.session, self.action, self.trial, pod, self._is_within)
+            if self._take_free(claim) or self._free_some(claim):
+                continue
+            self._failed[pod_class.index] = None
+            if not self._goes_on(index):
+                return
+
+    def _goes_on(self, index: int) -> bool:
+        """Whether, a pod having failed, the gang can still become whole."""
+        group = self.group
+        rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
+        return group.ready_count + len(self.trial.later) + rest >= group.min_available
+
+    def _take_free(self, claim: Claim) -> bool:
+        """Use room that is there, or is being freed already."""
+        pod = claim.pod
+        choice = charged(self.session, self.group, pod, self.trial.extra)
+        if not isinstance(choice, CardChoice):
+            return False
+        ranking = self.session.rankings.of(pod.pod_class, choice.cards)
+        node = ranking.best() or ranking.best_later()
+        if node is None:
+            return False
+        self.trial.place(pod, node, later=True)
+        return True
+
+    def _free_some(self, claim: Claim) -> bool:
+        """Free a node for a pod: the best by score to preempt, the first by name to reclaim."""
+        pod_class = claim.pod.pod_class
+        if pod_class.never_preempts:
+            self.counts["node(s) are not looked at: preemptionPolicy is Never"] += len(
+                self.session.cluster.nodes.order
+            )
+            return False
+        if self.action == "reclaim":
+            asked = accounts.ask(claim.cluster, pod_class)
+            problem = why_not_entitled(claim.cluster, claim.queue, asked, self.trial.extra)
+            if problem:
+                self._problem = self._problem or problem
+                return False
+        counts: Counter[str] = Counter()
+        for node in self._nodes(claim, counts):
+            found = self._on(claim, node)
+            if not found:
+                self.trial.place(claim.pod, node, later=True)
+                return True
+            counts[found] += 1
+            # The trial only takes more: the next pod of the class would find no more there.
+            self._tried.setdefault(pod_class.index, {})[node.slot] = None
+        if not self._failed:
+            self.counts = counts
+        return False
+
+    def _nodes(self, claim: Claim, counts: Counter[str]) -> Iterator[Node]:
+        """Nodes that evictions could free, the better ones first."""
+        session, pod_class = self.session, claim.pod.pod_class
+        table, rankings = session.cluster.nodes, session.rankings
+        cards = _cards(claim)
+        ranking = rankings.of(pod_class, cards)
+        ranking.scores()
+        is_open = rankings.admission(pod_class).verdicts == ADMITTED
+        if cards is not None:
+            is_open = is_open & rankings.suited(cards)
+        if self._is_within:
+            can = np.zeros(len(table.order), dtype=np.bool_)
+            for pod in self.group.pods.values():
+                node = table.nodes.get(pod.node) if pod.node else None
+                if node is not None and node.facts is not None:
+                    can[node.slot] = True
+        else:
+            group = self.group
+            who = whose(session.cluster, self.action, group.queue, group.priority)
+            can = session.reach.within(who, pod_class.request)
+        _count(counts, "node(s) are closed to it", int((~is_open).sum()))
+        _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
+        can[list(self._tried.get(pod_class.index, ()))] = False
+        if self.action == "reclaim":
+            slots = np.flatnonzero(is_open & can)
+        else:
+            scores = ranking.scores_of(is_open & can)
+            slots = np.argsort(-scores, kind="stable")[: int((scores >= 0).sum())]
+        for slot in slots:
+            yield table.order[int(slot)]
+
+    def _on(self, claim: Claim, node: Node) -> str:
+        """Choose who leaves a node. Why nobody does, if so; an empty text where there is room now."""
+        useful = _usefulness(claim, node)
+        if useful is None:
+            return "node(s) do not help: the quota of the queue stands in the way"
+        chosen = [pod for pod in candidates(claim, node) if useful(pod)]
+        allowed = not_held(claim, released(claim, chosen))
+        gone: list[Pod] = []
+        for pod in allowed:
+            if _has_room(claim, node):
+                break
+            self.trial.evict(pod)
+            gone.append(pod)
+        if not _has_room(claim, node):
+            for pod in reversed(gone):
+                self.trial.spare(pod)
+            return "node(s) have too little that may be evicted"
+        self._spare_some(claim, node, gone)
+        return ""
+
+    def _spare_some(self, claim: Claim, node: Node, gone: list[Pod]) -> None:
+        """Of those chosen on a node let stay whose room is not needed, the ones that lose most first."""
+        needed = dict.fromkeys(pod.facts.uid for pod in gone)
+        for pod in reversed(gone):
+            self.trial.spare(pod)
+            if _has_room(claim, node):
+                del needed[pod.facts.uid]
+            else:
+                self.trial.evict(pod)
+        # In the order in which they were chosen.
+        for pod in gone:
+            if pod.facts.uid in needed:
+                self.trial.spare(pod)
+                self.trial.evict(pod)
+
+
+_CODES = {"preempt": "Preempted", "reclaim": "Reclaimed"}
+
+
+def _count(counts: Counter[str], text: str, number: int) -> None:
+    if number:
+        counts[text] += number
+
+
+def _cards(claim: Claim) -> Cards:
+    """The cards that would do, whatever the queue may use of them now: evictions change that."""
+    cluster, named = claim.cluster, claim.pod.pod_class.cards
+    if cluster.policy.quota != "capacity-card" or not named:
+        return None
+    return tuple(name for name in named if name in cluster.cards.resource)
+
+
+def _charge(claim: Claim, node: Node) -> Charge:
+    return accounts.charge_on(claim.cluster, claim.pod.pod_class, node.name)
+
+
+def _usefulness(claim: Claim, node: Node) -> Callable[[Pod], bool] | None:
+    """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
+    extra, released, queue = claim.trial.extra, claim.trial.released, claim.queue
+    lacking = tuple(
+        name for name, amount in claim.pod.pod_class.request if amount > node.future(name)
+    )
+    short = tuple(
+        one[0]
+        for one in _charge(claim, node)
+        if ledger.may_allocate(claim.cluster, queue, (one,), extra, released) is not None
+    )
+    if short and claim.action == "reclaim" and queue.parent is None:
+        return None
+    around = claim.session.rankings.surroundings(claim.pod.pod_class)
+
+    def is_useful(pod: Pod) -> bool:
+        held, charge = pod.pod_class.request, pod.charge or ()
+        if around is not None and around.is_obstructed_by(pod):
+            return True
+        return any(name in lacking for name, _ in held) or any(name in short for name, _ in charge)
+
+    return is_useful
+
+
+def _has_room(claim: Claim, node: Node) -> bool:
+    """Whether the pod has room on the node once leaving pods have left, and its queue may be charged for it."""
+    if not node.fits_later(claim.pod.pod_class.request):
+        return False
+    around = claim.session.rankings.surroundings(claim.pod.pod_class)
+    if around is not None and not around.open(later=True)[node.slot]:
+        return False
+    charge, trial = _charge(claim, node), claim.trial
+    short = ledger.may_allocate(claim.cluster, claim.queue, charge, trial.extra, trial.released)
+    return short is None

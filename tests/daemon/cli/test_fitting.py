@@ -1,0 +1,158 @@
+"""`muster fit`: manifests against a log, and what would be short."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests.daemon.cli.given import error_of, logged, muster
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: asked, annotations: {volcano.sh/card.name: NVIDIA-H200}}
+spec:
+  schedulerName: volcano
+  containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: COUNT}}}]
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: default, annotations: {volcano.sh/card.quota: '{"NVIDIA-H200": QUOTA}'}}
+"""
+
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: j, annotations: {volcano.sh/card.request: '{"NVIDIA-H200": 5}'}}
+spec:
+  minAvailable: 5
+  queue: cr-queue1
+  tasks:
+    - name: w
+      replicas: 5
+      template:
+        metadata: {annotations: {volcano.sh/card.name: NVIDIA-H200}}
+        spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: cr-queue1, annotations: {volcano.sh/card.quota: '{"NVIDIA-H200": QUOTA}'}}
+"""
+
+
+def answers(result: Result) -> list[Any]:
+    """What a command printed as JSON, a document a line."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of two nodes with 8 cards each, of which one is taken."""
+    return logged(tmp_path_factory.mktemp("fit"))
+
+
+def manifest(folder: Path, text: str, **values: int) -> Path:
+    """A file of manifests."""
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    path = folder / "manifest.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_fits_is_told_with_nodes_and_cards(log: Path, tmp_path: Path) -> None:
+    path = manifest(tmp_path, POD, COUNT=2, QUOTA=2)
+    before = hashlib.sha256(log.read_bytes()).hexdigest()
+    result = muster("fit", path, "--log", log, "-o", "json")
+    assert result.exit_code == 0, result.output
+    (answer,) = answers(result)
+    (group,) = answer["pod_groups"]
+    (place,) = group["placed"]
+    assert (place["pod"], place["cards"]) == ("default/asked", {"NVIDIA-H200": 2})
+    assert hashlib.sha256(log.read_bytes()).hexdigest() == before, "the log stays as it is"
+    assert muster("fit", path, "--log", log).stdout.startswith("it fits at position 25")
+
+
+def test_a_quota_that_is_short_is_told_with_its_numbers(log: Path, tmp_path: Path) -> None:
+    result = muster("fit", manifest(tmp_path, POD, COUNT=2, QUOTA=1), "--log", log)
+    assert result.exit_code == 1
+    assert "it does not fit" in result.stdout
+    assert "<NVIDIA-H200> quota: requested <2000>, total would be <2000>" in result.stdout
+
+
+def test_nodes_that_are_too_small_are_told_and_the_nearest_is_named(
+    log: Path, tmp_path: Path
+) -> None:
+    result = muster("fit", manifest(tmp_path, POD, COUNT=9, QUOTA=20), "--log", log, "-o", "json")
+    assert result.exit_code == 1
+    (answer,) = answers(result)
+    (group,) = answer["pod_groups"]
+    waiting = group["waiting"]
+    levels = {one["level"]: one["passed"] for one in waiting["hurdles"]}
+    assert levels == {
+        "queue": True, "admission": True, "card": True, "gang": True, "nodes": False
+    }  # fmt: skip
+    nodes = waiting["nodes"]
+    assert (nodes["fitting"], nodes["large_enough"], nodes["total"]) == (0, 0, 2)
+    assert nodes["reasons"] == {"Insufficient nvidia.com/gpu": 2}
+    assert nodes["nearest"][0]["lacks"] == {"nvidia.com/gpu": 1}
+    (held,) = waiting["held"]
+    assert (held["name"], held["total"], held["allocated"]) == ("NVIDIA-H200", 16, 1)
+
+
+def test_a_job_is_judged_by_its_request_before_it_has_pods(log: Path, tmp_path: Path) -> None:
+    """D.13: quota 3, a job of 5 one-card pods."""
+    result = muster("fit", manifest(tmp_path, JOB, QUOTA=3), "--log", log)
+    assert result.exit_code == 1
+    assert (
+        "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: requested <5000>,"
+        " total would be <5000>, but capability is <3000>" in result.stdout
+    )
+    assert "Service: not read" in result.stderr
+
+
+def test_the_pods_of_a_job_that_is_admitted_get_their_nodes(log: Path, tmp_path: Path) -> None:
+    result = muster("fit", manifest(tmp_path, JOB, QUOTA=5), "--log", log, "-o", "json")
+    assert result.exit_code == 0, result.output
+    (answer,) = answers(result)
+    (group,) = answer["pod_groups"]
+    assert [one["pod"] for one in group["placed"]] == [f"default/j-w-{at}" for at in range(5)]
+
+
+def test_another_policy_may_answer_otherwise(log: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('actions: "allocate"\ntiers: [{plugins: [{name: predicates}]}]\n')
+    path = manifest(tmp_path, POD, COUNT=2, QUOTA=1)
+    assert muster("fit", path, "--log", log, "--policy", policy).exit_code == 0
+
+
+def test_pods_of_another_scheduler_are_not_ours_to_place(log: Path, tmp_path: Path) -> None:
+    path = manifest(tmp_path, POD.replace("volcano\n", "other\n"), COUNT=1, QUOTA=1)
+    result = muster("fit", path, "--log", log)
+    assert result.exit_code == 1
+    assert "pod default/asked names another scheduler" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty"),
+        ("kind: Queue\nmetadata: {name: q}\n", "nothing in the manifest asks for a node"),
+        ("kind: Pod\nmetadata: {}\n", "a Pod without metadata.name"),
+        ("metadata: {name: x}\n", "a manifest must name its kind"),
+        ("kind: [", "not YAML"),
+    ],
+)
+def test_a_manifest_that_says_nothing_is_an_error(
+    log: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    result = muster("fit", manifest(tmp_path, text), "--log", log)
+    assert result.exit_code == 2
+    assert said in error_of(result)

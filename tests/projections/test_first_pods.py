@@ -1,0 +1,85 @@
+"""The pods that the minimum of a group is made of, counted by class, against the plain definition."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projections.accounts import first_classes
+from projections.pod_class import PodClass
+from projections.pod_groups import PodGroup
+from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod, PodFacts
+
+CLASSES = [
+    PodClass(index=0, request=(("cpu", 1), ("pods", 1))),
+    PodClass(index=1, request=(("cpu", 2), ("pods", 1))),
+    PodClass(index=2, request=(("cpu", 2), ("pods", 1)), unsupported="something"),
+]
+PHASES = ("Pending", "Running", "Succeeded", "Failed")
+
+shapes = st.tuples(
+    st.integers(0, 2), st.sampled_from(["", "a", "b"]), st.sampled_from(PHASES), st.integers(0, 3)
+)
+
+
+def pod(uid: str, shape: tuple[int, str, str, int]) -> Pod:
+    """A pod of a class, with a role, a phase and an index."""
+    of_class, role, phase, index = shape
+    facts = PodFacts(
+        namespace="default",
+        name=uid,
+        uid=uid,
+        node="n1" if phase != "Pending" else "",
+        phase=phase,
+        scheduler="muster",
+        priority=None,
+        priority_class="",
+        is_gated=False,
+        is_releasing=False,
+        created_ns=0,
+        group_name="g",
+        needs_group_object=True,
+        min_member=1,
+        queue="",
+        role=role,
+        index=index,
+        task_priority=1,
+        owner=None,
+    )
+    return Pod(facts, CLASSES[of_class], "")
+
+
+def expected(pods: list[Pod], wanted: int, roles: dict[str, int]) -> dict[tuple[object, ...], int]:
+    """Request to how many of the first pods make it: of each role its least, then all by their heading."""
+    live = sorted(
+        (one for one in pods if one.status not in (SUCCEEDED, FAILED, RELEASING)),
+        key=lambda one: one.heading,
+    )
+    first = [
+        one
+        for role, least in roles.items()
+        for one in [each for each in live if each.facts.role == role][:least]
+    ]
+    chosen = [*first, *(one for one in live if one not in first)][:wanted]
+    found: dict[tuple[object, ...], int] = {}
+    for one in chosen:
+        found[one.pod_class.request] = found.get(one.pod_class.request, 0) + 1
+    return found
+
+
+@given(
+    made=st.lists(shapes, max_size=8),
+    wanted=st.integers(0, 8),
+    roles=st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 3)),
+)
+def test_the_first_pods_are_counted_by_what_they_ask_for(
+    made: list[tuple[int, str, str, int]], wanted: int, roles: dict[str, int]
+) -> None:
+    group = PodGroup("default/g")
+    group.min_available, group.min_tasks = wanted, roles
+    pods = [pod(f"p-{number}", shape) for number, shape in enumerate(made)]
+    for one in pods:
+        group.enlist(one)
+    found: dict[tuple[object, ...], int] = {}
+    for of_class, count in first_classes(group):
+        found[of_class.request] = found.get(of_class.request, 0) + count
+    found = {request: count for request, count in found.items() if count}
+    assert found == expected(pods, wanted, group.enforced_roles)

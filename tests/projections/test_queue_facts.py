@@ -1,0 +1,27 @@
+"""What is read of a Queue."""
+
+import pytest
+
+from projections.objects import Metadata, QueueObject
+from projections.queues import QueueFacts, queue_facts
+
+
+def facts_with(**annotations: str) -> QueueFacts:
+    """The facts of a queue with annotations of `volcano.sh`."""
+    given = {f"volcano.sh/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    return queue_facts(QueueObject(metadata=Metadata(name="q", annotations=given)))
+
+
+def test_a_path_has_a_weight_at_each_step() -> None:
+    facts = facts_with(hierarchy="root/eng/dev", hierarchy_weights="100/2.5/0")
+    assert facts.path == (("root", 100_000), ("eng", 2_500), ("dev", 1_000))
+    assert facts.faults == ()
+    assert facts_with(hierarchy_weights="1").path == ()
+
+
+@pytest.mark.parametrize("weights", ["", "1/2", "1/x/3", "1/-2/3"])
+def test_weights_that_do_not_fit_the_path_are_a_fault_and_count_as_one(weights: str) -> None:
+    facts = facts_with(hierarchy="root/eng/dev", hierarchy_weights=weights)
+    assert [name for name, _ in facts.path] == ["root", "eng", "dev"]
+    assert all(weight >= 1_000 for _, weight in facts.path)
+    assert [code for code, _ in facts.faults] == ["InvalidHierarchy"]

@@ -1,0 +1,73 @@
+"""A cluster with owners, in which pods run and whoever is evicted is replaced, played by the core."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from events.process import DaemonStarted, PolicyChanged
+from events.record import GENESIS
+from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest, Reply
+from projections.batch import Batch
+from projections.pods import RUNNING
+from projections.state import State
+from scheduling.step import Step
+from tests.properties.api import Api
+from tests.properties.witness import Witness
+
+SECOND = 1_000_000_000
+ROUNDS_MAX = 80
+
+
+class Game:
+    """The cluster; the witness holds every decision to the rules. `evict` answers evictions."""
+
+    def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
+        self.api, self.witness, self.step = Api(), Witness(), Step(State(), GENESIS)
+        self.evict = evict or self.api.evict
+        self.now_ns = 0
+        started = DaemonStarted(
+            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+        )
+        changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
+        self.take(self.step.start(started, changed, 1, 0))
+        self.step.begin_listing()
+        self.take(self.step.observe(self.api.listing(), 0))
+
+    def take(self, batch: Batch | None) -> None:
+        self.witness.take(batch)
+        self.step.state.validate()
+        for there in self.step.state.cluster.budgets.all.values():
+            for budget in there.values():
+                evicted = [one for one in budget.pods.values() if one.evicted]
+                healthy = sum(one.status == RUNNING for one in budget.pods.values())
+                total, least = len(budget.pods), budget.facts.at_least
+                must = least if isinstance(least, int) else -(-total // 2)
+                assert not evicted or healthy >= must, f"{healthy} of {total} are left"
+
+    def play(self) -> None:
+        """Let all come to rest."""
+        for _ in range(ROUNDS_MAX):
+            before = len(self.witness.log)
+            shown, self.api.unseen = self.api.unseen, []
+            self.take(self.step.observe(shown, self.now_ns))
+            self.now_ns += SECOND
+            self.take(self.step.cycle(self.now_ns))
+            for request in list(self.step.requests()):
+                reply: Reply
+                if isinstance(request, BindRequest):
+                    reply = self.api.bind(request)
+                elif isinstance(request, EvictRequest):
+                    reply = self.evict(request)
+                else:
+                    assert isinstance(request, PhaseRequest)
+                    reply = self.api.tell(request)
+                self.take(self.step.report([Answer(request, reply)], self.now_ns))
+            self.api.run_on()
+            if len(self.witness.log) == before and not self.api.unseen:
+                deadline = self.step.state.next_deadline_ns
+                if deadline is None:
+                    return
+                self.now_ns = max(self.now_ns, deadline - SECOND)
+        said = [f"{one.position} {one.body.decode()}" for one, _ in self.witness.log]
+        evicted = [one for one in said if "in_favour_of" in one]
+        raise AssertionError(f"{len(evicted)} evictions do not end: {evicted[-8:]}")

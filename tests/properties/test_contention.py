@@ -1,0 +1,127 @@
+"""Groups that contend for room: evictions end, and whoever others left for gets the room."""
+
+from collections.abc import Iterator
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from events.codec import event_of
+from events.decision import EvictionDecided, PipelineDecided, PipelineWithdrawn
+from events.normalize import JsonObject
+from events.record import Record
+from projections.snapshot import restore, take
+from tests.properties.game import Game
+
+PLUGINS = '{"name":"conformance"},{"name":"drf"},{"name":"predicates"}'
+FIRST = (
+    '{"name":"priority"},{"name":"gang","enablePreemptable":false}',
+    '{"name":"priority"},{"name":"gang"}',
+    '{"name":"priority","enablePreemptable":false},{"name":"gang"}',
+    '{"name":"gang"}',
+    '{"name":"priority"},{"name":"gang","enableJobStarving":false,"enableReclaimable":false}',
+    '{"name":"priority","enablePreemptable":false},{"name":"gang","enablePreemptable":false,'
+    '"enableJobStarving":false,"enableReclaimable":false}',
+)
+QUOTAS = ("capacity", "proportion", "capacity-card")
+
+
+_memory = st.sampled_from([0, 0, 0, 1, 3])
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> bytes:
+    """A policy that evicts, its plugins in one tier or in two."""
+    actions = draw(st.sampled_from(["allocate, preempt, reclaim", "allocate, reclaim, preempt"]))
+    rest = f'{PLUGINS},{{"name":"{draw(st.sampled_from(QUOTAS))}"}}'
+    between = draw(st.sampled_from([",", ']},{"plugins":[']))
+    tiers = f'[{{"plugins":[{draw(st.sampled_from(FIRST))}{between}{rest}]}}]'
+    return f'{{"actions":"{actions}","tiers":{tiers}}}'.encode()
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[JsonObject, list[tuple[int, int]]]:
+    """The body of a PodGroup, and what cores and memory each of its pods requests."""
+    sizes = draw(st.lists(st.tuples(st.integers(1, 3), _memory), min_size=1, max_size=4))
+    spec: JsonObject = {
+        "minMember": draw(st.integers(1, len(sizes))),
+        "queue": draw(st.sampled_from(["qa", "qb"])),
+        "priorityClassName": draw(st.sampled_from(["", "", "mid", "high"])),
+    }
+    return {"spec": spec, "status": {"phase": "Inqueue"}}, sizes
+
+
+def decided(log: list[tuple[Record, bytes | None]]) -> Iterator[tuple[Record, object]]:
+    """Records with their events."""
+    for record, _ in log:
+        yield record, event_of(record)
+
+
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    policy=policies(),
+    cores=st.lists(st.integers(2, 4), min_size=1, max_size=2),
+    deserved=st.lists(st.tuples(st.integers(0, 6), _memory), min_size=2, max_size=2),
+    held=st.sampled_from([None, None, 1, "50%"]),
+    waves=st.lists(st.lists(groups(), min_size=1, max_size=3), min_size=2, max_size=4),
+)
+def test_evictions_end_and_are_not_in_vain(
+    policy: bytes,
+    cores: list[int],
+    deserved: list[tuple[int, int]],
+    held: int | str | None,
+    waves: list[list[tuple[JsonObject, list[tuple[int, int]]]]],
+) -> None:
+    game = Game(policy)
+    for name, value in (("mid", 5), ("high", 9)):
+        game.api.put("PriorityClass", name, {"value": value})
+    for index, cpu in enumerate(cores):
+        status: JsonObject = {"allocatable": {"cpu": str(cpu), "memory": "4Gi", "pods": "110"}}
+        game.api.put("Node", f"n{index}", {"status": status})
+    for name, (cpu, memory) in zip(("qa", "qb"), deserved, strict=True):
+        entitled: JsonObject = {"cpu": str(cpu), "memory": f"{memory}Gi"} if cpu else {}
+        game.api.put("Queue", name, {"spec": {"deserved": entitled}})
+    if held is not None:
+        selector: JsonObject = {"matchLabels": {"first": "yes"}}
+        game.api.put(
+            "PodDisruptionBudget", "b", {"spec": {"selector": selector, "minAvailable": held}}
+        )
+    for number, wave in enumerate(waves):
+        for index, (body, sizes) in enumerate(wave):
+            group = f"g{number}{index}"
+            game.api.put("PodGroup", group, body)
+            for pod, (cpu, memory) in enumerate(sizes):
+                requests: JsonObject = {"cpu": str(cpu), "memory": f"{memory}Gi"}
+                spec: JsonObject = {
+                    "schedulerName": "muster",
+                    "containers": [{"name": "m", "resources": {"requests": requests}}],
+                }
+                meta: JsonObject = {
+                    "annotations": {"scheduling.k8s.io/group-name": group},
+                    "labels": {"first": "yes" if index == 0 else "no"},
+                }
+                game.api.put(
+                    "Pod", f"{group}-{pod}", {"spec": spec, "status": {"phase": "Pending"}}, meta
+                )
+        game.play()
+    _judge(game)
+
+
+def _judge(game: Game) -> None:
+    """Whoever is evicted leaves for a group that is promised the room, and that then gets it."""
+    waiting: dict[str, int] = {}
+    for record, event in decided(game.witness.log):
+        if isinstance(event, EvictionDecided):
+            waiting[event.in_favour_of] = record.position
+        elif isinstance(event, PipelineDecided):
+            waiting.pop(event.pod_group, None)
+        elif isinstance(event, PipelineWithdrawn):
+            raise AssertionError(
+                f"{record.position}: room promised to {event.pod_group} is taken back"
+            )
+    kept = take(game.step.state)
+    assert take(restore(kept)) == kept, "a State that is restored is another"
+    assert not waiting, f"evicted for nothing: {waiting}"
+    for key, group in game.step.state.cluster.groups.items():
+        assert not group.promise, f"{key} waits for {group.promise}"

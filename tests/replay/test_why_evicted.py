@@ -1,0 +1,42 @@
+"""Why a pod was evicted, for whom, and why nobody is."""
+
+from pathlib import Path
+
+from replay.why_text import lines_of
+from tests.given import recorded
+from tests.replay.test_why import ask
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+
+
+def scenario(name: str) -> str:
+    """A scenario without its first line."""
+    text = (SCENARIOS / f"{name}.yaml").read_text(encoding="utf-8")
+    return text.partition("\n")[2]
+
+
+async def test_a_pod_that_is_gone_tells_for_whom_it_was_evicted() -> None:
+    entries = await recorded(scenario("preempt/as_many_leave_as_room_is_needed"))
+    answer = ask(entries, "pod/default/low-2")
+    [evicted] = [one for one in answer.steps if one.kind.startswith("eviction_decided")]
+    assert evicted.text.startswith(
+        "evict 1 pod of default/low: preempt for default/hi: "
+        "default/hi of priority 1000 goes before priority 0"
+    )
+    assert evicted.details == ["default/low-2 leaves n1"]
+    assert answer.state.startswith("gone since")
+
+
+async def test_the_group_that_others_left_for_tells_who_left() -> None:
+    entries = await recorded(scenario("preempt/as_many_leave_as_room_is_needed"))
+    answer = ask(entries, "podgroup/default/hi")
+    kinds = [one.kind for one in answer.steps]
+    assert kinds.index("eviction_decided.v1") < kinds.index("gang_bind_decided.v1")
+    [evicted] = [one for one in answer.steps if one.kind == "eviction_decided.v1"]
+    assert evicted.details == ["default/low-2 leaves n1", "default/low-1 leaves n1"]
+
+
+async def test_a_group_for_which_nobody_is_evicted_tells_why() -> None:
+    entries = await recorded(scenario("preempt/nobody_leaves_where_that_would_not_do"))
+    said = "\n".join(lines_of(ask(entries, "podgroup/default/hi")))
+    assert "1 node(s) have too little that may be evicted" in said

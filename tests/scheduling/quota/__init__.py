@@ -1,0 +1,1 @@
+"""How quotas are judged."""

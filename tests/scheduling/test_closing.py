@@ -1,0 +1,309 @@
+"""What PodGroups say of themselves: phase, counts of pods, and whether the gang is whole (volcano A.2, B.14)."""
+
+import msgspec
+import pytest
+
+from events.normalize import JsonObject
+from events.sighting import (
+    Answer,
+    ConditionRequest,
+    Done,
+    GroupConditionRequest,
+    GroupCountsRequest,
+    PhaseRequest,
+    QueueStatusRequest,
+    Refused,
+    Reply,
+    Request,
+    Seen,
+    Unknown,
+)
+from tests.scheduling.given import Told, gone, node, pod, raw
+
+GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+LEAVES = {**GROUPED, "deletionTimestamp": "1970-01-01T00:01:00Z"}
+READY = ("Scheduled", "tasks in gang are ready to be scheduled", "")
+
+
+class Member(msgspec.Struct):
+    """A pod of the gang: its phase, whether it has a node, and whether it is being deleted."""
+
+    phase: str = "Pending"
+    is_placed: bool = False
+    is_leaving: bool = False
+
+
+def group(phase: str = "", least: int = 2, **status: object) -> bytes:
+    """A PodGroup as it is shown."""
+    return raw("PodGroup", "g", spec={"minMember": least}, status={"phase": phase, **status})
+
+
+def member(name: str, one: Member, cards: int = 0) -> bytes:
+    """A pod of the gang as it is shown."""
+    metadata = LEAVES if one.is_leaving else GROUPED
+    on = "n1" if one.is_placed else ""
+    return pod(name, phase=one.phase, on=on, cards=cards, metadata=metadata)
+
+
+def given(phase: str, *members: Member, least: int = 2, room: int = 4, cards: int = 0) -> Told:
+    """A gang, and a node."""
+    told = Told(tells=True)
+    told.show_all("Node", node("n1", cpu=room))
+    told.show_all("PodGroup", group(phase, least))
+    told.show_all("Pod", *(member(f"p-{at}", one, cards) for at, one in enumerate(members)))
+    told.show_the_rest()
+    return told
+
+
+def asked(told: Told, kind: type[Request]) -> list[Request]:
+    """What is to be asked, of one kind."""
+    return [one for one in told.step.requests() if isinstance(one, kind)]
+
+
+def answer(told: Told, request: Request, reply: Reply) -> None:
+    """The API server answers."""
+    told.step.report([Answer(request, reply)], told.now_ns)
+    told.state.validate()
+
+
+def condition(told: Told) -> tuple[str, str, str]:
+    """Type, reason and message of what the group is to say."""
+    [request] = asked(told, GroupConditionRequest)
+    assert isinstance(request, GroupConditionRequest)
+    return request.type, request.reason, request.message
+
+
+RUNS, WAITS = Member("Running", is_placed=True), Member()
+ENDED, LOST = Member("Succeeded", is_placed=True), Member("Failed", is_placed=True)
+LEAVING = Member("Running", is_placed=True, is_leaving=True)
+STRAY = Member("Pending", is_leaving=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "members", "after"),
+    [
+        ("Running", [RUNS, LEAVING], "Running"),
+        ("Running", [LEAVING], "Pending"),
+        ("Pending", [ENDED, ENDED], "Completed"),
+        ("Pending", [STRAY, WAITS], "Pending"),
+        ("Inqueue", [WAITS], "Inqueue"),
+        ("Running", [ENDED, LOST], "Completed"),
+    ],
+)
+def test_a_phase_follows_from_the_pods_as_the_examples_say(
+    before: str, members: list[Member], after: str
+) -> None:
+    """A2-1, and the table above it."""
+    told = given(before, *members)
+    assert told.state.cluster.groups["default/g"].phase == after
+
+
+def test_a_gang_that_runs_in_part_and_whose_rest_is_refused_is_unknown() -> None:
+    """A2-1: {Running, Pending} with the condition Unschedulable."""
+    told = given("Running", RUNS, WAITS, room=1)
+    told.cycle()
+    [request] = asked(told, PhaseRequest)
+    assert isinstance(request, PhaseRequest)
+    assert (request.phase, request.running) == ("Unknown", 1)
+    assert condition(told)[0] == "Unschedulable"
+
+
+def test_a_gang_that_lost_a_pod_is_unknown_until_another_comes_and_then_admitted_again() -> None:
+    told = given("Running", RUNS, RUNS)
+    told.see(gone(member("p-0", RUNS)))
+    here = told.state.cluster.groups["default/g"]
+    assert here.phase == "Unknown"
+    told.see(Seen(member("p-2", WAITS)))
+    assert here.phase == "Pending"
+    told.cycle()
+    assert (here.phase, here.is_ready) == ("Inqueue", True)
+
+
+def test_a_group_is_told_each_phase_once_and_what_it_says_itself_changes_nothing() -> None:
+    told = given("Pending", WAITS, WAITS)
+    told.cycle()
+    [request] = asked(told, PhaseRequest)
+    assert isinstance(request, PhaseRequest)
+    assert request.phase == "Inqueue"
+    assert asked(told, PhaseRequest) == [request], "it is asked again until it is answered"
+    answer(told, request, Done())
+    assert asked(told, PhaseRequest) == []
+    told.kinds()
+    told.see(Seen(group("Inqueue")))
+    assert [one.cause for one in told.records] == [request.decision]
+    told.cycle()
+    assert told.kinds() == ["pod_group_observed PodGroup/default/g"]
+    told.see(Seen(member("p-0", RUNS)), Seen(member("p-1", RUNS)))
+    [request] = asked(told, PhaseRequest)
+    assert isinstance(request, PhaseRequest)
+    assert (request.phase, request.running) == ("Running", 2)
+
+
+def test_a_group_that_says_its_phase_is_told_how_many_pods_run_and_have_ended() -> None:
+    told = given("Running", RUNS, RUNS)
+    [request] = asked(told, GroupCountsRequest)
+    assert isinstance(request, GroupCountsRequest)
+    assert (request.running, request.succeeded, request.failed) == (2, 0, 0)
+    assert asked(told, PhaseRequest) == []
+    answer(told, request, Done())
+    assert asked(told, GroupCountsRequest) == []
+    told.see(Seen(group("Running", running=2)))
+    assert asked(told, GroupCountsRequest) == []
+    told.see(Seen(member("p-0", ENDED)))
+    [request] = asked(told, GroupCountsRequest)
+    assert isinstance(request, GroupCountsRequest)
+    assert (request.running, request.succeeded) == (1, 1)
+
+
+def test_a_group_that_will_not_hear_its_phase_is_told_the_next_one() -> None:
+    told = given("Pending", WAITS, WAITS)
+    told.cycle()
+    [request] = asked(told, PhaseRequest)
+    answer(told, request, Unknown("no answer"))
+    assert asked(told, PhaseRequest) == [request], "nobody knows whether it was told"
+    answer(told, request, Refused("Invalid", "no"))
+    assert asked(told, PhaseRequest) == []
+    told.see(Seen(member("p-0", RUNS)), Seen(member("p-1", RUNS)))
+    assert len(asked(told, PhaseRequest)) == 1
+
+
+def test_nobody_argues_with_whoever_writes_another_phase() -> None:
+    told = given("Running", RUNS, RUNS)
+    told.see(Seen(group("Running", running=2)))
+    [*counts] = asked(told, GroupCountsRequest)
+    assert counts == []
+    told.see(Seen(group("Running", running=2)))
+    told.see(Seen(member("p-0", ENDED)))
+    [request] = asked(told, GroupCountsRequest)
+    answer(told, request, Done())
+    told.see(Seen(group("Pending", running=1, succeeded=1)))
+    assert asked(told, PhaseRequest) == []
+
+
+def test_a_gang_without_room_says_how_many_are_missing_in_the_words_of_volcano() -> None:
+    """The message of B.14: three pods, of which two would find a node."""
+    told = given("Pending", WAITS, WAITS, WAITS, least=3, room=2, cards=1)
+    told.cycle()
+    assert condition(told) == (
+        "Unschedulable",
+        "NotEnoughResources",
+        "1/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable;"
+        " Pending: 1 Unschedulable, 2 Schedulable. Origin reason is p-2: 0/1 nodes are unavailable:"
+        " 1 Insufficient cpu, 1 Insufficient example.com/card.",
+    )
+
+
+def test_pods_of_a_gang_say_which_of_them_has_no_node() -> None:
+    """#3976: also a pod that could go is Unschedulable, and says that it could."""
+    told = given("Pending", WAITS, WAITS, WAITS, least=3, room=2)
+    told.cycle()
+    texts = {}
+    for request in asked(told, ConditionRequest):
+        assert isinstance(request, ConditionRequest)
+        assert request.reason == "Unschedulable"
+        texts[request.name] = request.message
+    assert texts["p-2"] == "0/1 nodes are unavailable: 1 Insufficient cpu."
+    for name in ("p-0", "p-1"):
+        assert texts[name].startswith("there is a node for it once its gang is whole: 1/3 tasks")
+
+
+def test_a_single_pod_without_room_says_so_on_its_group_in_the_same_words() -> None:
+    told = given("Pending", WAITS, least=1, room=0)
+    told.cycle()
+    assert condition(told)[2] == (
+        "1/1 tasks in gang unschedulable: pod group is not ready, 1 Pending, 1 minAvailable;"
+        " Pending: 1 Unschedulable. Origin reason is p-0: 0/1 nodes are unavailable:"
+        " 1 Insufficient cpu."
+    )
+
+
+def test_a_gang_with_too_few_pods_says_that_tasks_are_missing() -> None:
+    told = given("Pending", WAITS)
+    told.cycle()
+    assert condition(told)[:2] == ("Unschedulable", "NotEnoughTasks")
+
+
+def test_a_whole_gang_is_scheduled_and_stays_so_when_a_pod_beyond_it_waits() -> None:
+    """#4971: an elastic group that runs is not reported as not ready."""
+    told = given("Running", RUNS, RUNS, WAITS, room=2)
+    told.cycle()
+    assert condition(told) == READY
+    [request] = asked(told, GroupConditionRequest)
+    answer(told, request, Done())
+    assert asked(told, GroupConditionRequest) == []
+    [waits] = asked(told, ConditionRequest)
+    assert isinstance(waits, ConditionRequest)
+    assert waits.name == "p-2"
+
+
+def test_a_group_that_says_so_already_is_not_told_that_it_is_whole() -> None:
+    told = Told(tells=True)
+    said: JsonObject = {"type": "Scheduled", "status": "True", "reason": READY[1]}
+    told.show_all("PodGroup", group("Running", conditions=[said]))
+    told.show_all("Pod", member("p-0", RUNS), member("p-1", RUNS))
+    told.show_the_rest()
+    assert asked(told, GroupConditionRequest) == []
+
+
+def test_a_gang_that_loses_a_pod_for_which_there_is_no_room_is_unschedulable_again() -> None:
+    told = given("Running", RUNS, RUNS, room=2)
+    [request] = asked(told, GroupConditionRequest)
+    answer(told, request, Done())
+    told.see(gone(member("p-0", RUNS)), Seen(node("n1", cpu=1)), Seen(member("p-2", WAITS)))
+    told.cycle()
+    assert condition(told)[0] == "Unschedulable"
+
+
+def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers() -> None:
+    """D.9: the words of the Event stay on the object when the Event has expired."""
+    told = Told(tells=True)
+    told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "NVIDIA-H200"}))
+    quota = {"annotations": {"volcano.sh/card.quota": '{"NVIDIA-H200": 3}'}}
+    told.show_all("Queue", raw("Queue", "cr-queue1", metadata=quota, spec={}))
+    wants = {"annotations": {"volcano.sh/card.request": '{"NVIDIA-H200": 5}'}}
+    spec = {"minMember": 5, "queue": "cr-queue1", "minResources": {"cpu": "1"}}
+    told.show_all("PodGroup", raw("PodGroup", "g", metadata=wants, spec=spec))
+    told.show_the_rest()
+    told.cycle()
+    assert condition(told) == (
+        "Unschedulable",
+        "NotEnoughResources",
+        "Queue <cr-queue1> has insufficient <NVIDIA-H200> quota: requested <5000>,"
+        " total would be <5000>, but capability is <3000>",
+    )
+
+
+def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
+    told = Told(tells=True)
+    told.show_all("Node", node("n1", cpu=1))
+    told.show_all("PodGroup", group("Inqueue", 1))
+    other = raw("PodGroup", "other", spec={"minMember": 1}, status={"phase": "Running"})
+    told.see(Seen(other))
+    leaving = {
+        "annotations": {"scheduling.k8s.io/group-name": "other"},
+        "deletionTimestamp": "1970-01-01T00:01:00Z",
+    }
+    told.show_all("Pod", pod("o", phase="Running", on="n1", metadata=leaving), member("p-0", WAITS))
+    told.show_the_rest()
+    told.cycle()
+    [request] = asked(told, ConditionRequest)
+    assert isinstance(request, ConditionRequest)
+    assert request.message == "room is being freed for it on node n1"
+    assert request.nominated_node == "", "nobody was evicted for it"
+    assert condition(told)[0] == "Unschedulable"
+
+
+def test_a_queue_is_told_resources_and_the_cards_they_are() -> None:
+    told = Told(tells=True)
+    told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "H200"}))
+    quota = {"annotations": {"volcano.sh/card.quota": '{"H200": 3}'}}
+    told.show_all("Queue", raw("Queue", "default", metadata=quota, spec={}))
+    named = {"annotations": {"volcano.sh/card.name": "H200"}}
+    told.show_all("Pod", pod("a", cards=2, metadata=named))
+    told.show_the_rest()
+    told.cycle()
+    [request] = asked(told, QueueStatusRequest)
+    assert isinstance(request, QueueStatusRequest)
+    assert request.allocated == {
+        "H200": "2", "cpu": "1", "example.com/card": "2", "memory": "0", "pods": "1"
+    }  # fmt: skip

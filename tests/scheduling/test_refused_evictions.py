@@ -1,0 +1,79 @@
+"""Evictions that the API server refuses: the pod is left alone for a while, and others are looked at."""
+
+import msgspec
+
+from events.codec import event_of
+from events.decision import EvictionDecided, PipelineWithdrawn
+from events.normalize import JsonObject
+from events.sighting import Done, EvictRequest, Refused, Reply
+from projections.outcomes import SPARED_NS
+from tests.properties.game import Game
+
+POLICY = msgspec.json.encode(
+    {
+        "actions": "allocate, preempt",
+        "tiers": [
+            {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
+            {"plugins": [{"name": "predicates"}, {"name": "capacity"}]},
+        ],
+    }
+)
+
+
+def put_pod(game: Game, name: str, group: str) -> None:
+    """A pod of one core."""
+    requests: JsonObject = {"cpu": "1"}
+    spec: JsonObject = {
+        "schedulerName": "muster",
+        "containers": [{"name": "m", "resources": {"requests": requests}}],
+    }
+    meta: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": group}, "labels": {}}
+    game.api.put("Pod", name, {"spec": spec, "status": {"phase": "Pending"}}, meta)
+
+
+def played(nodes: int) -> tuple[Game, list[str]]:
+    """Nodes of one core, each with a pod, and one that is more urgent. The first eviction is refused."""
+    asked: list[str] = []
+
+    def evict(request: EvictRequest) -> Reply:
+        asked.append(request.name)
+        if len(asked) == 1:
+            return Refused("DisruptionBudget", "not now")
+        game.api.evict(request)
+        return Done()
+
+    game = Game(POLICY, evict)
+    game.api.put("PriorityClass", "high", {"value": 9})
+    for index in range(nodes):
+        status: JsonObject = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9"}}
+        game.api.put("Node", f"n{index}", {"status": status})
+    game.api.put("PodGroup", "low", {"spec": {"minMember": 1}, "status": {"phase": "Inqueue"}})
+    for index in range(nodes):
+        put_pod(game, f"low-{index}", "low")
+    game.play()
+    hi: JsonObject = {"minMember": 1, "priorityClassName": "high"}
+    game.api.put("PodGroup", "hi", {"spec": hi, "status": {"phase": "Inqueue"}})
+    put_pod(game, "hi-0", "hi")
+    game.play()
+    return game, asked
+
+
+def test_somebody_else_leaves_when_one_may_not() -> None:
+    game, asked = played(2)
+    assert len(asked) == 2
+    assert asked[0] != asked[1]
+    events = [event_of(record) for record, _ in game.witness.log]
+    withdrawn = [one for one in events if isinstance(one, PipelineWithdrawn)]
+    assert [one.pod_group for one in withdrawn] == ["default/hi"]
+    [hi] = [one for one in game.step.state.cluster.pods.values() if one.facts.name == "hi-0"]
+    assert hi.facts.node
+
+
+def test_a_pod_that_could_not_be_evicted_is_asked_again_after_a_while() -> None:
+    game, asked = played(1)
+    assert asked == ["low-0", "low-0"]
+    evictions = [
+        record for record, _ in game.witness.log if isinstance(event_of(record), EvictionDecided)
+    ]
+    first, second = (one.recorded_at_ns for one in evictions)
+    assert second - first >= SPARED_NS

@@ -1,0 +1,83 @@
+"""What surrounds a pod: obstacles are named, and what surrounds nobody costs nothing."""
+
+import pytest
+
+from events.codec import event_of
+from projections.pod_class import PodClass
+from projections.state import State
+from scheduling.explain import nearest
+from scheduling.ranking import Rankings
+from scheduling.slow.spread import logarithm
+from tests.given import recorded
+
+CLUSTER = """\
+cluster:
+  - kind: Node
+    metadata: {name: "a{i}", labels: {zone: a}}
+    status: {allocatable: {cpu: 8, memory: 8Gi, pods: 110}}
+    count: 1
+  - {kind: Node, metadata: {name: bare}, status: {allocatable: {cpu: 8, memory: 8Gi, pods: 110}}}
+  - {kind: Pod, metadata: {name: plain}, spec: {containers: [{resources: {requests: {cpu: 1}}}]}}
+  - kind: Pod
+    metadata: {name: there, labels: {app: there}}
+    spec:
+      nodeName: a1
+      containers: [{ports: [{hostPort: 80}], resources: {requests: {cpu: 1}}}]
+      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+        {topologyKey: zone, labelSelector: {matchLabels: {app: unborne}}}]}}
+    status: {phase: Running}
+  - kind: Pod
+    metadata: {name: port}
+    spec: {nodeSelector: {zone: a}, containers: [{ports: [{hostPort: 80}], resources: {requests: {cpu: 1}}}]}
+  - kind: Pod
+    metadata: {name: unborne, labels: {app: unborne}}
+    spec: {nodeSelector: {zone: a}, containers: [{resources: {requests: {cpu: 1}}}]}
+  - kind: Pod
+    metadata: {name: apart}
+    spec:
+      nodeSelector: {zone: a}
+      containers: [{resources: {requests: {cpu: 1}}}]
+      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+        {topologyKey: zone, labelSelector: {matchLabels: {app: there}}}]}}
+  - kind: Pod
+    metadata: {name: near}
+    spec:
+      containers: [{resources: {requests: {cpu: 1}}}]
+      affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+        {topologyKey: zone, labelSelector: {matchLabels: {app: nobody}}}]}}
+until: 5s
+"""
+
+OBSTACLES = {
+    "port": "a port of it that the pod asks for is taken",
+    "unborne": "somebody who does not bear the pod is in its domain",
+    "apart": "somebody whom the pod does not bear is in its domain",
+    "near": "nobody whom the pod must be near is in its domain",
+}
+
+
+async def _last() -> State:
+    state = State()
+    for one in await recorded(CLUSTER):
+        state.apply(one.record, event_of(one.record), one.content)
+    return state
+
+
+def _class(state: State, name: str) -> PodClass:
+    return next(one for one in state.cluster.pods.values() if one.facts.name == name).pod_class
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+async def test_who_stands_in_the_way_is_said_of_each_node(name: str) -> None:
+    state = await _last()
+    found = nearest(Rankings(state.cluster), _class(state, name), None)
+    assert {one.node: one.obstacle for one in found}["a1"] == OBSTACLES[name]
+
+
+async def test_pods_that_ask_nothing_have_no_surroundings() -> None:
+    state = await _last()
+    assert Rankings(state.cluster).surroundings(_class(state, "plain")) is None
+
+
+def test_logarithms_are_whole_numbers_of_thousandths() -> None:
+    assert [logarithm(number) for number in (1, 2, 3, 10, 1000)] == [0, 693, 1098, 2302, 6907]
