@@ -1,4 +1,7 @@
-"""Logs that earlier releases wrote verify to the byte and replay without divergence."""
+"""Logs that earlier releases wrote verify to the byte, fold whole, and are decided again as they were.
+
+Where a later version of the deciding code decides otherwise on purpose, it is said here where and why.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -15,20 +18,41 @@ HERE = Path(__file__).parent
 LOGS = sorted(HERE.rglob("*.muster"))
 
 
+OTHERWISE: dict[str, tuple[int, str]] = {
+    # Since decider 2 a gang that ran and lost a pod, while others of it run, is Unknown (as Volcano has
+    # it) and not admitted anew: the cycle that did that is not due.
+    "cycles_without_decider": (51, "a cycle was held in which nothing could change"),
+}
+"""Log to the position at which today's version parts from it, and how."""
+
+
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-async def test_an_old_log_verifies_and_replays(path: Path) -> None:
+async def test_an_old_log_verifies_and_folds(path: Path) -> None:
     log = BundleLog(path)
     verified = await verify(log)
     assert verified.head == log.head
+    replay = Replay(log.base)
+    async for entries in log.read():
+        for entry in entries:
+            replay.fold(entry.record, entry.content)
+    assert replay.head == log.head
+    replay.state.validate()
+    await log.close()
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+async def test_an_old_log_is_decided_again_as_it_was(path: Path) -> None:
+    log = BundleLog(path)
     replay = Replay(log.base)
     divergence: Divergence | None = None
     async for entries in log.read():
         for entry in entries:
             divergence = divergence or replay.take(entry.record, entry.content)
-    assert (divergence or replay.finish()) is None
-    assert replay.head == log.head
+    divergence = divergence or replay.finish()
+    found = None if divergence is None else (divergence.position, divergence.what)
+    assert found == OTHERWISE.get(path.stem)
+    assert divergence is None or divergence.is_of_another_version
     assert replay.counts.decisions > 0
-    replay.state.validate()
     await log.close()
 
 
