@@ -23,7 +23,7 @@ from scheduling.attempt import charged
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
-from scheduling.ranking import Cards
+from scheduling.ranking import Cards, Ranking
 from scheduling.reach import whose
 from scheduling.refuse import Reason
 from scheduling.session import Session
@@ -49,6 +49,8 @@ class Search:
         self._is_within = is_within
         self._problem = ""
         self._failed: dict[int, None] = {}
+        self._looked: dict[int, int] = {}
+        """Class index to how many placements of the trial have been looked at for room that they left."""
         self._tried: dict[int, dict[int, None]] = {}
         """Class index to the slots of nodes that could not be freed for a pod of it."""
         session.groups_examined += 1
@@ -150,11 +152,27 @@ class Search:
         if not isinstance(choice, CardChoice):
             return False
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
-        node = ranking.best() or ranking.best_later()
+        node = ranking.best() or self._being_freed(ranking, pod)
         if node is None:
             return False
         self.trial.place(pod, node, later=True)
         return True
+
+    def _being_freed(self, ranking: Ranking, pod: Pod) -> Node | None:
+        """A node that will have room. Once there was none for a class, only nodes where the trial
+        has evicted since then could have."""
+        key, later = pod.pod_class.index, self.trial.later
+        if key not in self._looked or pod.pod_class.looks_around:
+            self._looked[key] = len(later)
+            node = ranking.best_later()
+            if node is not None:
+                del self._looked[key]
+            return node
+        for _, node in later[self._looked[key] :]:
+            if ranking.will_have_room(node):
+                return node
+            self._looked[key] += 1
+        return None
 
     def _free_some(self, claim: Claim) -> bool:
         """Free a node for a pod: the best by score to preempt, the first by name to reclaim."""
@@ -178,7 +196,8 @@ class Search:
                 return True
             counts[found] += 1
             # The trial only takes more: the next pod of the class would find no more there.
-            self._tried.setdefault(pod_class.index, {})[node.slot] = None
+            if not pod_class.looks_around:
+                self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if not self._failed:
             self.counts = counts
         return False
@@ -207,12 +226,13 @@ class Search:
         _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
         can[list(self._tried.get(pod_class.index, ()))] = False
         if self.action == "reclaim":
-            slots = np.flatnonzero(is_open & can)
-        else:
-            scores = ranking.scores_of(is_open & can)
-            slots = np.argsort(-scores, kind="stable")[: int((scores >= 0).sum())]
-        for slot in slots:
-            yield table.order[int(slot)]
+            for slot in np.flatnonzero(is_open & can):
+                yield table.order[int(slot)]
+            return
+        scores = ranking.scores_of(is_open & can)
+        while len(scores) and scores[best := int(scores.argmax())] >= 0:
+            scores[best] = -1
+            yield table.order[best]
 
     def _on(self, claim: Claim, node: Node) -> str:
         """Choose who leaves a node. Why nobody does, if so; an empty text where there is room now."""
