@@ -37,6 +37,11 @@ class Trial:
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted: dict[str, Promise] = {}
 
+    @property
+    def placed(self) -> list[tuple[Pod, Node]]:
+        """All pods with a node, those that have room now first."""
+        return [*self.now, *self.later]
+
     def lift(self, pod: Pod) -> Promise | None:
         """What the pod is promised already does not stand in its own way. What that is, if anything."""
         held = self.group.promise.get(pod.facts.uid)
