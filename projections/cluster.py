@@ -29,7 +29,7 @@ from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.proportion import heed_requests
 from projections.queue_tree import rewire
 from projections.queues import DEFAULT, Queue, add
-from projections.regards import Regards, meet
+from projections.regards import Regards, meet, stop_expecting
 from projections.standing import job_order, line_keys
 from projections.telling import Telling
 from projections.touched import EVERYTHING, Due, Touched
@@ -330,21 +330,19 @@ class Cluster:
     def hold(self, group: PodGroup, promise: dict[str, Promise]) -> None:
         """Hold the room of a promise, UID to room."""
         group.promise = promise
-        for held in promise.values():
-            self.nodes.shift(self.nodes.node(held.node), "promised", held.request, 1)
+        for uid, held in promise.items():
+            self.nodes.expect(held.node, uid, held.request, 1)
             self.queue(group.queue).book("promised", held.charge, 1)
         if promise:
             self.moved[group.queue] = None
 
     def break_promise(self, group: PodGroup, *, is_kept: bool = False) -> None:
         """Let go of the room held for a group; `is_kept` where the group itself takes it."""
-        for held in group.promise.values():
-            node = self.nodes.node(held.node)
-            self.nodes.shift(node, "promised", held.request, -1)
+        for uid, held in group.promise.items():
+            stop_expecting(self, uid, held)
             self.queue(group.queue).book("promised", held.charge, -1)
             if not is_kept:
                 self.free_up(held.node)
-            self.nodes.forget(node)
         if group.promise:
             self.moved[group.queue] = None
         group.promise = {}

@@ -47,9 +47,12 @@ class FaultBook:
 
     def _settle(self, subject: str) -> None:
         standing = self.standing.get(subject, ())
-        told = tuple(one for one in self.told.pop(subject, ()) if one in standing)
+        told = tuple(one for one in self.told.get(subject, ()) if one in standing)
+        # Who stays keeps its place: the same State is to be the same in its order, too.
         if told:
             self.told[subject] = told
+        else:
+            self.told.pop(subject, None)
         self.untold.pop(subject, None)
         if self.untold_of(subject):
             self.untold[subject] = None

@@ -103,7 +103,7 @@ class Node:
     """A node and what is taken on it. Only State changes it."""
 
     __slots__ = (
-        "digest", "facts", "free", "going", "guests", "mix", "name", "occupied", "pods", "promised",
+        "digest", "expected", "facts", "free", "going", "guests", "mix", "name", "occupied", "pods", "promised",
         "quarantine", "releasing", "slot",
     )  # fmt: skip
 
@@ -116,6 +116,8 @@ class Node:
         self.slot = -1
         self.pods: dict[str, None] = {}
         """UIDs of the pods that occupy it."""
+        self.expected: dict[str, None] = {}
+        """UIDs of pods that are promised room here."""
         self.guests: dict[str, None] = {}
         self.going: dict[str, None] = {}
         """UIDs of pods that a trial has put here, or lets leave; empty outside of a trial."""
@@ -239,6 +241,16 @@ class NodeTable:
                     column[node.slot] = free
         if is_laid_out:
             self.moved.append(node.slot)
+
+    def expect(self, name: str, uid: str, request: Request, sign: int) -> None:
+        """Keep room on a node for a pod that is to come, or (-1) no longer."""
+        node = self.node(name)
+        if sign > 0:
+            node.expected[uid] = None
+        else:
+            node.expected.pop(uid, None)
+        self.shift(node, "promised", request, sign)
+        self.forget(node)
 
     def stir(self, name: str) -> None:
         """Let readers of what moved look at a node again."""

@@ -27,29 +27,27 @@ class Reserved(Protocol):
 
 def reserve(cluster: Reserved, old: Pod | None, new: Pod | None) -> None:
     """Keep room for a pod, or no longer."""
-    before, after = _room(old), _room(new)
+    before, after = room_of(old), room_of(new)
     if before == after:
         return
     for room, sign in ((before, -1), (after, 1)):
         if room is not None:
-            node = cluster.nodes.node(room[0])
-            cluster.nodes.shift(node, "promised", room[1], sign)
-            cluster.nodes.forget(node)
+            cluster.nodes.expect(*room, sign)
     if before is not None:
         cluster.free_up(before[0])
 
 
-def _room(pod: Pod | None) -> tuple[str, Request] | None:
-    """Node and request; None for our own pods, which have promises, and for those that wait for no room."""
+def room_of(pod: Pod | None) -> tuple[str, str, Request] | None:
+    """Node, UID and request; None for our own pods, which have promises, and for those that wait for no room."""
     if pod is None or not pod.facts.nominated or pod.group_key or pod.status != PENDING:
         return None
-    return pod.facts.nominated, pod.pod_class.request
+    return pod.facts.nominated, pod.facts.uid, pod.pod_class.request
 
 
 def add_up(cluster: Reserved, promised: dict[str, Amounts]) -> None:
     """Add what is kept on each node, counted again."""
     for pod in cluster.pods.values():
-        if (room := _room(pod)) is not None:
+        if (room := room_of(pod)) is not None:
             amounts = promised.setdefault(room[0], {})
-            for name, amount in room[1]:
+            for name, amount in room[2]:
                 amounts[name] = amounts.get(name, 0) + amount

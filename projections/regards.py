@@ -13,9 +13,9 @@ from typing import Final, Protocol
 import msgspec
 
 from projections.nodes import NodeTable
-from projections.nominations import reserve
+from projections.nominations import reserve, room_of
 from projections.pod_class import PodClass, PodClasses
-from projections.pod_groups import PodGroup
+from projections.pod_groups import PodGroup, Promise
 from projections.pod_terms import Labels, LabelsOf, Regard
 from projections.pods import PENDING, RELEASING, Pod
 from projections.touched import EVERYONE, Due
@@ -197,6 +197,14 @@ def _note_move(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
         cluster.nodes.stir(str(after[0]))
 
 
+def stop_expecting(cluster: Watched, uid: str, held: Promise) -> None:
+    """Keep room for a pod no longer. Who could not stand near it may do so now."""
+    cluster.nodes.expect(held.node, uid, held.request, -1)
+    pod = cluster.pods.get(uid)
+    if cluster.regards.lookers and pod is not None:
+        note_met(cluster.due, pod)
+
+
 def note_met(due: Due, pod: Pod) -> None:
     """A pod came to stand on a node, or left it."""
     if EVERYONE in due.met:
@@ -213,7 +221,10 @@ def met_key(namespace: str, labels: Labels, index: int) -> str:
 
 
 def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
-    """Count all regards again, and ask again what they say of pods that wait (for `projections/audit.py`)."""
+    """Count all regards again, and ask again what they say of pods that wait (for `projections/audit.py`).
+
+    And who is expected where.
+    """
     kept = cluster.regards
     counted = Regards()
     counted.namespaces = kept.namespaces
@@ -224,5 +235,10 @@ def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
     assert kept.lookers == counted.lookers, f"lookers: {kept.lookers}, counted {counted.lookers}"
     for pod in listed:
         if pod.group_key and pod.status == PENDING:
-            told = pod.pod_class.regarded
-            assert told == counted.about(pod), f"{pod.key} is regarded otherwise: {told}"
+            regarded = pod.pod_class.regarded
+            assert regarded == counted.about(pod), f"{pod.key} is regarded otherwise: {regarded}"
+    promised = [one for group in cluster.groups.values() for one in group.promise.items()]
+    expected = [(uid, held.node) for uid, held in promised]
+    expected += [(pod.facts.uid, room[0]) for pod in listed if (room := room_of(pod)) is not None]
+    told = [(uid, name) for name, node in cluster.nodes.nodes.items() for uid in node.expected]
+    assert sorted(told) == sorted(expected), f"expected: kept {told}, counted {expected}"

@@ -195,6 +195,7 @@ def restore(payload: bytes) -> State:
     for node in image.nodes:
         _put_node(cluster, node)
     cluster.faults.told = image.faults_told
+    cluster.faults.standing.clear()
     for subject, faults in image.faults.items():
         cluster.faults.put(subject, faults)
     for name, of_node in image.quarantined.items():

@@ -59,6 +59,9 @@ def forget(books: Books, key: str) -> None:
 def let_pass(cluster: Watching, at_ns: int) -> None:
     """Take in whose deadline is over by now."""
     commons = cluster.commons
-    for key in [key for key, deadline in commons.deadlines.items() if deadline <= at_ns]:
-        commons.overdue[key] = commons.deadlines.pop(key)
+    over = [(deadline, key) for key, deadline in commons.deadlines.items() if deadline <= at_ns]
+    for deadline, key in sorted(over):
+        # In an order that does not depend on the one in which groups came to wait.
+        del commons.deadlines[key]
+        commons.overdue[key] = deadline
         cluster.settle(cluster.groups[key])

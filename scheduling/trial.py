@@ -36,6 +36,12 @@ class Trial:
         """What queues above the group's own would no longer be charged for those of other queues."""
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted: dict[str, Promise] = {}
+        self._expect(is_expected=False)
+
+    @property
+    def placed(self) -> list[tuple[Pod, Node]]:
+        """All pods with a node, those that have room now first."""
+        return [*self.now, *self.later]
 
     def lift(self, pod: Pod) -> Promise | None:
         """What the pod is promised already does not stand in its own way. What that is, if anything."""
@@ -91,6 +97,7 @@ class Trial:
             self._leave(pod, -1)
         for held in self._lifted.values():
             self._lift(held, 1)
+        self._expect(is_expected=True)
 
     def _leave(self, pod: Pod, sign: int) -> None:
         node = self.cluster.nodes.node(pod.node)
@@ -105,6 +112,16 @@ class Trial:
             return
         for above in self.cluster.queue(theirs).lineage[1:]:
             add(self.released.setdefault(above.name, {}), pod.charge or (), sign)
+
+    def _expect(self, *, is_expected: bool) -> None:
+        """Pods of the group are where the trial puts them, and not where they were promised room."""
+        for uid, held in self.group.promise.items():
+            node = self.cluster.nodes.node(held.node)
+            if is_expected:
+                node.expected[uid] = None
+            else:
+                node.expected.pop(uid, None)
+            self.cluster.nodes.stir(held.node)
 
     def _lift(self, held: Promise, sign: int) -> None:
         node = self.cluster.nodes.node(held.node)

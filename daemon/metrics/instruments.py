@@ -29,6 +29,7 @@ DECISIONS: Final = {
     "eviction_decided": "evict",
     "refusal_decided": "refuse",
     "queue_faulted": "fault",
+    "object_faulted": "fault",
 }
 """Kind of a decision to what it is called in views and metrics."""
 

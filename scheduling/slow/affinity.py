@@ -26,7 +26,7 @@ def closed_by_affinity(around: Neighbourhood, pod_class: PodClass, *, later: boo
     """Nodes that are not in the same domain as pods that the pod must be near."""
     terms = pod_class.terms.near
     tally = around.covered(terms)
-    amounts = tally.of(later=later)
+    amounts = tally.sure(later=later)
     sums = [(one, around.domain(one.topology_key).sums(amounts)) for one in terms]
     is_first = not any(bool(of.any()) for _, of in sums) and _wants_itself(around, pod_class)
     open_nodes: Mask = np.ones(len(amounts), dtype=np.bool_)
@@ -61,7 +61,7 @@ def closed_by_others(around: Neighbourhood, pod_class: PodClass, *, later: bool)
 
 def _near(around: Neighbourhood, term: PodTerm, tally: Tally, *, later: bool) -> Mask:
     domain = around.domain(term.topology_key)
-    return domain.spread_out(domain.sums(tally.of(later=later))) > 0
+    return domain.spread_out(domain.sums(tally.possible(later=later))) > 0
 
 
 def affinity_points(

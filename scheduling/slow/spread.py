@@ -17,6 +17,7 @@ from projections.pod_terms import Spread, selects
 from projections.selector import untolerated
 from scheduling.score import FULL
 from scheduling.slow.neighbourhood import Neighbourhood
+from scheduling.slow.tally import Tally
 
 Mask = npt.NDArray[np.bool_]
 
@@ -52,8 +53,10 @@ class Spreading:
             there[domain.number[counted]] = True
             if not there.any():
                 continue
-            sums = domain.sums(self._amounts(one), counted)
+            tally = self._tally(one)
+            sums = domain.sums(tally.staying, counted)
             least = int(sums[there].min()) if int(there.sum()) >= one.min_domains else 0
+            sums += domain.sums(tally.expected, counted)
             own = int(selects(one.selector, labels))
             skewed |= domain.inside & (domain.spread_out(sums) + own - least > one.max_skew)
         return unlabelled, skewed & ~unlabelled
@@ -72,7 +75,7 @@ class Spreading:
             return raw
         for one in self.soft:
             domain, counted = self._around.domain(one.topology_key), self._counts_in(one, self.soft)
-            sums = domain.sums(self._amounts(one), counted)
+            sums = domain.sums(self._tally(one).staying, counted)
             weight = logarithm(len(np.unique(domain.number[judged])) + 2)
             raw += domain.spread_out(sums) * weight + (one.max_skew - 1) * 1000
         least, most = int(raw[judged].min()), int(raw[judged].max())
@@ -80,8 +83,8 @@ class Spreading:
             return np.where(judged, FULL, 0)
         return np.where(judged, (most + least - raw) * FULL // most, 0)
 
-    def _amounts(self, one: Spread) -> npt.NDArray[np.int64]:
-        return self._around.selected(self._pod_class.terms.namespace, one.selector).staying
+    def _tally(self, one: Spread) -> Tally:
+        return self._around.selected(self._pod_class.terms.namespace, one.selector)
 
     def _counts_in(self, one: Spread, alike: tuple[Spread, ...]) -> Mask:
         """The nodes on which pods are counted for a constraint."""

@@ -132,7 +132,7 @@ class Surroundings:
     def _closings(self, *, later: bool) -> Iterator[tuple[str, Mask]]:
         around, pod_class = self._around, self._pod_class
         if self._keeps_ports:
-            yield NO_PORTS, around.listening(pod_class.terms.ports).of(later=later) > 0
+            yield NO_PORTS, around.listening(pod_class.terms.ports).possible(later=later) > 0
         if self._spreads:
             unlabelled, skewed = self._spread.closed()
             yield NO_LABEL, unlabelled

@@ -1,7 +1,8 @@
 """Tallies: how many pods of a kind stand on each node, without counting all of them again.
 
 Counted are pods that take room on a node, and those that a trial has put there so far. `there` counts
-everyone, `staying` leaves out who is leaving, or would have to by the trial.
+everyone, `staying` leaves out who is leaving, or would have to by the trial; `expected` are pods of other
+groups that are promised room there.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ class Tally:
         self._count = count
         self._moved = 0
         self.there: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.staying: npt.NDArray[np.int64] = self.there
+        self.staying = self.expected = self.there
         self._count_all()
 
     def refresh(self) -> None:
@@ -38,19 +39,24 @@ class Tally:
         slots = dict.fromkeys(moved)
         self._moved = len(table.moved)
         for slot in slots:
-            self.there[slot], self.staying[slot] = self._on(table.order[slot])
+            found = self._on(table.order[slot])
+            self.there[slot], self.staying[slot], self.expected[slot] = found
 
-    def of(self, *, later: bool) -> npt.NDArray[np.int64]:
-        """Everyone, or (later) those that stay."""
-        return self.staying if later else self.there
+    def sure(self, *, later: bool) -> npt.NDArray[np.int64]:
+        """Those that can be counted on: who is there, or (later) who stays and who is expected."""
+        return self.staying + self.expected if later else self.there
+
+    def possible(self, *, later: bool) -> npt.NDArray[np.int64]:
+        """Those that must be reckoned with: the same, and who is expected in any case."""
+        return (self.staying if later else self.there) + self.expected
 
     def _count_all(self) -> None:
         order = self._cluster.nodes.order
         self._moved = len(self._cluster.nodes.moved)
-        counts = np.array([self._on(node) for node in order], dtype=np.int64).reshape(-1, 2)
-        self.there, self.staying = counts[:, 0].copy(), counts[:, 1].copy()
+        counts = np.array([self._on(node) for node in order], dtype=np.int64).reshape(-1, 3)
+        self.there, self.staying, self.expected = (counts[:, one].copy() for one in range(3))
 
-    def _on(self, node: Node) -> tuple[int, int]:
+    def _on(self, node: Node) -> tuple[int, int, int]:
         pods, going = self._cluster.pods, node.going
         there = staying = 0
         for uid in node.pods:
@@ -61,4 +67,5 @@ class Tally:
                 if uid not in going and pod.status != RELEASING:
                     staying += number
         guests = sum(self._count(pods[uid]) for uid in node.guests)
-        return there + guests, staying + guests
+        expected = sum(self._count(pods[uid]) for uid in node.expected)
+        return there + guests, staying + guests, expected

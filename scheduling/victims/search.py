@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from events.decision import Eviction, EvictionDecided, PipelineDecided
+from events.decision import Eviction, EvictionDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
 from projections import accounts
 from projections.contest import is_starving
@@ -23,7 +23,7 @@ from scheduling.attempt import charged
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
-from scheduling.ranking import Cards
+from scheduling.ranking import Cards, Ranking
 from scheduling.reach import whose
 from scheduling.refuse import Reason
 from scheduling.session import Session
@@ -49,6 +49,8 @@ class Search:
         self._is_within = is_within
         self._problem = ""
         self._failed: dict[int, None] = {}
+        self._looked: dict[int, int] = {}
+        """Class index to how many placements of the trial have been looked at for room that they left."""
         self._tried: dict[int, dict[int, None]] = {}
         """Class index to the slots of nodes that could not be freed for a pod of it."""
         session.groups_examined += 1
@@ -62,10 +64,11 @@ class Search:
     def is_whole(self) -> bool:
         """Whether the gang is whole once everyone who is to leave has left."""
         own = self.trial.taken.get(self.group.key, [])
-        roles = Counter(pod.facts.role for pod, _ in self.trial.later)
+        placed = self.trial.placed
+        roles = Counter(pod.facts.role for pod, _ in placed)
         roles.subtract(pod.facts.role for pod in own)
-        more = len(self.trial.later) - len(own)
-        is_new = len(self.trial.later) > len(self.group.promise)
+        more = len(placed) - len(own)
+        is_new = len(placed) > len(self.group.promise)
         return is_new and self.group.is_ready_with(more, roles)
 
     @property
@@ -95,11 +98,12 @@ class Search:
                 code=_CODES[self.action],
                 message=self._message(cluster.groups[key]),
             )
-        yield PipelineDecided(
-            pod_group=group.key,
-            queue=group.queue,
-            placements=placements(cluster, self.trial.later),
-        )
+        placed = placements(cluster, self.trial.placed)
+        if self.trial.later:
+            yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
+        else:
+            # Without one of its pods that took too much, `allocate` would have found the room, too.
+            yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
 
     def _message(self, victim: PodGroup) -> str:
         ours = self.group
@@ -120,7 +124,7 @@ class Search:
         group, policy = self.group, self.session.cluster.policy
         for index, pod in enumerate(group.pending):
             own = len(self.trial.taken.get(group.key, ()))
-            placed = len(self.trial.later) - len(group.promise) - own
+            placed = len(self.trial.placed) - len(group.promise) - own
             if not is_starving(policy, group, placed):
                 return
             pod_class = pod.pod_class
@@ -141,7 +145,7 @@ class Search:
         """Whether, a pod having failed, the gang can still become whole."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
-        return group.ready_count + len(self.trial.later) + rest >= group.min_available
+        return group.ready_count + len(self.trial.placed) + rest >= group.min_available
 
     def _take_free(self, claim: Claim) -> bool:
         """Use room that is there, or is being freed already."""
@@ -150,11 +154,30 @@ class Search:
         if not isinstance(choice, CardChoice):
             return False
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
-        node = ranking.best() or ranking.best_later()
-        if node is None:
-            return False
-        self.trial.place(pod, node, later=True)
-        return True
+        node = ranking.best()
+        if node is not None:
+            self.trial.place(pod, node, later=False)
+            return True
+        node = self._being_freed(ranking, pod)
+        if node is not None:
+            self.trial.place(pod, node, later=True)
+        return node is not None
+
+    def _being_freed(self, ranking: Ranking, pod: Pod) -> Node | None:
+        """A node that will have room. Once there was none for a class, only nodes where the trial
+        has evicted since then could have."""
+        key, later = pod.pod_class.index, self.trial.later
+        if key not in self._looked or pod.pod_class.looks_around:
+            self._looked[key] = len(later)
+            node = ranking.best_later()
+            if node is not None:
+                del self._looked[key]
+            return node
+        for _, node in later[self._looked[key] :]:
+            if ranking.will_have_room(node):
+                return node
+            self._looked[key] += 1
+        return None
 
     def _free_some(self, claim: Claim) -> bool:
         """Free a node for a pod: the best by score to preempt, the first by name to reclaim."""
@@ -172,13 +195,16 @@ class Search:
                 return False
         counts: Counter[str] = Counter()
         for node in self._nodes(claim, counts):
+            before = len(self.trial.evicted)
             found = self._on(claim, node)
             if not found:
-                self.trial.place(claim.pod, node, later=True)
+                is_free = len(self.trial.evicted) == before and node.fits(pod_class.request)
+                self.trial.place(claim.pod, node, later=not is_free)
                 return True
             counts[found] += 1
             # The trial only takes more: the next pod of the class would find no more there.
-            self._tried.setdefault(pod_class.index, {})[node.slot] = None
+            if not pod_class.looks_around:
+                self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if not self._failed:
             self.counts = counts
         return False
@@ -207,12 +233,13 @@ class Search:
         _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
         can[list(self._tried.get(pod_class.index, ()))] = False
         if self.action == "reclaim":
-            slots = np.flatnonzero(is_open & can)
-        else:
-            scores = ranking.scores_of(is_open & can)
-            slots = np.argsort(-scores, kind="stable")[: int((scores >= 0).sum())]
-        for slot in slots:
-            yield table.order[int(slot)]
+            for slot in np.flatnonzero(is_open & can):
+                yield table.order[int(slot)]
+            return
+        scores = ranking.scores_of(is_open & can)
+        while len(scores) and scores[best := int(scores.argmax())] >= 0:
+            scores[best] = -1
+            yield table.order[best]
 
     def _on(self, claim: Claim, node: Node) -> str:
         """Choose who leaves a node. Why nobody does, if so; an empty text where there is room now."""

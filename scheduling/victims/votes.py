@@ -159,7 +159,7 @@ def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
         return _by_fair_tree(claim, candidates)
     groups, totals = claim.cluster.groups, claim.cluster.commons.totals
     ours = dict(claim.group.held)
-    for pod, _ in claim.trial.later:
+    for pod, _ in claim.trial.placed:
         ours = with_more(ours, pod.pod_class.request)
     for pod in claim.trial.taken.get(claim.group.key, ()):
         ours = with_more(ours, pod.pod_class.request, -1)
@@ -183,7 +183,7 @@ def _by_fair_tree(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods of queues that still come after the queue that asks, once it has the pod and they lost theirs."""
     cluster, fair = claim.cluster, FairTree(claim.cluster)
     ours = dict(claim.group.held)
-    for pod in (*[pod for pod, _ in claim.trial.later], claim.pod):
+    for pod in (*[pod for pod, _ in claim.trial.placed], claim.pod):
         ours = with_more(ours, pod.pod_class.request)
     fair.change(claim.group, ours)
     chosen: list[Pod] = []
