@@ -101,6 +101,7 @@ class Server:
 
     def settle(self) -> None:
         """Answer whatever is asked until nothing is, and then nothing is due."""
+        asked: list[Request] = []
         for _ in range(ROUNDS_MAX):
             self.told.cycle()
             asked = list(self.told.step.requests())
