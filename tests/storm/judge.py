@@ -13,7 +13,7 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from events.cluster import PodDeleted
 from events.codec import event_of
-from events.decision import EnqueueDecided, GangBindDecided
+from events.decision import GangBindDecided
 from events.normalize import JsonObject
 from events.outcome import BindFailed, PodBound
 from events.process import DaemonStarted
@@ -55,7 +55,7 @@ async def judge(url: str, world_path: Path, scenario: Scenario) -> Verdict:
     calls, origin_ns = journal(world_path)
     state = replayed(entries)
     decided = decided_in(entries)
-    _check_calls(calls, decided, _enqueued(entries))
+    _check_calls(calls, decided, _phases(entries))
     check_outcomes(entries, decided)
     _check_world(state, scenario, calls, origin_ns, entries[-1].record.recorded_at_ns)
     results = [call.result for call in calls if call.verb == "bind"]
@@ -108,19 +108,27 @@ def decided_in(entries: list[Entry]) -> dict[Promise, str]:
     return decided
 
 
-def _enqueued(entries: list[Entry]) -> set[Promise]:
-    """Decisions that let a pod group in, with the group."""
-    events = ((entry.record.position, event_of(entry.record)) for entry in entries)
-    return {(at, event.pod_group) for at, event in events if isinstance(event, EnqueueDecided)}
+def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
+    """What was there to be told of pod groups: since which record, whose, and which phase."""
+    state = State()
+    told: set[tuple[int, str, str]] = set()
+    for entry in entries:
+        state.apply(entry.record, event_of(entry.record), entry.content)
+        for key in state.cluster.telling.phases:
+            group = state.cluster.groups[key]
+            told.add((group.voice.since, key, group.phase))
+    return told
 
 
-def _check_calls(calls: list[Call], decided: dict[Promise, str], enqueued: set[Promise]) -> None:
+def _check_calls(
+    calls: list[Call], decided: dict[Promise, str], phases: set[tuple[int, str, str]]
+) -> None:
     """Nothing was done that the log does not hold, and nothing twice."""
     bound: dict[str, Call] = {}
     for call in calls:
         if call.verb == "phase":
-            group = f"{call.namespace}/{call.name}"
-            assert (call.decision, group) in enqueued, f"{call} was carried out, and not decided"
+            told = (call.decision, f"{call.namespace}/{call.name}", call.value)
+            assert told in phases, f"{call} was carried out, and the log has no such phase"
             continue
         node = decided.get((call.decision, call.uid))
         assert node == call.value, f"{call} was carried out, but the log decided on {node}"
