@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,17 @@ async def until_nobody_waits(crowd: Crowd, victim: Victim, seconds: float) -> No
             await asyncio.sleep(0.05)
 
 
+async def until_recorded(log: str, pods: int) -> None:
+    """Until the log says of each binding that it was done: after a death some are read back first."""
+    query = "select count(distinct subject) from outcome where result = 'bound'"
+    async with asyncio.timeout(60):
+        while True:
+            with closing(sqlite3.connect(f"file:{log}?mode=ro", uri=True)) as connection:
+                if connection.execute(query).fetchone()[0] >= pods:
+                    return
+            await asyncio.sleep(0.1)
+
+
 async def weathered(folder: Path, nodes: int, pods: int, kills: int) -> float:
     """Pods come all at once, the daemon is killed now and then; seconds until nobody waits."""
     log = str(folder / "log.db")
@@ -66,6 +79,7 @@ async def weathered(folder: Path, nodes: int, pods: int, kills: int) -> float:
             await until_nobody_waits(crowd, victim, seconds=300)
             seconds = (WallClock().elapsed_ns() - began) / SECOND_NS
             await victim.until_told()
+            await until_recorded(log, pods)
             assert await victim.stop() == 0, victim.told[-2000:]
             assert "Traceback" not in victim.told
             await judged(log, witness, pods)
