@@ -257,11 +257,11 @@ async def test_a_paused_leader_is_fenced_out_by_the_epoch_k14_6(
     """Whoever writes with an old epoch changes nothing, and stands again."""
     desk = Desk()
     first, second = (Daemon(name, url, cluster, desk) for name in ("first", "second"))
+    # It does not notice that its lease has run out: as if it had been stopped in between.
+    hold, first.elector.hold = first.elector.hold, forever  # type: ignore[method-assign]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(first.career.run())
         await until_deciding(first)
-        # It does not notice that its lease has run out: as if it had been stopped in between.
-        hold, first.elector.hold = first.elector.hold, forever  # type: ignore[method-assign]
         desk.lease = None
         tasks.create_task(second.career.run())
         await until_deciding(second)

@@ -27,7 +27,7 @@ from replay.world.api.faults import LIST, WATCH, Ask, Fault, Kind, SeededFaults
 from replay.world.api.front import Behaviour
 from replay.world.scenario import Scenario
 from tests.contract.served import Served, on_real, on_simulated
-from tests.control_plane.api import Api, Object
+from tests.control_plane.api import Api, Object, Object
 from tests.control_plane.manifests import node, pod
 from tests.daemon.cluster.watching.api import Follower
 
@@ -105,6 +105,18 @@ async def truth(api: Api, path: str) -> dict[str, str]:
     return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in items}
 
 
+async def gone(server: Served, pod: Object) -> None:
+    """Delete a pod, and see that the server has nothing of it any more."""
+    async with asyncio.timeout(20):
+        while True:
+            (await server.api.delete(server.path(pod), {"gracePeriodSeconds": 0})).expect(
+                200, 202, 404, 409
+            )
+            if (await server.api.get(server.path(pod))).status == 404:
+                return
+            await asyncio.sleep(0.2)
+
+
 async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
     """K2, K3."""
     await server.node()
@@ -117,7 +129,7 @@ async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
         assert mine.items() <= reader.names(server.namespace).items()
         await server.pod("b")
         await server.bind(first, server.unique("node"))
-        await server.api.delete(server.path(first), {"gracePeriodSeconds": 0})
+        await gone(server, first)
         await reader.until(lambda: {"b"} <= set(reader.names(server.namespace)))
         await reader.until(lambda: "a" not in reader.names(server.namespace))
         assert {one.state for one in reader.watches.health()} == {"watching"}
