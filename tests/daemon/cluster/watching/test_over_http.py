@@ -27,7 +27,7 @@ from replay.world.api.faults import LIST, WATCH, Ask, Fault, Kind, SeededFaults
 from replay.world.api.front import Behaviour
 from replay.world.scenario import Scenario
 from tests.contract.served import Served, on_real, on_simulated
-from tests.control_plane.api import Api, Object, Object
+from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import node, pod
 from tests.daemon.cluster.watching.api import Follower
 
