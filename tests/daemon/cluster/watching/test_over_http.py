@@ -71,12 +71,14 @@ class Reader:
         return all(one.is_listed for one in self.watches.health())
 
     def names(self, namespace: str, kind: str = "Pod") -> dict[str, str]:
-        """Objects of the test's own, and their revisions."""
-        prefix = namespace if kind == "Node" else ""
+        """Objects of the test's own, and their revisions.
+
+        Other tests' pods are on the same server, and some outlive their test: names tell them apart.
+        """
         return {
             name: revision
             for name, revision in self.seen.objects[kind].values()
-            if name.startswith(prefix)
+            if name.startswith(namespace)
         }
 
 
@@ -120,18 +122,17 @@ async def gone(server: Served, pod: Object) -> None:
 async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
     """K2, K3."""
     await server.node()
-    first = await server.pod("a")
+    first = await server.pod(server.unique("a"))
     async with reading(server.kubeconfig) as reader:
         await reader.until(reader.is_complete)
         assert isinstance(reader.seen.sightings[0], Discovered)
         assert set(reader.seen.lists) == ALL
         mine = await truth(server.api, server.pods)
         assert mine.items() <= reader.names(server.namespace).items()
-        await server.pod("b")
+        await server.pod(server.unique("b"))
         await server.bind(first, server.unique("node"))
         await gone(server, first)
-        await reader.until(lambda: {"b"} <= set(reader.names(server.namespace)))
-        await reader.until(lambda: "a" not in reader.names(server.namespace))
+        await reader.until(lambda: set(reader.names(server.namespace)) == {server.unique("b")})
         assert {one.state for one in reader.watches.health()} == {"watching"}
         assert reader.seen.of(Closed) == []
 
@@ -139,15 +140,15 @@ async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
 async def test_a_restart_goes_on_where_the_log_ends(server: Served) -> None:
     """K3.3: resumed from the last durable revision, without a list."""
     await server.node()
-    first = await server.pod("a")
+    first = await server.pod(server.unique("a"))
     async with reading(server.kubeconfig) as reader:
         await reader.until(reader.is_complete)
         progress = dict(reader.seen.progress)
-    await server.pod("b")
+    await server.pod(server.unique("b"))
     await server.api.delete(server.path(first), {"gracePeriodSeconds": 0})
     async with reading(server.kubeconfig, progress) as reader:
         await reader.until(reader.is_complete)
-        await reader.until(lambda: "b" in reader.names(server.namespace))
+        await reader.until(lambda: server.unique("b") in reader.names(server.namespace))
         assert reader.seen.lists == []
         assert reader.seen.of(Listed) == []
         assert {one.resource for one in reader.seen.of(Opened) if one.is_resumed} == ALL
@@ -197,23 +198,23 @@ async def make(server: Served, name: str) -> Object:
 
 async def test_a_revision_that_the_server_has_not_reached_is_a_gap(server: Served) -> None:
     """K20.4: where the server's data was set back, a watch from our revision would stay silent."""
-    await server.pod("a")
+    await server.pod(server.unique("a"))
     async with reading(server.kubeconfig, {"Pod": "900000000"}) as reader:
         await reader.until(reader.is_complete)
         [closed] = [one for one in reader.seen.of(Closed) if one.resource == "Pod"]
         assert (closed.cause, closed.has_gap) == ("expired", True)
-        assert "a" in reader.names(server.namespace)
+        assert server.unique("a") in reader.names(server.namespace)
         assert "Pod" in reader.seen.lists
 
 
 async def test_lists_are_streamed_where_the_server_can(server: Served) -> None:
     """K3.13."""
-    await server.pod("a")
+    await server.pod(server.unique("a"))
     async with reading(server.kubeconfig, streams_lists=True) as reader:
         await reader.until(reader.is_complete)
-        assert "a" in reader.names(server.namespace)
-        await server.pod("b")
-        await reader.until(lambda: "b" in reader.names(server.namespace))
+        assert server.unique("a") in reader.names(server.namespace)
+        await server.pod(server.unique("b"))
+        await reader.until(lambda: server.unique("b") in reader.names(server.namespace))
         assert reader.seen.lists.count("Pod") == 1
 
 
