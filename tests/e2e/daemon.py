@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,16 @@ TOLD: Final = 3_000
 class Daemon:
     """One daemon. It may be started again, and then goes on with its log."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, log: str, **settings: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        log: str,
+        options: Sequence[str] = (),
+        **settings: object,
+    ) -> None:
         self.log = log
+        self._options = options
         self._folder = folder
         self._kubeconfig = kubeconfig
         self._config = folder / "settings.yaml"
@@ -44,6 +53,7 @@ class Daemon:
         (self._port,) = free_ports(1)
         command = ["-m", "daemon", "run", "--kubeconfig", str(self._kubeconfig), "--log", self.log]
         command += ["--config", str(self._config), "--listen", f"127.0.0.1:{self._port}"]
+        command += self._options
         with self._stderr.open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,

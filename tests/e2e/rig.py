@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ POLL_SECONDS: Final = 0.05
 POOL: Final = "muster.test/pool"
 """The label of the test's nodes: its pods go nowhere else, whatever other nodes there are."""
 DEDICATED: Final = "muster.sh/dedicated"
+PRODUCT: Final = "nvidia.com/gpu.product"
 
 Pods = list[Object]
 
@@ -49,9 +50,13 @@ class Rig:
         self._nodes: list[str] = []
 
     def daemon(
-        self, kubeconfig: Path | None = None, log: str | None = None, **settings: Any
+        self,
+        kubeconfig: Path | None = None,
+        log: str | None = None,
+        options: Sequence[str] = (),
+        **settings: Any,
     ) -> Daemon:
-        """A daemon; it is not started yet."""
+        """A daemon; it is not started yet. `options` come last on its command line."""
         folder = self.folder / f"daemon-{len(self._daemons)}"
         folder.mkdir()
         given = {
@@ -61,9 +66,8 @@ class Rig:
             "snapshot_every": 100,  # Often, so that starts from a snapshot are tried too.
             **settings,
         }
-        made = Daemon(
-            folder, kubeconfig or self.cluster.muster, log or str(folder / "muster.db"), **given
-        )
+        kubeconfig, log = kubeconfig or self.cluster.muster, log or str(folder / "muster.db")
+        made = Daemon(folder, kubeconfig, log, options, **given)
         self._daemons.append(made)
         return made
 
@@ -74,11 +78,14 @@ class Rig:
         await made.until_ready()
         return made
 
-    async def add_nodes(self, count: int, cards: int = 8, prefix: str = "node") -> list[str]:
+    async def add_nodes(
+        self, count: int, cards: int = 8, prefix: str = "node", product: str = GPU_NAME
+    ) -> list[str]:
         """Nodes of the test's own, by name."""
         names = [f"{self.namespace}-{prefix}-{index}" for index in range(count)]
         for name in names:
-            await self.kubelet.add(name, cards, {POOL: self.namespace, DEDICATED: ""})
+            labels = {POOL: self.namespace, DEDICATED: "", PRODUCT: product}
+            await self.kubelet.add(name, cards, labels)
             self._nodes.append(name)
         return names
 

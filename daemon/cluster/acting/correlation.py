@@ -1,7 +1,7 @@
 """Which notices become Events, and which only count: series, summaries and a budget an object (K11).
 
 - The same notice within `SERIES_NS` of the last one becomes a series of one Event (K11.2). The same is:
-  type, reason, action and object; the reporter is always muster. The note of the first one stays.
+  type, reason, action and object, which settle the reporter too. The note of the first one stays.
 - From the `SIMILAR_MAX`th different action on, notices of one type and reason about one object within
   `SIMILAR_NS` of each other are summarized as one series (K11.3).
 - An object may have `BURST` Events and patches at once, and then one each `REFILL_NS` (K11.3).
@@ -35,7 +35,6 @@ NOTE_BYTES_MAX: Final = 1024
 NAME_MAX: Final = 230
 """Of an object's name, so that the Event's own has room for a time behind it."""
 
-CONTROLLER: Final = "muster.sh/scheduler"
 COMBINED: Final = "Combined"
 COMBINED_PREFIX: Final = "(combined from similar events): "
 ELLIPSIS: Final = "…"
@@ -140,7 +139,7 @@ class Correlator:
             "kind": "Event",
             "metadata": {"name": name, "namespace": _namespace(notice.regarding)},
             "eventTime": microseconds_of(at_ns),
-            "reportingController": CONTROLLER,
+            "reportingController": notice.reporter,
             "reportingInstance": cut(self._instance, TEXT_BYTES_MAX),
             "action": cut(notice.action, TEXT_BYTES_MAX),
             "reason": cut(notice.reason, TEXT_BYTES_MAX),

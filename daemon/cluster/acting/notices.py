@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.decision import EvictionDecided, ObjectFaulted, QueueFaulted, RefusalDecided
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
@@ -21,6 +21,11 @@ from scheduling.conditions import group_text, pod_text
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
+
+SCHEDULER: Final = "muster.sh/scheduler"
+CARDS: Final = "volcano.capacity-card"
+"""Who reports: `From`, as `kubectl describe` shows it. What the quota of cards refuses bears the name by which
+those who came from Volcano look for it."""
 
 PODS_TOLD_MAX: Final = 32
 """Pods of one refusal that get an Event. All of them get the condition `PodScheduled`."""
@@ -121,6 +126,7 @@ class Notice(Struct, frozen=True):
     reason: str
     action: str
     note: str
+    reporter: str = SCHEDULER
 
 
 class Noticer:
@@ -139,7 +145,7 @@ class Noticer:
             case BindFailed():
                 return _bind_failed(event)
             case RefusalDecided():
-                return [*_refused(event, cluster)]
+                return [_reported(one, cluster) for one in _refused(event, cluster)]
             case PodGroupUpdated(phase="Running"):
                 note = "pod group is ready"
                 return _on_group(
@@ -216,6 +222,11 @@ def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
     for pod in [*first, *islice(rest, PODS_TOLD_MAX - len(first))]:
         regarding, note = _pod(pod.key, pod.facts.uid), pod_text(event.message, pod, origin)
         yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, note)
+
+
+def _reported(notice: Notice, cluster: Cluster) -> Notice:
+    is_of_cards = notice.reason in QUOTA_REASONS and cluster.policy.quota == "capacity-card"
+    return structs.replace(notice, reporter=CARDS) if is_of_cards else notice
 
 
 def _on_group(

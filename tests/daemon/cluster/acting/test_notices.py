@@ -4,6 +4,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from daemon.cluster.acting.notices import (
     NOTICED,
@@ -25,6 +26,7 @@ from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, Pod
 from events.record import Fact
 from events.union import Event
 from events.watching import BindRejectedByNode, ForeignPodPlaced
+from projections.cluster import Cluster
 from projections.refusals import CODES
 from tests.daemon.cluster.acting.given import VOLCANO, cluster
 
@@ -86,6 +88,21 @@ def test_that_nobody_is_evicted_for_it_is_no_reason_why_a_group_waits() -> None:
 def test_a_refusal_by_quota_bears_the_reason_that_operators_know_d_9(code: str) -> None:
     told = Noticer().notices(refusal(code), cluster(pods=1))
     assert [(one.regarding.kind, one.reason) for one in told] == [("PodGroup", code), ("Pod", code)]
+
+
+def test_what_the_quota_of_cards_refuses_is_reported_by_the_name_of_volcanos_plugin_d_9() -> None:
+    by_cards = Noticer().notices(refusal("InsufficientScalarQuota"), kept_by("capacity-card"))
+    assert {one.reporter for one in by_cards} == {"volcano.capacity-card"}
+    by_resources = Noticer().notices(refusal("InsufficientScalarQuota"), kept_by("capacity"))
+    other = Noticer().notices(refusal("NotEnoughResources"), kept_by("capacity-card"))
+    assert {one.reporter for one in (*by_resources, *other)} == {"muster.sh/scheduler"}
+
+
+def kept_by(plugin: str) -> Cluster:
+    """A cluster whose quotas a plugin keeps."""
+    found = cluster(pods=1)
+    found.policy = structs.replace(found.policy, quota=plugin)
+    return found
 
 
 def test_a_group_without_pods_is_told_alone_and_pods_without_a_group_object_too() -> None:
