@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.checkout import ROOT
 from tests.control_plane.program import free_ports
@@ -18,6 +19,13 @@ POLL_SECONDS: Final = 0.02
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 40.0
 TOLD: Final = 3_000
+UNCOUNTED: Final = ("leases", "selfsubjectaccessreviews")
+"""What is asked for again and again, whatever happens in the cluster."""
+
+
+def _changes(call: str) -> bool:
+    verb, _, resource = call.partition(" ")
+    return verb in ("create", "update", "patch") and resource not in UNCOUNTED
 
 
 class Daemon:
@@ -91,6 +99,21 @@ class Daemon:
                 return said
         except (OSError, aiohttp.ClientError, TimeoutError):
             return {}
+
+    async def writes(self) -> dict[str, float]:
+        """How many requests have changed something, by call, those for the Lease left out."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{self._port}/metrics") as response,
+        ):
+            text = await response.text()
+        counted: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == "muster_api_requests_total" and _changes(sample.labels["call"]):
+                    call = sample.labels["call"]
+                    counted[call] = counted.get(call, 0.0) + sample.value
+        return counted
 
     async def until_told(self, text: str, seconds: float = 30.0) -> None:
         """Until it has said something."""

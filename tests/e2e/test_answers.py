@@ -30,11 +30,15 @@ def conditions(group: Object) -> dict[str, Object]:
     return {one["type"]: one for one in group["status"].get("conditions", ())}
 
 
-async def notes(rig: Rig, kind: str, name: str) -> list[tuple[str, str]]:
-    """Reason and text of the Events about an object."""
+async def notes(rig: Rig, kind: str, name: str) -> list[tuple[str, str, str]]:
+    """Reason, reporter and text of the Events about an object."""
     found = await rig.api.items(EVENTS.collection_path(rig.namespace))
     about = [one for one in found if one["regarding"]["kind"] == kind]
-    return [(one["reason"], one["note"]) for one in about if one["regarding"]["name"] == name]
+    return [
+        (one["reason"], one["reportingController"], one["note"])
+        for one in about
+        if one["regarding"]["name"] == name
+    ]
 
 
 async def test_a_gang_says_what_keeps_it_and_then_that_it_runs_and_only_when_that_changes(
@@ -59,8 +63,8 @@ async def test_a_gang_says_what_keeps_it_and_then_that_it_runs_and_only_when_tha
     again = await status_until(rig, "second", bool)
     assert again["metadata"]["resourceVersion"] == waits["metadata"]["resourceVersion"]
     group_notes = await notes(rig, "PodGroup", "second")
-    assert ("InsufficientScalarQuota", text) in [
-        (why, note[: len(text)]) for why, note in group_notes
+    assert ("InsufficientScalarQuota", "volcano.capacity-card", text) in [
+        (why, by, note[: len(text)]) for why, by, note in group_notes
     ]
     for one in await rig.pods("second"):
         (waiting,) = [
@@ -84,3 +88,39 @@ async def test_a_gang_says_what_keeps_it_and_then_that_it_runs_and_only_when_tha
     allocated = (await rig.api.get(QUEUES.object_path(queue))).expect(200)["status"]["allocated"]
     assert (allocated[GPU_NAME], allocated[GPU], allocated["pods"]) == ("2", "2", "2")
     await rig.judged(daemon)
+
+
+async def test_as_long_as_nothing_changes_nothing_is_written(rig: Rig) -> None:
+    """Volcano B.14, F.2: neither the objects that wait, nor those that run, nor the queue."""
+    await rig.add_nodes(2)
+    daemon = await rig.started()
+    queue = f"queue-{rig.namespace}"
+    await rig.queue(queue, gpus=2)
+    for name in ("runs", "waits"):
+        await rig.group(name, least=2, queue=queue)
+        await rig.job(name, pods=2, cards=1, group=name, product=GPU)
+        await rig.until(lambda found: len(found) == 2, name)
+        if name == "runs":
+            await status_until(rig, "runs", lambda one: one.get("running") == 2)
+    await status_until(rig, "waits", lambda one: "Unschedulable" in str(one))
+    await rig.settle(daemon)
+    before, revisions = await daemon.writes(), await all_revisions(rig)
+    assert before["patch podgroups"] > 0
+    for index in range(
+        3
+    ):  # What is none of muster's business wakes it, and changes nothing for these.
+        await rig.pod(f"other-{index}", schedulerName="nobody")
+        await asyncio.sleep(0.5)
+    assert await daemon.writes() == before
+    assert await all_revisions(rig) == revisions
+    await rig.judged(daemon)
+
+
+async def all_revisions(rig: Rig) -> dict[str, str]:
+    """Each object that muster tells something, with its version."""
+    paths = [POD_GROUPS.collection_path(rig.namespace), QUEUES.path]
+    found = [one for path in paths for one in await rig.api.items(path)]
+    found += [one for app in ("runs", "waits") for one in await rig.pods(app)]
+    found += await rig.api.items(EVENTS.collection_path(rig.namespace))
+    mine = [one for one in found if one.get("regarding", {}).get("kind") != "Job"]
+    return {one["metadata"]["uid"]: one["metadata"]["resourceVersion"] for one in mine}
