@@ -100,7 +100,10 @@ class RefusalDecided(Fact, frozen=True, kw_only=True):
     barred: tuple[str, ...] = ()
     """Cards that would have done, and that the queue's quota kept out."""
     is_hopeless: bool = False
-    """Whether no node there is could take the pod, whatever else was on it: nothing is reserved for it."""
+    """Whether no node there is could take the pod, or not all those that the gang needs, whatever else was on
+    them; or none was open to it for long. Nothing is reserved for the group."""
+    is_shut: bool = False
+    """Whether all nodes that could take the pod are closed to it now, cordoned or tainted."""
 
 
 class QueueFaulted(Fact, frozen=True, kw_only=True):

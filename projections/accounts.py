@@ -238,16 +238,11 @@ def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
             missing.append((name, amount))
     if missing and any(used.values()) and not books.policy.charges_resources:
         missing = _with_strays(books, group, missing, used)
-    reserves = (group.phase == INQUEUE and not _is_hopeless(group)) or (
+    reserves = (group.phase == INQUEUE and not group.is_hopeless) or (
         group.phase == RUNS and group.allocated_count >= group.min_available
     )
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic
-
-
-def _is_hopeless(group: PodGroup) -> bool:
-    """Whether no node there is could take its pods: what it would reserve nobody could have."""
-    return any(one.is_hopeless for one in group.refusals.values())
 
 
 def _with_strays(

@@ -303,7 +303,7 @@ def _audit_commons(state: Audited) -> None:
         _add(backlog, owed)
     _same("used", commons.used, used)
     _same("backlog", commons.backlog, backlog)
-    for key in (*commons.backlogs, *commons.deadlines, *commons.overdue):
+    for key in (*commons.backlogs, *commons.deadlines, *commons.overdue, *commons.patience):
         assert key in cluster.groups, f"{key} is kept and gone"
 
 

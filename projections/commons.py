@@ -23,6 +23,8 @@ class Commons:
         """Pod group key to the time when it has waited as long as it may, under `sla`."""
         self.overdue: dict[str, int] = {}
         """Pod group key to such a time that is over."""
+        self.patience: dict[str, int] = {}
+        """Pod group key to the time when all nodes will have been closed to it for long, soonest first."""
         self.shared_out: object = None
         """What `deserved` was found from."""
         self.requests: dict[str, Amounts] = {}

@@ -24,6 +24,8 @@ def next_deadline(state: Timed) -> int | None:
     cluster = state.cluster
     ends = [*cluster.resting.values(), *cluster.spared.values()]
     ends += cluster.commons.deadlines.values()
+    # Time never runs backwards: the first of these ends first.
+    ends += list(cluster.commons.patience.values())[:1]
     for of_node in state.quarantined.values():
         ends += [one.until_ns for one in of_node.values()]
     return min(ends, default=None)

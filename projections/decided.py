@@ -20,12 +20,14 @@ from projections.faults import REQUEST_DIFFERS
 from projections.outcomes import Commitment
 from projections.pod_groups import INQUEUE, Promise, Refusal
 from projections.queue_objects import tell_faults
+from projections.waiting import bear_with
 
 
 class Deciding(Protocol):
     """The part of State that decisions change."""
 
     cluster: Cluster
+    now_ns: int
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
 
@@ -85,7 +87,8 @@ def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> No
 
 def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
     group = state.cluster.groups[event.pod_group]
-    group.refusals[event.action] = Refusal(
+    before = group.refusals.get(event.action)
+    refusal = group.refusals[event.action] = Refusal(
         code=event.code,
         limit=event.limit,
         message=event.message,
@@ -93,7 +96,10 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         position=record.position,
         barred=event.barred,
         is_hopeless=event.is_hopeless,
+        is_shut=event.is_shut,
+        is_tired=before is not None and before.is_tired and event.is_shut,
     )
+    bear_with(state.cluster, group, refusal, state.now_ns)
     state.cluster.settle(group)
     state.cluster.due.groups.pop(group.key, None)
 

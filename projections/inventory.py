@@ -15,6 +15,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     mix = node.mix
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
+    cluster.due.remade[facts.name] = None
     cluster.faults.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
     _changed(cluster, facts.name, cards_changed and node.mix != mix)

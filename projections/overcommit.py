@@ -4,8 +4,8 @@ Volcano's `overcommit` admits a group as long as
 
     backlog + minimum + used  <=  total x factor
 
-with the whole minimum of every admitted group as its backlog, and what is missing of it once the group
-runs. Kept only under a policy that names the plugin.
+with the whole minimum of every admitted group as its backlog, unless no node could take its pods, and what
+is missing of it once the group runs. Kept only under a policy that names the plugin.
 """
 
 from typing import Protocol
@@ -46,7 +46,7 @@ def backlog_of(books: Books, group: PodGroup) -> Charge:
         return ()
     least = least_of(books, group) or {}
     if group.phase == INQUEUE:
-        return tuple(least.items())
+        return () if group.is_hopeless else tuple(least.items())
     if group.allocated_count < group.min_available:
         return ()
     missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}

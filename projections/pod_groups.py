@@ -152,6 +152,9 @@ class Refusal(Struct, frozen=True):
     position: int
     barred: tuple[str, ...] = ()
     is_hopeless: bool = False
+    is_shut: bool = False
+    is_tired: bool = False
+    """Whether it has been shut out for long."""
 
 
 class Promise(Struct, frozen=True):
@@ -254,6 +257,11 @@ class PodGroup:
                 return "PodGroupNotFound", f"PodGroup {self.key} does not exist"
             return None
         return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether what would be reserved for it, nobody could have."""
+        return any(one.is_hopeless for one in self.refusals.values())
 
     @property
     def scheduled_count(self) -> int:

@@ -27,7 +27,7 @@ from projections.queues import QueueFacts
 from projections.state import State
 from projections.touched import Due
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -99,6 +99,7 @@ class Image(Struct, frozen=True):
     totals: Amounts
     deserved: dict[str, Amounts]
     overdue: dict[str, int]
+    patience: dict[str, int]
     failures: dict[str, int]
     resting: dict[str, int]
     spared: dict[str, int]
@@ -142,6 +143,7 @@ def take(state: State) -> bytes:
         totals=cluster.commons.totals,
         deserved=cluster.commons.deserved,
         overdue=cluster.commons.overdue,
+        patience=cluster.commons.patience,
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
@@ -189,6 +191,7 @@ def restore(payload: bytes) -> State:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.commons.totals = image.owners, image.totals
     cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
+    cluster.commons.patience = image.patience
     for key, one in image.classes:
         cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
     cluster.regards.namespaces = image.namespace_labels

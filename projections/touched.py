@@ -21,6 +21,8 @@ class Due(Struct):
     """Keys of pod groups that changed."""
     freed: dict[str, int] = field(default_factory=dict)
     """Nodes that came, changed, or got something back, and the position of the record of that."""
+    remade: Names = field(default_factory=dict)
+    """Nodes whose objects came or changed."""
     freed_at: int = 0
     """Position of the record that did so last."""
     eased: dict[str, Names] = field(default_factory=dict)

@@ -3,19 +3,30 @@
     deadline = creation + waiting time of the group, else of the policy
 
 A deadline makes a cycle due. From then on the group is overdue: `sla` lets it in.
+
+And how long a group keeps what is reserved for it while all nodes that could take its pods are closed to
+them: it is tried once more then, and if that is still so it goes on waiting without a reservation.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
+
+from msgspec import structs
 
 from projections.accounts import Books
-from projections.pod_groups import WAITING, PodGroup
+from projections.pod_groups import WAITING, PodGroup, Refusal
 from projections.policy import Policy
+from projections.touched import Due
+
+PATIENCE_NS: Final = 300_000_000_000
+"""How long that is."""
 
 
 class Watching(Books, Protocol):
     """The part of the cluster in which deadlines are kept."""
 
     groups: dict[str, PodGroup]
+    due: Due
+    position: int
 
     def settle(self, group: PodGroup) -> None:
         """Bring what follows from a group's pods in line."""
@@ -38,6 +49,8 @@ def is_overdue(books: Books, group: PodGroup) -> bool:
 def watch(books: Books, group: PodGroup) -> None:
     """Keep the deadline of a group that waits for something."""
     commons = books.commons
+    if group.key in commons.patience and not _is_borne_with(group.refusals.get("allocate")):
+        del commons.patience[group.key]
     if books.policy.sla is None and not commons.deadlines and not commons.overdue:
         return
     deadline = deadline_of(books.policy, group)
@@ -50,8 +63,19 @@ def watch(books: Books, group: PodGroup) -> None:
         commons.deadlines.pop(group.key, None)
 
 
+def _is_borne_with(refusal: Refusal | None) -> bool:
+    return refusal is not None and refusal.is_shut and not refusal.is_hopeless
+
+
+def bear_with(books: Books, group: PodGroup, refusal: Refusal, now_ns: int) -> None:
+    """A group was refused: if all nodes are closed to it, it keeps what is reserved for it a while longer."""
+    if "enqueue" in books.policy.actions and _is_borne_with(refusal) and not refusal.is_tired:
+        books.commons.patience.setdefault(group.key, now_ns + PATIENCE_NS)
+
+
 def forget(books: Books, key: str) -> None:
     """The group is gone."""
+    books.commons.patience.pop(key, None)
     books.commons.deadlines.pop(key, None)
     books.commons.overdue.pop(key, None)
 
@@ -65,3 +89,8 @@ def let_pass(cluster: Watching, at_ns: int) -> None:
         del commons.deadlines[key]
         commons.overdue[key] = deadline
         cluster.settle(cluster.groups[key])
+    for key in [key for key, until in commons.patience.items() if until <= at_ns]:
+        group = cluster.groups[key]
+        group.refusals["allocate"] = structs.replace(group.refusals["allocate"], is_tired=True)
+        del commons.patience[key]
+        cluster.due.groups[key], group.cause = None, cluster.position

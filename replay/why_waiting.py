@@ -13,7 +13,7 @@ from msgspec import Struct
 from projections import accounts
 from projections.cluster import Cluster
 from projections.pod_class import Amounts, PodClass
-from projections.pod_groups import WAITING, PodGroup, Refusal
+from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
 from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
@@ -114,9 +114,26 @@ def _admission_hurdle(
 ) -> Iterable[Hurdle]:
     """Nobody asks a queue that takes nobody."""
     if group.phase != WAITING:
-        yield Hurdle("admission", True, f"admitted to queue {group.queue}: phase {group.phase}")
+        text = f"admitted to queue {group.queue}: phase {group.phase}{_reserved_text(session, group)}"
+        yield Hurdle("admission", True, text)
     elif problem is None:
         yield _hurdle("admission", denied, f"queue {group.queue} would admit it now")
+
+
+def _reserved_text(session: Session, group: PodGroup) -> str:
+    """Whether nothing is reserved for an admitted group, or soon nothing will be."""
+    if group.phase != INQUEUE:
+        return ""
+    if group.is_hopeless:
+        is_tired = any(one.is_tired for one in group.refusals.values())
+        why = "all nodes that could take its pods have been closed to it for long"
+        why = why if is_tired else "no nodes there are could take the pods of its gang"
+        return f"; nothing is reserved for it: {why}"
+    until = session.cluster.commons.patience.get(group.key)
+    if until is None:
+        return ""
+    left = span(max(0, until - session.state.now_ns))
+    return f"; all nodes that could take its pods are closed to it: its reservation ends in {left}"
 
 
 def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable[Hurdle]:

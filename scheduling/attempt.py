@@ -15,7 +15,7 @@ from scheduling.admission import refused_demand
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice, choose_cards
 from scheduling.quota.ledger import Shortage
-from scheduling.refuse import Reason, by_quota, gang, no_node
+from scheduling.refuse import Reason, by_quota, gang, needed_of, no_node, still_hopeless
 from scheduling.session import Session
 from scheduling.trial import Trial
 
@@ -78,7 +78,7 @@ class Attempt:
             self.trial.lift(pod)
             choice = charged(self.session, self.group, pod, self.trial.extra)
             if isinstance(choice, Reason):
-                self.reason = self.reason or choice
+                self.reason = self.reason or self._with_hope(pod, choice)
                 continue
             if self._place(pod, choice):
                 if self.is_ready:
@@ -109,8 +109,17 @@ class Attempt:
         if node is not None:
             self.trial.place(pod, node, later=True)
             return True
-        self.reason = self.reason or no_node(rankings, pod, choice.cards, choice.barred)
+        needed = needed_of(self.group, pod.pod_class)
+        self.reason = self.reason or no_node(rankings, pod, choice.cards, choice.barred, needed)
         return False
+
+    def _with_hope(self, pod: Pod, reason: Reason) -> Reason:
+        """A refusal by the queue; where there was no hope for the group anyhow, whether that is still so."""
+        standing = self.group.refusals.get("allocate")
+        if standing is None or not standing.is_hopeless:
+            return reason
+        needed = needed_of(self.group, pod.pod_class)
+        return still_hopeless(self.session.rankings, pod, reason, needed)
 
     def _promised(self, pod: Pod) -> Node | None:
         """The node where the pod is promised room, or where somebody made room for it before.

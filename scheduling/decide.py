@@ -17,7 +17,7 @@ from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
 from scheduling.session import Session
 
-DECIDER: Final = 2
+DECIDER: Final = 3
 """Version of the deciding code. Raise it with every change that can alter a decision."""
 
 Action: TypeAlias = Callable[[Session], Iterator[Decision]]

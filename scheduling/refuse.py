@@ -7,9 +7,10 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from events.decision import RefusalDecided
+from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from projections.pods import PENDING, Pod
+from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
 from scheduling.admission import ADMITTED, NOT_SELECTED, REASONS
 from scheduling.quota.contradiction import against, contradiction
@@ -31,7 +32,9 @@ class Reason(Struct, frozen=True):
     barred: tuple[str, ...] = ()
     """Cards that would have done, and that the queue's quota kept out."""
     is_hopeless: bool = False
-    """Whether no node there is could take the pod, whatever else was on it."""
+    """Whether no node there is could take the pod, whatever else was on it; or not all those of its gang."""
+    is_shut: bool = False
+    """Whether all nodes that could are closed to it now."""
 
 
 def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
@@ -41,8 +44,10 @@ def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
     return Reason(short.code, short.limit, short.message, key, is_hopeless=is_hopeless)
 
 
-def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] = ()) -> Reason:
-    """No node can take the pod: how many nodes fail for which reason."""
+def no_node(
+    rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] = (), needed: int = 1
+) -> Reason:
+    """No node can take the pod: how many nodes fail for which reason. `needed` such pods are in the gang."""
     counts, limit = node_reasons(rankings, pod.pod_class, cards)
     total = len(rankings.cluster.nodes.order)
     listed = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
@@ -52,21 +57,42 @@ def no_node(rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] 
     if both := _contradiction(rankings, pod.pod_class, cards):
         message += f" N{both[1:]}."
     would_do = None if cards is None else (*cards, *barred)
-    is_hopeless = _fits_nowhere(rankings, pod.pod_class, would_do)
-    return Reason("NotEnoughResources", limit, message, pod.key, barred, is_hopeless)
+    most, is_shut = _prospects(rankings, pod.pod_class, would_do)
+    return Reason("NotEnoughResources", limit, message, pod.key, barred, most < needed, is_shut)
 
 
-def _fits_nowhere(rankings: Rankings, pod_class: PodClass, cards: Cards) -> bool:
-    """Whether no node that the pod selects, with such cards, is large enough; cordons and taints pass."""
-    could = rankings.admission(pod_class).verdicts != NOT_SELECTED
+def still_hopeless(rankings: Rankings, pod: Pod, reason: Reason, needed: int) -> Reason:
+    """The refusal by a queue of a group for which there was no hope, whatever the queue allows."""
+    known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
+    rankings.of(pod.pod_class, known or None).scores()  # The verdicts on nodes are as of now.
+    most, is_shut = _prospects(rankings, pod.pod_class, known or None)
+    return structs.replace(
+        reason, is_hopeless=reason.is_hopeless or most < needed, is_shut=is_shut
+    )
+
+
+def _prospects(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[int, bool]:
+    """How many such pods all nodes could hold if they were empty; whether all that could are closed now."""
+    verdicts = rankings.admission(pod_class).verdicts
+    room = _room_of(rankings, pod_class, cards)
+    return int(room[verdicts != NOT_SELECTED].sum()), not room[verdicts == ADMITTED].any()
+
+
+def needed_of(group: PodGroup, pod_class: PodClass) -> int:
+    """How many pods of a class the gang cannot do without; at least one."""
+    others = sum(group.live_classes.values()) - group.live_classes.get(pod_class.index, 0)
+    return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
+
+
+def _room_of(rankings: Rankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
+    """How many such pods each node could hold if nothing else were on it, slot by slot."""
+    room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
     if cards is not None:
-        could = could & rankings.suited(cards)
+        room[~rankings.suited(cards)] = 0
     for name, amount in pod_class.request:
         column = rankings.cluster.nodes.allocatable.get(name)
-        if column is None:
-            return True
-        could = could & (column >= amount)
-    return not could.any()
+        room = np.minimum(room, 0 if column is None else column // amount)
+    return np.maximum(room, 0)
 
 
 def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
@@ -180,4 +206,5 @@ def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
         pod=reason.pod,
         barred=reason.barred,
         is_hopeless=reason.is_hopeless,
+        is_shut=reason.is_shut,
     )

@@ -93,7 +93,7 @@ def refuse_line(
         if (standing := group.refusals.get(line.action)) is None
         or standing.code != reason.code
         or standing.limit != reason.limit
-        or standing.is_hopeless != reason.is_hopeless
+        or (standing.is_hopeless, standing.is_shut) != (reason.is_hopeless, reason.is_shut)
     ]
     for group in anew:
         told = reason if retell is None or group is head else retell(group, reason)

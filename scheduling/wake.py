@@ -52,7 +52,13 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
         return _gave(state, due.eased.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
         is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
-        return is_let_in or _could_serve(state, head.pending, due) or _minds(state, head, due)
+        could_hold = refusal.is_hopeless and _could_hold(state, head.pending, due)
+        return (
+            is_let_in
+            or could_hold
+            or _could_serve(state, head.pending, due)
+            or _minds(state, head, due)
+        )
     if refusal.code in EVICTION_CODES:
         return _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
@@ -120,6 +126,18 @@ def _gave(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
         return True
     return any(
         one in eased or any(card in eased for card in members(state.cluster, one)) for one in limits
+    )
+
+
+def _could_hold(state: State, pending: list[Pod], due: Due) -> bool:
+    """Whether a node came or changed that is large enough for a pod, were it empty: there is hope again."""
+    requests = dict.fromkeys(pod.pod_class.request for pod in pending)
+    nodes = [state.cluster.nodes.nodes.get(name) for name in due.remade]
+    return any(
+        all(node.allocatable(one) >= most for one, most in request)
+        for node in nodes
+        for request in requests
+        if node is not None
     )
 
 

@@ -50,7 +50,16 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
                 pod_group=group.key, queue=group.queue, code=attempt.refusal.code
             )
         if line.is_led_by(group):
-            yield from refuse_line(line, attempt.refusal, _retelling(group))
+            reason = attempt.refusal
+            if reason.is_shut and _is_tired(line):
+                reason = structs.replace(reason, is_hopeless=True)
+            yield from refuse_line(line, reason, _retelling(group))
+
+
+def _is_tired(line: Line) -> bool:
+    """Whether anybody in the line, all being alike, has been shut out for long."""
+    refusals = (group.refusals.get(ACTION) for _, group in line.jobs)
+    return any(one is not None and one.is_tired for one in refusals)
 
 
 def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:
