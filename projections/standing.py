@@ -52,6 +52,8 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
         if group.facts is None and not group.pending:
             return ()
         return (("enqueue", alone if group.problem else _least(books, group)),)
+    if group.phase == WAITING and group.facts is not None and not group.pending:
+        return (("allocate", alone if group.problem else ("admit",)),)
     keys: list[LineKey] = []
     if group.pending_classes:
         step = _next_step(group)

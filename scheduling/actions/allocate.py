@@ -25,12 +25,16 @@ def allocate(session: Session) -> Iterator[Decision]:
 
 def _place(session: Session, line: Line) -> Iterator[Decision]:
     group = line.head
-    problem = standing_problem(session, group) or incomplete(group)
+    problem = standing_problem(session, group)
+    if problem is None and group.phase == WAITING and not group.pending:
+        # Without an enqueue action nobody else admits it, and until then its owner makes no pods.
+        yield EnqueueDecided(pod_group=group.key, queue=group.queue)
+        return
+    problem = problem or incomplete(group)
     if problem is not None:
         yield from refuse_line(line, problem)
         return
     if group.phase == WAITING:
-        # Without an enqueue action nobody else admits it.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         if not line.is_led_by(group):
             # Its new phase has put it into another line, which is served next.
