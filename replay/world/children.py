@@ -1,7 +1,9 @@
 """The objects that a workload owns, counted, so that looking at one costs the same however many there are."""
 
+from collections import Counter
 from enum import Enum
 
+from replay.world.happening import Happening
 from replay.world.store import Key
 
 
@@ -18,7 +20,7 @@ class Child(Enum):
 
 
 class Children:
-    """What a workload owns."""
+    """What a workload owns, and what its controller remembers of it."""
 
     def __init__(self) -> None:
         self.all: dict[Key, Child] = {}
@@ -30,9 +32,20 @@ class Children:
         """Pods that ever failed, or were deleted by others before they were over."""
         self.made = 0
         """Pods that were ever made: the number of the next one."""
+        self.tally: Counter[Child] = Counter()
+        """Pods that are there, by how they fare."""
+        self.roles: dict[str, Counter[Child]] = {}
+        """The same by role."""
+        self.happenings: list[Happening] = []
+        """What happened and was not answered yet, where the controller has rules for that."""
+        self.pending: list[tuple[int, Happening, str]] = []
+        """Actions that are due later: when, upon what, and which."""
+        self.finished_ns: int | None = None
+        """Since when the workload is over."""
+        self._role_of: dict[Key, str] = {}
         self._dismissed: dict[Key, None] = {}
 
-    def note(self, key: Key, now: Child | None) -> None:
+    def note(self, key: Key, now: Child | None, role: str = "") -> None:
         """An owned object came, changed, or is gone (None)."""
         before = self.all.get(key)
         if now is not None:
@@ -41,6 +54,7 @@ class Children:
             del self.all[key]
         if key[0] != "Pod":
             return
+        self._count(key, before, now, role)
         was_active, is_active = _is_active(before), _is_active(now)
         self.active += is_active - was_active
         if before is None or was_active:
@@ -63,9 +77,27 @@ class Children:
         """The owned objects of another resource."""
         return [key for key in self.all if key[0] == resource]
 
+    def of_role(self, role: str) -> list[Key]:
+        """The pods of a role."""
+        return [key for key in self.all if self._role_of.get(key) == role]
+
     def dismiss(self, key: Key) -> None:
         """The owner itself is about to delete the pod: it does not count as lost."""
         self._dismissed[key] = None
+
+    def is_dismissed(self, key: Key) -> bool:
+        """Whether the owner deleted the pod itself."""
+        return key in self._dismissed
+
+    def _count(self, key: Key, before: Child | None, now: Child | None, role: str) -> None:
+        role = self._role_of.setdefault(key, role)
+        of_role = self.roles.setdefault(role, Counter())
+        for child, change in ((before, -1), (now, 1)):
+            if child is not None:
+                self.tally[child] += change
+                of_role[child] += change
+        if now is None:
+            del self._role_of[key]
 
 
 def _is_active(child: Child | None) -> bool:

@@ -9,10 +9,20 @@ from collections.abc import Callable
 from typing import Final
 
 from replay.world.children import Child, Children
-from replay.world.content import controller_of, is_terminal, is_terminating, phase_of, uid_of
-from replay.world.manifest import Manifest
+from replay.world.content import (
+    controller_of,
+    is_terminal,
+    is_terminating,
+    phase_of,
+    section,
+    text_at,
+    uid_of,
+)
+from replay.world.happening import TASK_SPEC, Happening, happening_of
+from replay.world.manifest import VOLCANO_JOB, Manifest
+from replay.world.scenario import kind_named
 from replay.world.shop import Shop
-from replay.world.store import Change, Key, Store
+from replay.world.store import Change, Key, Store, resource_of
 from replay.world.volcano_job import reconcile_volcano_job
 from replay.world.workloads import (
     reconcile_deployment,
@@ -21,21 +31,28 @@ from replay.world.workloads import (
     reconcile_stateful_set,
 )
 
+VOLCANO: Final = resource_of(VOLCANO_JOB)
+COMMAND: Final = resource_of(kind_named("Command"))
 _RECONCILERS: Final[dict[str, Callable[[Shop, Manifest, Children], None]]] = {
     "Deployment": reconcile_deployment,
     "ReplicaSet": reconcile_replica_set,
     "StatefulSet": reconcile_stateful_set,
     "Job": reconcile_job,
-    "Job.batch.volcano.sh": reconcile_volcano_job,
+    VOLCANO: reconcile_volcano_job,
 }
 
 
 class Controllers:
     """All controllers of the cluster."""
 
-    def __init__(self, store: Store, delete_pod: Callable[[Key], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        delete_pod: Callable[[Key], None],
+        wake: Callable[[str, int], None],
+    ) -> None:
         self._store = store
-        self._shop = Shop(store, delete_pod)
+        self._shop = Shop(store, delete_pod, wake)
         self._owners: dict[str, Key] = {}
         self._children: dict[str, Children] = {}
         self._due: dict[str, None] = {}
@@ -44,10 +61,10 @@ class Controllers:
         """An object changed: its owner, or itself, has to be looked at."""
         manifest = change.after or change.before
         assert manifest is not None
+        if change.key[0] == COMMAND:
+            self._command(change)
         if owner := controller_of(manifest):
-            children = self._children.setdefault(owner, Children())
-            children.note(change.key, _child(change))
-            self._due[owner] = None
+            self._note_owned(owner, change)
         if change.key[0] in _RECONCILERS:
             uid = uid_of(manifest)
             if change.after is None:
@@ -59,11 +76,39 @@ class Controllers:
                 self._owners[uid] = change.key
                 self._due[uid] = None
 
+    def look(self, uid: str) -> None:
+        """It is time to look at a workload again."""
+        if uid in self._owners:
+            self._due[uid] = None
+
     def release(self, uid: str) -> None:
         """A workload is about to go, and what it owns is to stay."""
         self._owners.pop(uid, None)
         self._children.pop(uid, None)
         self._due.pop(uid, None)
+
+    def _note_owned(self, owner: str, change: Change) -> None:
+        children = self._children.setdefault(owner, Children())
+        self._due[owner] = None
+        if self._owners.get(owner, ("",))[0] == VOLCANO and not children.is_dismissed(change.key):
+            happening = happening_of(change)
+            if happening is not None:
+                children.happenings.append(happening)
+        children.note(change.key, _child(change), _role(change))
+
+    def _command(self, change: Change) -> None:
+        """A command is carried out once: it is taken away, and the job it names has to answer it."""
+        command = change.after
+        if command is None:
+            return
+        self._store.remove(change.key)
+        target = text_at(section(command, "target"), "name")
+        job = self._store.find((VOLCANO, change.key[1], target))
+        if job is not None:
+            children = self._children.setdefault(uid_of(job), Children())
+            action = text_at(command, "action")
+            children.happenings.append(Happening("CommandIssued", action=action))
+            self._due[uid_of(job)] = None
 
     def reconcile(self) -> bool:
         """Bring every due owner where it should be; False if none was due."""
@@ -75,6 +120,11 @@ class Controllers:
                 children = self._children.setdefault(uid, Children())
                 _RECONCILERS[key[0]](self._shop, owner, children)
         return bool(due)
+
+
+def _role(change: Change) -> str:
+    annotations = section(change.after or {}, "metadata", "annotations")
+    return text_at(annotations, TASK_SPEC)
 
 
 def _child(change: Change) -> Child | None:

@@ -36,6 +36,7 @@ class Kind(Struct, frozen=True):
 
 
 VOLCANO_JOB: Final = Kind("Job", "batch.volcano.sh", "v1alpha1")
+COMMAND: Final = Kind("Command", "bus.volcano.sh", "v1alpha1")
 KINDS: Final = (
     Kind("Node", "", "v1", is_namespaced=False),
     Kind("PriorityClass", "scheduling.k8s.io", "v1", is_namespaced=False),
@@ -50,6 +51,7 @@ KINDS: Final = (
     Kind("StatefulSet", "apps", "v1"),
     Kind("Job", "batch", "v1"),
     VOLCANO_JOB,
+    COMMAND,
     Kind("Pod", "", "v1"),
 )
 """In the order in which lists are handed over (rule K4.3)."""
@@ -81,6 +83,15 @@ class Placed(Struct, frozen=True):
     def name(self) -> str:
         """`metadata.name`"""
         return str(metadata_of(self.manifest)["name"])
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    """The kind that a manifest names, which is one of those that are read."""
+    return next(
+        kind
+        for kind in KINDS
+        if (kind.api_version, kind.kind) == (manifest["apiVersion"], manifest["kind"])
+    )
 
 
 def metadata_of(manifest: Manifest) -> JsonObject:

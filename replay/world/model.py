@@ -28,7 +28,7 @@ from replay.world.kubelet import POD, Kubelets
 from replay.world.manifest import KINDS, Kind, Manifest
 from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
 from replay.world.store import Key, Store, has_uid, key_of, resource_of
-from replay.world.timeline import Timeline
+from replay.world.timeline import Due, Timeline, Verb
 
 REACTIONS_MAX: Final = 10_000
 """Rounds of reactions at one instant; more means that what is made is lost again at once."""
@@ -71,7 +71,7 @@ class World:
         self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
-        self._controllers = Controllers(self._store, self._kubelets.delete)
+        self._controllers = Controllers(self._store, self._kubelets.delete, self._look_later)
         self._source = scenario.source
         self._steps = scenario.steps
         self._step = 0
@@ -106,7 +106,7 @@ class World:
                 self._step += 1
                 self._carry_out(self._steps[self._step - 1])
             else:
-                self._kubelets.run(self._timeline.pop())
+                self._run(self._timeline.pop())
             self._follow()
         self._store.now_ns = to_ns
 
@@ -213,6 +213,15 @@ class World:
     @property
     def _next_step_ns(self) -> int | None:
         return self._steps[self._step].at_ns if self._step < len(self._steps) else None
+
+    def _run(self, due: Due) -> None:
+        if due.verb is Verb.LOOK:
+            self._controllers.look(due.uid)
+        else:
+            self._kubelets.run(due)
+
+    def _look_later(self, uid: str, at_ns: int) -> None:
+        self._timeline.push(at_ns, Due(Verb.LOOK, ("", "", ""), uid))
 
     def _follow(self, *, was_there: bool = False) -> None:
         """Let everyone act upon what changed, until nobody has anything to do."""

@@ -6,9 +6,10 @@ from typing import Final
 from events.normalize import Json, JsonObject
 from replay.world.children import Child, Children
 from replay.world.content import list_at, name_of, namespace_of, section, text_at, uid_of
-from replay.world.manifest import Kind, Manifest
+from replay.world.happening import TASK_SPEC
+from replay.world.manifest import Kind, Manifest, kind_of
 from replay.world.scenario import kind_named
-from replay.world.store import Key, Store
+from replay.world.store import Key, Store, key_of
 
 _POD: Final = kind_named("Pod")
 
@@ -16,9 +17,21 @@ _POD: Final = kind_named("Pod")
 class Shop:
     """The hands of the controllers."""
 
-    def __init__(self, store: Store, delete_pod: Callable[[Key], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        delete_pod: Callable[[Key], None],
+        wake: Callable[[str, int], None],
+    ) -> None:
         self.store = store
+        self.wake = wake
+        """Look at the workload with this uid again at that moment."""
         self._delete_pod = delete_pod
+
+    def delete_owner(self, owner: Manifest) -> None:
+        """Delete a workload with all that it owns."""
+        kind = kind_of(owner)
+        self.store.remove(key_of(kind, owner))
 
     def delete(self, key: Key) -> None:
         """Delete any object; pods leave in their own time."""
@@ -46,7 +59,7 @@ class Shop:
         if self.store.find(key) is not None:
             return
         children.made += 1
-        children.note(key, Child.ACTIVE)
+        children.note(key, Child.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
         metadata: JsonObject = {
             "name": name,
             "namespace": namespace_of(owner),

@@ -27,7 +27,7 @@ from replay.world.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
 Key: TypeAlias = tuple[str, str, str]
 """Resource, namespace, name. The resource is the kind, with its group for the second kind of a name."""
 
-UNWATCHED: Final = ("HyperNode", "ConfigMap")
+UNWATCHED: Final = ("HyperNode", "ConfigMap", "Command")
 """Kinds that are held, but that no watch of muster's asks for."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

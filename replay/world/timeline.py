@@ -9,15 +9,17 @@ from replay.world.store import Key
 
 
 class Verb(Enum):
-    """What befalls a pod on its node."""
+    """What befalls a pod on its node, or a workload."""
 
     START = "start"
     FINISH = "finish"
     VANISH = "vanish"
+    LOOK = "look"
+    """A controller looks at a workload again; its key is of no matter."""
 
 
 class Due(Struct, frozen=True):
-    """Something that befalls one pod; by then, another may bear its name."""
+    """Something that befalls one pod or workload; by then, another may bear its name."""
 
     verb: Verb
     key: Key

@@ -94,6 +94,7 @@ _PLURALS: Final = {
     "HyperNode": "hypernodes",
     "PodGroup": "podgroups",
     "Job": "jobs",
+    "Command": "commands",
 }
 
 

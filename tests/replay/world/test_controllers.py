@@ -161,6 +161,7 @@ def test_a_volcano_job_makes_its_group_and_its_pods_when_that_is_admitted() -> N
         "Pod/j-worker-0 Pending",
         "Pod/j-worker-1 Pending",
         "Pod/j-worker-2 Pending",
+        "Job/j",
     ]
     pod = made.find("Pod", "default", "j-worker-2") or {}
     annotations = section(pod, "metadata", "annotations")
@@ -183,9 +184,9 @@ def test_a_lost_pod_of_a_volcano_job_returns_once_its_group_is_admitted_again() 
     admit(made, "j-u1", "Pending")
     seen(made)
     made.advance(SECOND)
-    assert seen(made) == ["gone Pod/j-worker-1 Pending"]
+    assert seen(made) == ["gone Pod/j-worker-1 Pending", "Job/j"]
     admit(made, "j-u1")
-    assert seen(made) == ["PodGroup/j-u1 Inqueue", "Pod/j-worker-1 Pending"]
+    assert seen(made) == ["PodGroup/j-u1 Inqueue", "Pod/j-worker-1 Pending", "Job/j"]
 
 
 def test_a_finished_volcano_job_says_so() -> None:
@@ -200,4 +201,6 @@ def test_a_finished_volcano_job_says_so() -> None:
     running(made, "j-ps-0", "j-worker-0", "j-worker-1", "j-worker-2")
     made.advance(SECOND)
     job = made.find("Job.batch.volcano.sh", "default", "j") or {}
-    assert section(job, "status", "state") == {"phase": "Completed"}
+    assert section(job, "status", "state")["phase"] == "Completed"
+    assert section(job, "status")["succeeded"] == 4
+    assert made.find("PodGroup", "default", "j-u1") is None
