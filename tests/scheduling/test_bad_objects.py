@@ -1,0 +1,169 @@
+"""Groups and queues that say what cannot be: a reason in the right place, once, and all others go on."""
+
+import pytest
+
+from events.codec import event_of
+from events.decision import GangBindDecided, QueueFaulted, RefusalDecided
+from events.normalize import JsonObject
+from events.sighting import Seen
+from tests.scheduling.given import Told, gone, node, pod, raw
+
+GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+
+
+def group(phase: str = "", **spec: object) -> bytes:
+    """A PodGroup."""
+    return raw("PodGroup", "g", spec=spec, status={"phase": phase})
+
+
+def begun(*groups: bytes, queues: tuple[bytes, ...] = ()) -> Told:
+    """A node, a pod of the group, and one that has nothing to do with it."""
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Queue", *queues)
+    told.show_all("PodGroup", *groups)
+    told.show_all("Pod", pod("g-0", metadata=GROUPED), pod("other"))
+    told.show_the_rest()
+    told.cycle()
+    return told
+
+
+def said(told: Told) -> list[tuple[str, str]]:
+    """Of each refusal recorded since this was last asked its group and code; of each binding its group."""
+    records, told.records = told.records, []
+    found: list[tuple[str, str]] = []
+    for event in map(event_of, records):
+        if isinstance(event, RefusalDecided):
+            found.append((event.pod_group, event.code))
+        elif isinstance(event, GangBindDecided):
+            found.append((event.pod_group, "bound"))
+        elif isinstance(event, QueueFaulted):
+            found.append((event.queue, event.code))
+    return found
+
+
+OTHER = ("default/podgroup-uid-other", "bound")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"minMember": "two"},
+        {"minMember": 1, "minTaskMember": {"w": "one"}},
+        {"minMember": 1, "minResources": {"cpu": "many"}},
+        {"minMember": 1, "minResources": ["cpu"]},
+        {"minMember": 1, "queue": 7},
+        {"minMember": 1, "priorityClassName": ["high"]},
+    ],
+    ids=str,
+)
+def test_a_group_that_cannot_be_read_is_refused_once_and_served_when_it_can(
+    spec: JsonObject,
+) -> None:
+    told = begun(group(**spec))
+    assert said(told) == [("default/g", "InvalidPodGroup"), OTHER]
+    told.see(Seen(node("n2")), Seen(pod("late")))
+    told.cycle()
+    assert said(told) == [("default/podgroup-uid-late", "bound")]
+    told.see(Seen(group(minMember=1)))
+    told.cycle()
+    assert said(told) == [("default/g", "bound")]
+
+
+@pytest.mark.parametrize("least", [0, -3])
+def test_a_minimum_below_one_is_no_gang(least: int) -> None:
+    told = begun(group(minMember=least))
+    assert sorted(said(told)) == [("default/g", "bound"), OTHER]
+
+
+def test_a_group_of_an_unknown_queue_is_refused_once_and_served_when_it_comes() -> None:
+    queue = raw("Queue", "default", spec={})
+    told = begun(group(minMember=1, queue="nobodys"), queues=(queue,))
+    assert said(told) == [("default/g", "QueueNotFound"), OTHER]
+    told.see(Seen(node("n2")), Seen(raw("Queue", "another", spec={})))
+    told.cycle()
+    assert said(told) == []
+    told.see(Seen(raw("Queue", "nobodys", spec={})))
+    told.cycle()
+    assert said(told) == [("default/g", "bound")]
+
+
+def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
+    queue = raw("Queue", "q", spec={})
+    told = begun(group(minMember=1, queue="q"), queues=(queue, raw("Queue", "default", spec={})))
+    assert sorted(said(told)) == [("default/g", "bound"), OTHER]
+    told.see(gone(queue))
+    told.cycle()
+    assert said(told) == []
+    assert told.state.cluster.queues["q"].allocated == {"cpu": 1000}
+    told.see(Seen(pod("g-1", metadata=GROUPED)), Seen(pod("late")))
+    told.cycle()
+    assert sorted(said(told)) == [
+        ("default/g", "QueueNotFound"),
+        ("default/podgroup-uid-late", "bound"),
+    ]
+    told.see(Seen(node("n2")))
+    told.cycle()
+    assert said(told) == []
+
+
+def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
+    told = begun(group("Inqueue", minMember=2))
+    assert sorted(said(told)) == [("default/g", "NotEnoughPods"), OTHER]
+    told.see(Seen(node("n2")))
+    told.cycle()
+    assert said(told) == []
+    told.see(Seen(pod("g-1", metadata=GROUPED)))
+    told.cycle()
+    assert said(told) == [("default/g", "bound")]
+
+
+@pytest.mark.parametrize("text", ["high", "", "1.5", "0x10", "9" * 40])
+def test_a_priority_or_index_that_is_none_disturbs_nobody(text: str) -> None:
+    annotations = {"volcano.sh/task-priority": text, "volcano.sh/task-index": text}
+    told = begun(group(minMember=2))
+    told.records = []
+    metadata = {"annotations": {**GROUPED["annotations"], **annotations}}
+    told.see(Seen(pod("g-1", metadata=metadata)))
+    told.cycle()
+    assert said(told) == [("default/g", "bound")]
+
+
+@pytest.mark.parametrize(
+    ("queue", "codes"),
+    [
+        ({"capability": {"cpu": "lots"}}, ["InvalidQuantity"]),
+        ({"deserved": {"cpu": "1.5x"}, "guarantee": {"resource": {"memory": "-"}}}, ["InvalidQuantity"] * 2),
+    ],
+)  # fmt: skip
+def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
+    queue: JsonObject, codes: list[str]
+) -> None:
+    default = raw("Queue", "default", spec={})
+    told = begun(group(minMember=1), queues=(raw("Queue", "q", spec=queue), default))
+    assert [one for one in said(told) if one[0] == "q"] == [("q", code) for code in codes]
+    told.see(Seen(node("n2")), Seen(pod("late")))
+    told.cycle()
+    assert said(told) == [("default/podgroup-uid-late", "bound")]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"spec": 3},
+        {"spec": {"weight": "heavy"}},
+        {"spec": {"capability": ["cpu"]}},
+        {"spec": {"priority": {}}},
+        {"spec": {}, "status": {"state": 7}},
+    ],
+    ids=str,
+)
+def test_a_queue_that_cannot_be_read_is_told_and_others_go_on(parts: JsonObject) -> None:
+    queues = (raw("Queue", "q", **parts), raw("Queue", "default", spec={}))
+    told = begun(group(minMember=1, queue="q"), queues=queues)
+    found = said(told)
+    assert OTHER in found
+    assert [code for name, code in found if name == "q"] == ["InvalidQueue"]
+    told.see(Seen(node("n2")))
+    told.cycle()
+    assert said(told) == []
