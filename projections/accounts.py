@@ -9,9 +9,10 @@ from typing import Protocol
 
 from projections.cards import REQUEST_ANNOTATION
 from projections.commons import Commons
+from projections.group_facts import compound
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
-from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup, compound
+from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Charge, Pod
 from projections.policy import Policy
 

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from projections import accounts, nominations
 from projections.cluster import Cluster
 from projections.faults import Pairs
+from projections.hyper_audit import recount as recount_hyper_nodes
 from projections.nodes import Node
 from projections.overcommit import backlog_of
 from projections.pod_class import Amounts
@@ -67,6 +68,7 @@ def audit(state: Audited) -> None:
     _audit_lines(state)
     cluster.budgets.recount(cluster.pods)
     recount(cluster, cluster.pods.values())
+    recount_hyper_nodes(cluster)
     _audit_commitments(state)
 
 

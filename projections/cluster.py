@@ -10,12 +10,13 @@ from projections.budgets import Budgets
 from projections.commons import Commons
 from projections.contest import asks, note_arrival, settle_contest, stir
 from projections.faults import FaultBook
+from projections.group_facts import GroupFacts
 from projections.lines import Lines
 from projections.membership import origin_of
 from projections.nodes import NodeTable
 from projections.overcommit import heed_pressure, occupy, rebook
 from projections.pod_class import Amounts
-from projections.pod_groups import GroupFacts, LineKey, PodGroup, Promise, wish_of
+from projections.pod_groups import LineKey, PodGroup, Promise
 from projections.pods import (
     ALLOCATED,
     PENDING,
@@ -211,8 +212,8 @@ class Cluster:
         """A PodGroup object came or changed."""
         group = self.group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
-        group.facts, group.digest, group.uid = facts, digest, facts.uid or group.key
-        group.wish = wish_of(facts)
+        group.obey(facts)
+        group.digest, group.uid = digest, facts.uid or group.key
         group.created_ns, group.min_tasks = facts.created_ns, facts.min_tasks
         group.min_available = facts.min_available
         if is_new and facts.phase:
@@ -223,8 +224,8 @@ class Cluster:
     def drop_group_object(self, key: str) -> None:
         """A PodGroup object is gone; pods that name it wait for it to return."""
         group = self.groups[key]
-        group.facts, group.digest, group.needs_object = None, "", True
-        group.wish = None
+        group.obey(None)
+        group.digest, group.needs_object = "", True
         self.settle(group)
 
     def adopt(self, pod: Pod) -> None:

@@ -1,7 +1,11 @@
 """Nodes into the cluster: what they bring, and what follows for cards and quotas."""
 
+from collections.abc import Callable
+
 from projections import accounts
 from projections.cluster import Cluster
+from projections.hyper_nodes import HyperNodeFacts
+from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
 from projections.overcommit import occupy, widen
 from projections.pods import ALLOCATED
@@ -33,6 +37,28 @@ def drop_node(cluster: Cluster, name: str) -> None:
     cluster.nodes.drop(name)
     cluster.faults.put(f"Node//{name}", ())
     _changed(cluster, name, cards_changed)
+
+
+def put_hyper_node(cluster: Cluster, facts: HyperNodeFacts) -> None:
+    """A HyperNode came or changed."""
+    there = ((name, one.facts.labels) for name, one in cluster.nodes.nodes.items() if one.facts)
+    _rewire(cluster, facts.name, lambda tree: tree.put(facts, there))
+
+
+def drop_hyper_node(cluster: Cluster, name: str) -> None:
+    """A HyperNode is gone."""
+    _rewire(cluster, name, lambda tree: tree.drop(name))
+
+
+def _rewire(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
+    tree = cluster.nodes.hyper
+    version, kin, touched = tree.version, tree.kin(name), list(tree.below(name))
+    change(tree)
+    if tree.version == version:
+        return
+    tree.tell(cluster.faults, {**kin, **tree.kin(name)})
+    cluster.touched.topology.update(dict.fromkeys((*touched, *tree.below(name))))
+    cluster.due.rewired = cluster.position
 
 
 def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:

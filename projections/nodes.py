@@ -14,6 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from projections.cards import discover
+from projections.hyper_tree import HyperTree
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
 from projections.quantity import QuantityError
@@ -179,6 +180,8 @@ class NodeTable:
         self.moved: list[int] = []
         self.remade: list[int] = []
         self.layout = 0
+        self.hyper = HyperTree()
+        """Which of them are close to one another."""
         self.leaving: dict[str, None] = {}
         """Names of nodes with something releasing or promised."""
         self._is_stale = True
@@ -194,6 +197,8 @@ class NodeTable:
         """Show a node, or show it changed."""
         node = self.node(facts.name)
         came = node.facts is None
+        if node.facts is None or node.facts.labels != facts.labels:
+            self.hyper.note_node(facts.name, facts.labels)
         node.facts, node.digest, node.mix = facts, digest, mix_of(facts.cards)
         node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
         for name in node.free:
@@ -210,6 +215,7 @@ class NodeTable:
         node.facts, node.digest, node.mix, node.free, node.slot = None, "", "", {}, -1
         node.quarantine = {}
         self._is_stale = True
+        self.hyper.note_node(name, None)
         self.forget(node)
 
     def forget(self, node: Node) -> None:

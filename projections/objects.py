@@ -132,6 +132,25 @@ class PodObject(Struct):
     status: PodStatus | None = None
 
 
+class NetworkTopology(Struct):
+    """How close pods must be, or had better be, in the network."""
+
+    mode: str | None = None
+    highestTierAllowed: int | None = None  # noqa: N815
+    highestTierName: str | None = None  # noqa: N815
+
+
+class SubGroupPolicy(Struct):
+    """One of `PodGroup.spec.subGroupPolicy`: pods that make up gangs inside the gang."""
+
+    name: str = ""
+    labelSelector: Raw = _NOTHING  # noqa: N815
+    matchLabelKeys: list[str] | None = None  # noqa: N815
+    subGroupSize: int | None = None  # noqa: N815
+    minSubGroups: int | None = None  # noqa: N815
+    networkTopology: NetworkTopology | None = None  # noqa: N815
+
+
 class PodGroupSpec(Struct):
     """`PodGroup.spec` (scheduling.volcano.sh)."""
 
@@ -140,6 +159,8 @@ class PodGroupSpec(Struct):
     minResources: Quantities | None = None  # noqa: N815
     queue: str | None = None
     priorityClassName: str | None = None  # noqa: N815
+    networkTopology: NetworkTopology | None = None  # noqa: N815
+    subGroupPolicy: list[SubGroupPolicy] | None = None  # noqa: N815
 
 
 class GroupCondition(Struct, frozen=True):
@@ -225,6 +246,48 @@ class BudgetObject(Struct):
     spec: BudgetSpec | None = None
 
 
+class ExactMatch(Struct):
+    """A member by its name."""
+
+    name: str = ""
+
+
+class RegexMatch(Struct):
+    """Members by a pattern of their names."""
+
+    pattern: str = ""
+
+
+class MemberSelector(Struct):
+    """Who is meant: one of the three."""
+
+    exactMatch: ExactMatch | None = None  # noqa: N815
+    regexMatch: RegexMatch | None = None  # noqa: N815
+    labelMatch: Raw = _NOTHING  # noqa: N815
+
+
+class MemberEntry(Struct):
+    """One of `HyperNode.spec.members`."""
+
+    type: str = ""
+    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
+
+
+class HyperNodeSpec(Struct):
+    """`HyperNode.spec` (topology.volcano.sh)."""
+
+    tier: int = 0
+    tierName: str | None = None  # noqa: N815
+    members: list[MemberEntry] | None = None
+
+
+class HyperNodeObject(Struct):
+    """A HyperNode."""
+
+    metadata: Metadata
+    spec: HyperNodeSpec | None = None
+
+
 class PlainObject(Struct):
     """An object of which only the metadata is read (Namespace, owners of pods)."""
 
@@ -239,6 +302,7 @@ ObjectT = TypeVar(
     QueueObject,
     PriorityClassObject,
     BudgetObject,
+    HyperNodeObject,
     PlainObject,
 )
 _DECODERS = {
@@ -250,6 +314,7 @@ _DECODERS = {
         QueueObject,
         PriorityClassObject,
         BudgetObject,
+        HyperNodeObject,
         PlainObject,
     )
 }

@@ -27,10 +27,13 @@ from projections.budgets import budget_facts
 from projections.cluster import Cluster
 from projections.contest import anyone_may_leave
 from projections.faults import REQUEST_DIFFERS
-from projections.inventory import drop_node, put_node
+from projections.group_facts import group_facts
+from projections.hyper_nodes import hyper_node_facts
+from projections.inventory import drop_hyper_node, drop_node, put_hyper_node, put_node
 from projections.nodes import node_facts
 from projections.objects import (
     BudgetObject,
+    HyperNodeObject,
     Metadata,
     NodeObject,
     PlainObject,
@@ -40,7 +43,6 @@ from projections.objects import (
     QueueObject,
     read,
 )
-from projections.pod_groups import group_facts
 from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
@@ -105,7 +107,9 @@ def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
             _see_workload(cluster, event.uid, content)
         case PodDisruptionBudgetObserved():
             _see_budget(cluster, content)
-        case HyperNodeObserved() | ConfigMapObserved():
+        case HyperNodeObserved():
+            _see_hyper_node(cluster, record, content)
+        case ConfigMapObserved():
             pass  # Only the sight of it is kept.
 
 
@@ -117,9 +121,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
         case NodeDeleted():
             _miss_node(cluster, name, event.uid)
         case QueueDeleted():
-            queue = cluster.queues.get(name)
-            if queue is not None and queue.facts is not None and queue.facts.uid == event.uid:
-                put_queue(cluster, None, name, "")
+            _miss_queue(cluster, name, event.uid)
         case PodGroupDeleted():
             _miss_group(cluster, record, event.uid)
         case PriorityClassDeleted():
@@ -132,8 +134,16 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             cluster.owners.pop(event.uid, None)
         case PodDisruptionBudgetDeleted():
             _miss_budget(cluster, record)
-        case HyperNodeDeleted() | ConfigMapDeleted():
+        case HyperNodeDeleted():
+            drop_hyper_node(cluster, name)
+        case ConfigMapDeleted():
             pass
+
+
+def _miss_queue(cluster: Cluster, name: str, uid: str) -> None:
+    queue = cluster.queues.get(name)
+    if queue is not None and queue.facts is not None and queue.facts.uid == uid:
+        put_queue(cluster, None, name, "")
 
 
 def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
@@ -175,6 +185,14 @@ def _see_node(cluster: Cluster, record: Record, content: bytes) -> None:
     if isinstance(obj, str):
         obj = NodeObject(metadata=_metadata(record, content))
     put_node(cluster, node_facts(obj), record.object or "")
+
+
+def _see_hyper_node(cluster: Cluster, record: Record, content: bytes) -> None:
+    obj = read(HyperNodeObject, content)
+    problem = ""
+    if isinstance(obj, str):
+        problem, obj = obj, HyperNodeObject(metadata=_metadata(record, content))
+    put_hyper_node(cluster, hyper_node_facts(obj, problem))
 
 
 def _see_workload(cluster: Cluster, uid: str, content: bytes) -> None:

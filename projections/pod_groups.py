@@ -1,21 +1,13 @@
 """Pod groups: pods that belong together, their phase, and what holds them up."""
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from projections.cards import REQUEST_ANNOTATION, parse_quota
-from projections.duration import nanoseconds
-from projections.faults import Pairs
-from projections.objects import (
-    GroupCondition,
-    PodGroupObject,
-    PodGroupSpec,
-    PodGroupStatus,
-    nanoseconds_of,
-)
-from projections.pod_class import Amounts, PodClass, amounts_of, card_names
+from projections.group_facts import GroupFacts, wish_of
+from projections.pod_class import Amounts, PodClass
 from projections.pods import (
     ALLOCATED,
     BOUND,
@@ -28,114 +20,16 @@ from projections.pods import (
     Charge,
     Pod,
 )
-from projections.quantity import QuantityError
+from projections.sub_groups import Closeness, PartKey, Parts
 
-WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
 WAITING: Final = "Pending"
 INQUEUE: Final = "Inqueue"
 RUNS: Final = "Running"
 UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
-UNSCHEDULABLE: Final = "Unschedulable"
-SCHEDULED: Final = "Scheduled"
-CONDITIONS: Final = (UNSCHEDULABLE, SCHEDULED)
-"""Types of conditions that the scheduler writes on a PodGroup."""
-
 Status = tuple[str, int, int, int]
 """What the status of a PodGroup says: its phase, and how many pods are running, succeeded and failed."""
-
-
-class GroupFacts(Struct, frozen=True):
-    """A pod group as its PodGroup object says."""
-
-    namespace: str
-    name: str
-    uid: str
-    queue: str
-    min_available: int
-    min_tasks: dict[str, int]
-    min_resources: Amounts | None
-    card_request: Amounts
-    """Charge name to whole cards, used while the group has no pods."""
-    priority_class: str
-    phase: str
-    created_ns: int
-    problem: str = ""
-    faults: Pairs = ()
-    """Code and message of annotations that cannot be used."""
-    counts: tuple[int, int, int] = (0, 0, 0)
-    """Running, succeeded and failed pods, as its status says."""
-    conditions: tuple[GroupCondition, ...] = ()
-    """Those of its conditions that the scheduler writes."""
-    waiting_ns: int | None = None
-    """How long it may wait, if it says so."""
-
-
-def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
-    """What muster reads of a PodGroup. What cannot be read is named in `problem`."""
-    meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupStatus()
-    try:
-        resources = None if spec.minResources is None else amounts_of(spec.minResources)
-    except QuantityError as error:
-        resources, problem = None, f"spec.minResources: {error}"
-    request = parse_quota((meta.annotations or {}).get(REQUEST_ANNOTATION) or "{}")
-    faults: Pairs = ()
-    if isinstance(request, str):
-        text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
-        request, faults = {}, (("InvalidCardRequest", text),)
-    waiting_ns, unclear = _waiting((meta.annotations or {}).get(WAITING_TIME))
-    return GroupFacts(
-        namespace=meta.namespace or "default",
-        name=meta.name,
-        uid=meta.uid or "",
-        queue=spec.queue or "",
-        min_available=max(0, spec.minMember or 0),
-        min_tasks=spec.minTaskMember or {},
-        min_resources=resources,
-        card_request=_card_request(request),
-        priority_class=spec.priorityClassName or "",
-        phase=status.phase or "",
-        created_ns=nanoseconds_of(meta.creationTimestamp),
-        problem=problem,
-        counts=(status.running or 0, status.succeeded or 0, status.failed or 0),
-        conditions=tuple(one for one in status.conditions or () if one.type in CONDITIONS),
-        faults=(*faults, *unclear),
-        waiting_ns=waiting_ns,
-    )
-
-
-def _card_request(request: dict[str, int]) -> Amounts:
-    """The request by charge name: `A|B` and `B|A` are the same."""
-    total: Amounts = {}
-    for name, count in request.items():
-        cards = card_names(name)
-        if cards and count:
-            total[compound(cards)] = total.get(compound(cards), 0) + count
-    return total
-
-
-def _waiting(annotation: str | None) -> tuple[int | None, Pairs]:
-    """The time that a group may wait; what is not a time above zero counts for nothing, as in Volcano."""
-    if annotation is None:
-        return None, ()
-    try:
-        span = nanoseconds(annotation)
-    except ValueError as error:
-        return None, (("InvalidWaitingTime", f"{WAITING_TIME}: {error}; it counts for nothing"),)
-    return span or None, ()
-
-
-def wish_of(facts: GroupFacts | None) -> GroupFacts | None:
-    """What a PodGroup object says, without what the scheduler tells it."""
-    if facts is None:
-        return None
-    return structs.replace(facts, phase="", counts=(0, 0, 0), conditions=())
-
-
-def compound(cards: tuple[str, ...]) -> str:
-    """The one name under which a choice of cards is reserved: `A|B`, in the order of the alphabet."""
-    return cards[0] if len(cards) == 1 else "|".join(sorted(cards))
 
 
 LineKey = tuple[str, tuple[object, ...]]
@@ -201,16 +95,19 @@ class PodGroup:
     __slots__ = (
         "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
         "facts", "has_spare", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
-        "needs_object", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
+        "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
         "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
     )  # fmt: skip
+
+    parts: Parts | None
+    """Its sub-groups, where it has policies of such."""
 
     def __init__(self, key: str) -> None:
         self.key = self.uid = key
         """`namespace/name`"""
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.voice, self.cause = Voice(), 0
+        self.voice, self.cause, self.parts = Voice(), 0, None
         """What its object is to say; and the position of the record that last changed it."""
         self.wish: GroupFacts | None = None
         """What its object says, without what the scheduler tells it."""
@@ -248,6 +145,21 @@ class PodGroup:
         """UID to the room that is being freed for that pod."""
         self.mark: tuple[object, ...] = ()
         """What of it a cycle looks at: when this changes, the next cycle looks again."""
+
+    def obey(self, facts: GroupFacts | None) -> None:
+        """Take over what its object asks for; None where there is no object."""
+        self.facts, self.wish = facts, wish_of(facts)
+        rules = () if facts is None else facts.part_rules
+        if rules == (() if self.parts is None else self.parts.rules):
+            return
+        self.parts = Parts(rules) if rules else None
+        for pod in self.pods.values():
+            self._count_part(pod, 1)
+
+    @property
+    def closeness(self) -> Closeness | None:
+        """How close its pods must be in the network, or had better be; None where it does not matter."""
+        return None if self.facts is None else self.facts.closeness
 
     @property
     def problem(self) -> tuple[str, str] | None:
@@ -292,9 +204,13 @@ class PodGroup:
         """Whether the gang is whole: further pods are bound one at a time."""
         return self.is_ready_with(0, {})
 
-    def is_ready_with(self, more: int, roles: dict[str, int]) -> bool:
-        """Whether the gang is whole once `more` pods, `roles` by role, have their nodes."""
+    def is_ready_with(
+        self, more: int, roles: dict[str, int], parts: Mapping[PartKey, int] | None = None
+    ) -> bool:
+        """Whether the gang is whole once `more` pods, `roles` by role and `parts` by sub-group, have nodes."""
         if self.ready_count + more < self.min_available:
+            return False
+        if self.parts is not None and not self.parts.are_whole_with(parts or {}):
             return False
         if not self.min_tasks:
             return True
@@ -313,12 +229,14 @@ class PodGroup:
         """Count a pod in, with the status it has now."""
         self.pods[pod.facts.uid] = pod
         self._count(pod, 1)
+        self._count_part(pod, 1)
         if pod.status == PENDING:
             insort(self.pending, pod, key=_heading)
 
     def strike(self, pod: Pod) -> None:
         """Count a pod out; it must have the status that it was counted in with."""
         self._count(pod, -1)
+        self._count_part(pod, -1)
         if pod.status == PENDING:
             index = bisect_left(self.pending, pod.heading, key=_heading)
             assert self.pending[index] is pod
@@ -345,6 +263,13 @@ class PodGroup:
                 self.ready_count += sign
             else:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
+
+    def _count_part(self, pod: Pod, sign: int) -> None:
+        """Count a pod in its sub-group, if it counts towards the gang."""
+        if self.parts is None:
+            return
+        if pod.status in READY or (pod.status == PENDING and pod.pod_class.is_best_effort):
+            self.parts.count(pod.facts.labels, sign)
 
     def next_phase(self) -> str:
         """The phase that follows from its pods and what was decided on those that wait (volcano A.2).

@@ -12,11 +12,13 @@ from msgspec import Struct, structs
 from projections.budgets import BudgetFacts
 from projections.cluster import Cluster
 from projections.faults import Pairs
-from projections.inventory import put_node
+from projections.group_facts import GroupFacts
+from projections.hyper_nodes import HyperNodeFacts
+from projections.inventory import put_hyper_node, put_node
 from projections.nodes import NodeFacts, listed_image
 from projections.outcomes import Commitment
 from projections.pod_class import Amounts, PodClass
-from projections.pod_groups import GroupFacts, PodGroup, Promise, Refusal, Voice, wish_of
+from projections.pod_groups import PodGroup, Promise, Refusal, Voice
 from projections.pod_terms import shared
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
@@ -114,6 +116,7 @@ class Image(Struct, frozen=True):
     budgets: list[BudgetFacts]
     namespace_labels: dict[str, dict[str, str]]
     owners: dict[str, dict[str, str]]
+    hyper_nodes: list[HyperNodeFacts]
     classes: list[tuple[bytes, PodClass]]
     nodes: list[NodeImage]
     queues: list[QueueImage]
@@ -158,6 +161,7 @@ def take(state: State) -> bytes:
         budgets=cluster.budgets.facts(),
         namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
+        hyper_nodes=list(cluster.nodes.hyper.facts.values()),
         classes=[
             (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
         ],
@@ -195,6 +199,8 @@ def restore(payload: bytes) -> State:
     for key, one in image.classes:
         cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
     cluster.regards.namespaces = image.namespace_labels
+    for hyper in image.hyper_nodes:
+        put_hyper_node(cluster, hyper)
     for node in image.nodes:
         _put_node(cluster, node)
     cluster.faults.told = image.faults_told
@@ -239,8 +245,8 @@ def _restore_groups(state: State, image: Image) -> None:
     rewire(cluster)
     for saved in image.groups:
         group = cluster.group(saved.key)
-        group.uid, group.facts, group.digest = saved.uid, saved.facts, saved.digest
-        group.wish = wish_of(saved.facts)
+        group.obey(saved.facts)
+        group.uid, group.digest = saved.uid, saved.digest
         group.needs_object, group.priority = saved.needs_object, saved.priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
         group.min_tasks = saved.min_tasks

@@ -5,7 +5,8 @@ waits says why. What was told comes back as an observation. Whoever is told is r
 the record that there was to tell of, so nothing is told twice, and nobody argues with another writer.
 """
 
-from projections.pod_groups import WAITING, GroupFacts, PodGroup, Status
+from projections.group_facts import GroupFacts
+from projections.pod_groups import WAITING, PodGroup, Status
 
 
 def stated(facts: GroupFacts) -> Status:

@@ -34,6 +34,8 @@ class Due(Struct):
     met: Names = field(default_factory=dict)
     """Kinds of pods that came to stand on a node or left one (`regards.met_key`), or EVERYONE; kept only where
     pods look at each other."""
+    rewired: int = 0
+    """Position of the record that changed HyperNodes last; 0 where none did."""
     everything: bool = False
     """Whether the rules themselves changed."""
 
@@ -41,7 +43,7 @@ class Due(Struct):
     def is_empty(self) -> bool:
         """Whether nothing happened."""
         happened = self.groups or self.freed or self.eased or self.arrived or self.met
-        return not (happened or self.everything)
+        return not (happened or self.rewired or self.everything)
 
 
 class Touched(Struct):

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from projections.group_facts import group_facts
 from projections.nodes import node_facts
 from projections.objects import NodeObject, PodGroupObject, PodObject, QueueObject, read
 from projections.pod_class import parse_class
-from projections.pod_groups import group_facts
 from projections.pods import pod_facts
 from projections.queues import queue_facts
 from replay.amount import amounts_text

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from events.sighting import ConditionRequest, GroupConditionRequest, Request
 from projections.cluster import Cluster
-from projections.pod_groups import SCHEDULED, UNSCHEDULABLE, PodGroup, Promise, Refusal
+from projections.group_facts import SCHEDULED, UNSCHEDULABLE
+from projections.pod_groups import PodGroup, Promise, Refusal
 from projections.pods import Pod
 from projections.policy import EVICTING
 from scheduling.refuse import NOT_READY, fit_text, origin_of

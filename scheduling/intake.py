@@ -59,9 +59,9 @@ from events.watching import (
     WatchProgressed,
 )
 from projections.cluster import Cluster
+from projections.group_facts import group_facts, wish_of
 from projections.nodes import NodeFacts
 from projections.objects import PodGroupObject, read
-from projections.pod_groups import group_facts, wish_of
 from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State

@@ -85,11 +85,11 @@ def card_rows(cluster: Cluster, name: str) -> list[Row]:
 
 
 def topology_rows(cluster: Cluster, name: str) -> list[Row]:
-    """Where a node stands in the network, as its labels say."""
+    """Where a node stands in the network: its HyperNodes, the closest first, and what its labels say."""
     node = cluster.nodes.nodes.get(name)
     if node is None or node.facts is None:
         return []
-    hypernodes = sorted(
+    hypernodes = cluster.nodes.hyper.above(name) or sorted(
         value for key, value in node.facts.labels.items() if key.endswith(_HYPERNODE) and value
     )
     return [

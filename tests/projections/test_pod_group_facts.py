@@ -2,8 +2,8 @@
 
 import pytest
 
+from projections.group_facts import GroupFacts, group_facts
 from projections.objects import Metadata, PodGroupObject
-from projections.pod_groups import GroupFacts, group_facts
 
 
 def facts_with(**annotations: str) -> GroupFacts:

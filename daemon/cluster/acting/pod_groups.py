@@ -20,7 +20,7 @@ from events.sighting import (
     Refused,
     Reply,
 )
-from projections.pod_groups import CONDITIONS
+from projections.group_facts import CONDITIONS
 
 Condition = dict[str, object]
 

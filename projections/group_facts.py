@@ -1,0 +1,127 @@
+"""Pod groups as their objects say."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.duration import nanoseconds
+from projections.faults import Pairs
+from projections.objects import (
+    GroupCondition,
+    PodGroupObject,
+    PodGroupSpec,
+    PodGroupStatus,
+    nanoseconds_of,
+)
+from projections.pod_class import Amounts, amounts_of, card_names
+from projections.quantity import QuantityError
+from projections.sub_groups import Closeness, PartRule, closeness_of, part_rules
+
+WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULED: Final = "Scheduled"
+CONDITIONS: Final = (UNSCHEDULABLE, SCHEDULED)
+"""Types of conditions that the scheduler writes on a PodGroup."""
+
+
+class GroupFacts(Struct, frozen=True):
+    """A pod group as its PodGroup object says."""
+
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    min_available: int
+    min_tasks: dict[str, int]
+    min_resources: Amounts | None
+    card_request: Amounts
+    """Charge name to whole cards, used while the group has no pods."""
+    priority_class: str
+    phase: str
+    created_ns: int
+    problem: str = ""
+    faults: Pairs = ()
+    """Code and message of annotations that cannot be used."""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """Running, succeeded and failed pods, as its status says."""
+    conditions: tuple[GroupCondition, ...] = ()
+    """Those of its conditions that the scheduler writes."""
+    waiting_ns: int | None = None
+    """How long it may wait, if it says so."""
+    closeness: Closeness | None = None
+    """How close its pods must be, or had better be."""
+    part_rules: tuple[PartRule, ...] = ()
+
+
+def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
+    """What muster reads of a PodGroup. What cannot be read is named in `problem`."""
+    meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupStatus()
+    try:
+        resources = None if spec.minResources is None else amounts_of(spec.minResources)
+    except QuantityError as error:
+        resources, problem = None, f"spec.minResources: {error}"
+    try:
+        closeness, rules = closeness_of(spec.networkTopology), part_rules(spec.subGroupPolicy)
+    except (ValueError, msgspec.ValidationError) as error:
+        closeness, rules, problem = None, (), f"spec: {error}"
+    request = parse_quota((meta.annotations or {}).get(REQUEST_ANNOTATION) or "{}")
+    faults: Pairs = ()
+    if isinstance(request, str):
+        text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
+        request, faults = {}, (("InvalidCardRequest", text),)
+    waiting_ns, unclear = _waiting((meta.annotations or {}).get(WAITING_TIME))
+    return GroupFacts(
+        namespace=meta.namespace or "default",
+        name=meta.name,
+        uid=meta.uid or "",
+        queue=spec.queue or "",
+        min_available=max(0, spec.minMember or 0),
+        min_tasks=spec.minTaskMember or {},
+        min_resources=resources,
+        card_request=_card_request(request),
+        priority_class=spec.priorityClassName or "",
+        phase=status.phase or "",
+        created_ns=nanoseconds_of(meta.creationTimestamp),
+        problem=problem,
+        counts=(status.running or 0, status.succeeded or 0, status.failed or 0),
+        conditions=tuple(one for one in status.conditions or () if one.type in CONDITIONS),
+        faults=(*faults, *unclear),
+        waiting_ns=waiting_ns,
+        closeness=closeness,
+        part_rules=rules,
+    )
+
+
+def _card_request(request: dict[str, int]) -> Amounts:
+    """The request by charge name: `A|B` and `B|A` are the same."""
+    total: Amounts = {}
+    for name, count in request.items():
+        cards = card_names(name)
+        if cards and count:
+            total[compound(cards)] = total.get(compound(cards), 0) + count
+    return total
+
+
+def _waiting(annotation: str | None) -> tuple[int | None, Pairs]:
+    """The time that a group may wait; what is not a time above zero counts for nothing, as in Volcano."""
+    if annotation is None:
+        return None, ()
+    try:
+        span = nanoseconds(annotation)
+    except ValueError as error:
+        return None, (("InvalidWaitingTime", f"{WAITING_TIME}: {error}; it counts for nothing"),)
+    return span or None, ()
+
+
+def wish_of(facts: GroupFacts | None) -> GroupFacts | None:
+    """What a PodGroup object says, without what the scheduler tells it."""
+    if facts is None:
+        return None
+    return structs.replace(facts, phase="", counts=(0, 0, 0), conditions=())
+
+
+def compound(cards: tuple[str, ...]) -> str:
+    """The one name under which a choice of cards is reserved: `A|B`, in the order of the alphabet."""
+    return cards[0] if len(cards) == 1 else "|".join(sorted(cards))

@@ -1,0 +1,39 @@
+"""HyperNodes and sub-groups counted again: what is kept of them against their facts."""
+
+from projections.cluster import Cluster
+from projections.hyper_tree import HyperTree, circular
+from projections.pod_groups import PodGroup
+from projections.pods import PENDING, READY
+from projections.sub_groups import Parts
+
+
+def recount(cluster: Cluster) -> None:
+    """Find members and sub-groups anew. What differs is an AssertionError."""
+    kept, counted = cluster.nodes.hyper, HyperTree()
+    for name, facts in kept.facts.items():
+        there = ((one.name, one.facts.labels) for one in cluster.nodes.nodes.values() if one.facts)
+        assert facts.name == name, f"HyperNode {facts.name} stands under {name}"
+        counted.put(facts, there)
+    for what in ("parents", "nodes", "of_node", "seekers", "torn"):
+        ours, theirs = getattr(kept, what), getattr(counted, what)
+        assert ours == theirs, f"HyperNodes' {what}: kept {ours}, counted {theirs}"
+    assert list(kept.circular) == list(circular(kept.facts)), f"in a circle: {kept.circular}"
+    for name in kept.facts:
+        standing = cluster.faults.standing.get(f"HyperNode//{name}", ())
+        assert standing == kept.faults_of(name), f"HyperNode {name} faults: kept {standing}"
+    for group in cluster.groups.values():
+        _recount_parts(group)
+
+
+def _recount_parts(group: PodGroup) -> None:
+    rules = () if group.facts is None else group.facts.part_rules
+    if not rules:
+        assert group.parts is None, f"pod group {group.key} has sub-groups that nobody asks for"
+        return
+    counted = Parts(rules)
+    for pod in group.pods.values():
+        if pod.status in READY or (pod.status == PENDING and pod.pod_class.is_best_effort):
+            counted.count(pod.facts.labels, 1)
+    assert group.parts is not None, f"pod group {group.key} has no sub-groups"
+    ours, theirs = group.parts.ready, counted.ready
+    assert ours == theirs, f"pod group {group.key} sub-groups: kept {ours}, counted {theirs}"

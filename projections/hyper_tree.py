@@ -1,0 +1,215 @@
+"""The tree of HyperNodes: who is a member of whom, and which nodes were found for each.
+
+The tree is ready as long as no HyperNode is a member of itself, by whatever way, or of two others; while it
+is not, nobody is placed by it. All is brought in line with each change, at the cost of what changed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from projections.faults import FaultBook, Pairs
+from projections.hyper_nodes import HyperNodeFacts, Labels
+
+CIRCULAR: Final = "HyperNodeInCircle"
+TWO_PARENTS: Final = "HyperNodeOfTwoParents"
+TIERS: Final = "HyperNodeTiers"
+
+Names: TypeAlias = dict[str, None]
+Known: TypeAlias = Iterable[tuple[str, Labels]]
+"""Names and labels of the nodes that are there."""
+
+
+class HyperTree:
+    """All HyperNodes. Only State changes them."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, HyperNodeFacts] = {}
+        self.parents: dict[str, Names] = {}
+        """HyperNode, there or not, to those that name it as their member."""
+        self.nodes: dict[str, Names] = {}
+        """HyperNode to the nodes that are its own members; one that it names need not be there."""
+        self.of_node: dict[str, Names] = {}
+        """The same the other way round."""
+        self.seekers: Names = {}
+        """HyperNodes that find nodes by what they are like."""
+        self.circular: Names = {}
+        """HyperNodes that are members of themselves, or stand between such."""
+        self.torn: Names = {}
+        """HyperNodes that are members of two others."""
+        self.version = 0
+        """Grows with every change that could place a pod elsewhere."""
+
+    @property
+    def problem(self) -> str:
+        """Why nobody can be placed by the tree; empty where it is ready."""
+        if not self.facts:
+            return "there is no HyperNode"
+        for name in sorted({**self.circular, **self.torn}):
+            return self._structural(name)[0][1]
+        return ""
+
+    def put(self, facts: HyperNodeFacts, nodes: Known) -> None:
+        """A HyperNode came or changed. `nodes` are looked at only where it seeks some."""
+        old = self.facts.get(facts.name)
+        if old == facts:
+            return
+        self._unlink(old)
+        self.facts[facts.name] = facts
+        for child in facts.children:
+            self.parents.setdefault(child, {})[facts.name] = None
+        own = dict.fromkeys(facts.nodes)
+        if facts.seeks:
+            self.seekers[facts.name] = None
+            own.update({name: None for name, labels in nodes if facts.finds(name, labels)})
+        self.nodes[facts.name] = own
+        for name in own:
+            self.of_node.setdefault(name, {})[facts.name] = None
+        self._settle(facts.name, old, facts)
+
+    def drop(self, name: str) -> None:
+        """A HyperNode is gone."""
+        old = self.facts.get(name)
+        if old is not None:
+            self._unlink(old)
+            self._settle(name, old, None)
+
+    def note_node(self, name: str, labels: Labels | None) -> None:
+        """A node came, has other labels or (None) is gone."""
+        for hyper in self.seekers:
+            facts = self.facts[hyper]
+            if name in facts.nodes:
+                continue
+            is_found = labels is not None and facts.finds(name, labels)
+            if is_found == (name in self.nodes[hyper]):
+                continue
+            self.version += 1
+            if is_found:
+                self.nodes[hyper][name] = None
+                self.of_node.setdefault(name, {})[hyper] = None
+            else:
+                del self.nodes[hyper][name]
+                _forget(self.of_node, name, hyper)
+
+    def above(self, node: str) -> list[str]:
+        """The HyperNodes that a node is in, from the smallest tier up."""
+        found: Names = {}
+        waiting = list(self.of_node.get(node, ()))
+        while waiting:
+            name = waiting.pop()
+            if name in found or name not in self.facts:
+                continue
+            found[name] = None
+            waiting += self.parents.get(name, ())
+        return sorted(found, key=lambda name: (self.facts[name].tier, name))
+
+    def below(self, hyper: str) -> Iterator[str]:
+        """The nodes below a HyperNode, each as often as it is reached."""
+        seen: Names = {}
+        waiting = [hyper]
+        while waiting:
+            name = waiting.pop()
+            facts = self.facts.get(name)
+            if name in seen or facts is None:
+                continue
+            seen[name] = None
+            yield from self.nodes[name]
+            waiting += facts.children
+
+    def tier_named(self, tier_name: str) -> int | None:
+        """The tier that goes by this name, the smallest where there are several; None where there is none."""
+        tiers = [one.tier for one in self.facts.values() if one.tier_name == tier_name]
+        return min(tiers, default=None)
+
+    def faults_of(self, name: str) -> Pairs:
+        """What of a HyperNode cannot be used, or keeps all of them from being used."""
+        facts = self.facts.get(name)
+        if facts is None:
+            return ()
+        return (*facts.faults, *self._structural(name), *self._tiers(facts))
+
+    def tell(self, book: FaultBook, names: Iterable[str]) -> None:
+        """Let the faults of these HyperNodes stand in the book."""
+        for name in names:
+            book.put(f"HyperNode//{name}", self.faults_of(name))
+
+    def kin(self, name: str) -> Names:
+        """Whose faults a change of this HyperNode may change."""
+        facts = self.facts.get(name)
+        members = () if facts is None else facts.children
+        return {name: None, **dict.fromkeys(members), **self.parents.get(name, {}), **self.circular}
+
+    def _structural(self, name: str) -> Pairs:
+        faults: list[tuple[str, str]] = []
+        refused = "no pod group is placed by HyperNodes until that ends"
+        if name in self.circular:
+            text = f"HyperNode {name} is a member of itself, by way of others: {refused}"
+            if name in self.parents.get(name, ()):
+                text = f"HyperNode {name} is a member of itself: {refused}"
+            faults.append((CIRCULAR, text))
+        if name in self.torn:
+            both = " and of ".join(sorted(self.parents[name]))
+            faults.append((TWO_PARENTS, f"HyperNode {name} is a member of {both}: {refused}"))
+        return tuple(faults)
+
+    def _tiers(self, facts: HyperNodeFacts) -> Pairs:
+        """A parent that is not of a higher tier is used as it stands."""
+        above = [one for one in self.parents.get(facts.name, ()) if one in self.facts]
+        wrong = sorted(one for one in above if self.facts[one].tier <= facts.tier)
+        if not wrong:
+            return ()
+        parent = self.facts[wrong[0]]
+        text = f"tier {facts.tier} is not below tier {parent.tier} of {parent.name}, whose member it is"
+        return ((TIERS, text),)
+
+    def _unlink(self, old: HyperNodeFacts | None) -> None:
+        if old is None:
+            return
+        del self.facts[old.name]
+        self.seekers.pop(old.name, None)
+        for child in old.children:
+            _forget(self.parents, child, old.name)
+        for name in self.nodes.pop(old.name):
+            _forget(self.of_node, name, old.name)
+
+    def _settle(self, name: str, old: HyperNodeFacts | None, new: HyperNodeFacts | None) -> None:
+        """Find what is wrong with the tree, where that may have changed."""
+        self.version += 1
+        children = [] if old is None else list(old.children)
+        children += () if new is None else new.children
+        for one in (name, *children):
+            self.torn.pop(one, None)
+            if one in self.facts and len(self.parents.get(one, ())) > 1:
+                self.torn[one] = None
+        if self.circular or (new is not None and self._reaches_itself(name)):
+            self.circular = circular(self.facts)
+
+    def _reaches_itself(self, start: str) -> bool:
+        seen: Names = {}
+        waiting = list(self.parents.get(start, ()))
+        while waiting:
+            name = waiting.pop()
+            if name == start:
+                return True
+            if name not in seen and name in self.facts:
+                seen[name] = None
+                waiting += self.parents.get(name, ())
+        return False
+
+
+def circular(facts: Mapping[str, HyperNodeFacts]) -> Names:
+    """HyperNodes that are left when, again and again, those go that have no parent or no member."""
+    left = dict.fromkeys(sorted(facts))
+    while True:
+        members = {name: [one for one in facts[name].children if one in left] for name in left}
+        named = {one for found in members.values() for one in found}
+        kept = {name: None for name in left if members[name] and name in named}
+        if len(kept) == len(left):
+            return kept
+        left = kept
+
+
+def _forget(entries: dict[str, Names], key: str, name: str) -> None:
+    of_key = entries[key]
+    del of_key[name]
+    if not of_key:
+        del entries[key]
