@@ -11,7 +11,7 @@ from tests.scheduling.given import Told, gone, node, pod, raw
 GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
 
 
-def group(phase: str = "", **spec: object) -> bytes:
+def group(spec: JsonObject, phase: str = "") -> bytes:
     """A PodGroup."""
     return raw("PodGroup", "g", spec=spec, status={"phase": phase})
 
@@ -60,25 +60,25 @@ OTHER = ("default/podgroup-uid-other", "bound")
 def test_a_group_that_cannot_be_read_is_refused_once_and_served_when_it_can(
     spec: JsonObject,
 ) -> None:
-    told = begun(group(**spec))
+    told = begun(group(spec))
     assert said(told) == [("default/g", "InvalidPodGroup"), OTHER]
     told.see(Seen(node("n2")), Seen(pod("late")))
     told.cycle()
     assert said(told) == [("default/podgroup-uid-late", "bound")]
-    told.see(Seen(group(minMember=1)))
+    told.see(Seen(group({"minMember": 1})))
     told.cycle()
     assert said(told) == [("default/g", "bound")]
 
 
 @pytest.mark.parametrize("least", [0, -3])
 def test_a_minimum_below_one_is_no_gang(least: int) -> None:
-    told = begun(group(minMember=least))
+    told = begun(group({"minMember": least}))
     assert sorted(said(told)) == [("default/g", "bound"), OTHER]
 
 
 def test_a_group_of_an_unknown_queue_is_refused_once_and_served_when_it_comes() -> None:
     queue = raw("Queue", "default", spec={})
-    told = begun(group(minMember=1, queue="nobodys"), queues=(queue,))
+    told = begun(group({"minMember": 1, "queue": "nobodys"}), queues=(queue,))
     assert said(told) == [("default/g", "QueueNotFound"), OTHER]
     told.see(Seen(node("n2")), Seen(raw("Queue", "another", spec={})))
     told.cycle()
@@ -90,7 +90,9 @@ def test_a_group_of_an_unknown_queue_is_refused_once_and_served_when_it_comes() 
 
 def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
     queue = raw("Queue", "q", spec={})
-    told = begun(group(minMember=1, queue="q"), queues=(queue, raw("Queue", "default", spec={})))
+    told = begun(
+        group({"minMember": 1, "queue": "q"}), queues=(queue, raw("Queue", "default", spec={}))
+    )
     assert sorted(said(told)) == [("default/g", "bound"), OTHER]
     told.see(gone(queue))
     told.cycle()
@@ -108,7 +110,7 @@ def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
 
 
 def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
-    told = begun(group("Inqueue", minMember=2))
+    told = begun(group({"minMember": 2}, "Inqueue"))
     assert sorted(said(told)) == [("default/g", "NotEnoughPods"), OTHER]
     told.see(Seen(node("n2")))
     told.cycle()
@@ -121,7 +123,7 @@ def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
 @pytest.mark.parametrize("text", ["high", "", "1.5", "0x10", "9" * 40])
 def test_a_priority_or_index_that_is_none_disturbs_nobody(text: str) -> None:
     annotations = {"volcano.sh/task-priority": text, "volcano.sh/task-index": text}
-    told = begun(group(minMember=2))
+    told = begun(group({"minMember": 2}))
     told.records = []
     metadata = {"annotations": {**GROUPED["annotations"], **annotations}}
     told.see(Seen(pod("g-1", metadata=metadata)))
@@ -140,7 +142,7 @@ def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
     queue: JsonObject, codes: list[str]
 ) -> None:
     default = raw("Queue", "default", spec={})
-    told = begun(group(minMember=1), queues=(raw("Queue", "q", spec=queue), default))
+    told = begun(group({"minMember": 1}), queues=(raw("Queue", "q", spec=queue), default))
     assert [one for one in said(told) if one[0] == "q"] == [("q", code) for code in codes]
     told.see(Seen(node("n2")), Seen(pod("late")))
     told.cycle()
@@ -159,8 +161,9 @@ def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
     ids=str,
 )
 def test_a_queue_that_cannot_be_read_is_told_and_others_go_on(parts: JsonObject) -> None:
-    queues = (raw("Queue", "q", **parts), raw("Queue", "default", spec={}))
-    told = begun(group(minMember=1, queue="q"), queues=queues)
+    queue = raw("Queue", "q", spec=parts["spec"], status=parts.get("status"))
+    queues = (queue, raw("Queue", "default", spec={}))
+    told = begun(group({"minMember": 1, "queue": "q"}), queues=queues)
     found = said(told)
     assert OTHER in found
     assert [code for name, code in found if name == "q"] == ["InvalidQueue"]
