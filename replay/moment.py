@@ -5,6 +5,7 @@ shown in RFC 3339, UTC. What is shown can be given back: `--at` takes a position
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -69,6 +70,14 @@ def shown(at_ns: int, start_ns: int) -> str:
         return f"{at_ns // SECOND}.{at_ns % SECOND // 1_000_000:03}s"
     at = _EPOCH + timedelta(microseconds=at_ns // 1000)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def withheld_text(until_ns: Mapping[str, int]) -> str:
+    """What a node does not give away for a while, by resource, and until when; empty for nothing (K5.12)."""
+    if not until_ns:
+        return ""
+    told = ", ".join(f"{name} until {shown(at, at)}" for name, at in until_ns.items())
+    return f"its kubelet turned pods away, so nothing is given away there of {told}"
 
 
 def span(length_ns: int) -> str:

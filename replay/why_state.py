@@ -23,9 +23,10 @@ from projections.queues import Queue
 from projections.state import State
 from projections.views.now import queue_rows
 from replay.amount import amount_text, amounts_text
+from replay.moment import withheld_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
-from scheduling.explain import obstacle_of, obstructed
+from scheduling.explain import obstacle_of, obstructed, withheld_from
 from scheduling.quota import ledger
 from scheduling.ranking import Rankings
 
@@ -132,6 +133,7 @@ def node_standing(state: State, node: Node) -> Standing:
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),
         "problem": "; ".join(text for _, text in found.faults),
+        "quarantine": withheld_text({name: one.until_ns for name, one in node.quarantine.items()}),
     }
     sentence = "unschedulable" if found.unschedulable else "open"
     sentence += f", {len(pods)} pods on it"
@@ -161,7 +163,8 @@ def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
             if amount > node.free.get(name, 0)
         }
         if lacks and not reason:
-            reason = f"it lacks {amounts_text(lacks) or 'a place for a pod'}"
+            lack = f"it lacks {amounts_text(lacks) or 'a place for a pod'}"
+            reason = withheld_text(withheld_from(pod_class, node)) or lack
         if reason:
             lines.append(f"{len(pods)} waiting like {pods[0].key}: {reason}")
     return _capped(lines)

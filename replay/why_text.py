@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from replay.amount import amount_text, amounts_text
+from replay.moment import withheld_text
 from replay.why_answer import Answer, Held, Judged, Step, Waiting
 from scheduling.explain import Choice, Limit, Scored
 
@@ -91,7 +92,8 @@ def _judged(nodes: Judged) -> list[str]:
         lines.append("nearest:")
     for one in nodes.nearest:
         lacks = f"lacks {amounts_text(one.lacks) or 'a place for a pod'}" if one.lacks else ""
-        lines.append(f"  {one.node}: {'; '.join(text for text in (one.obstacle, lacks) if text)}")
+        told = (one.obstacle, lacks, withheld_text(one.withheld_until_ns))
+        lines.append(f"  {one.node}: {'; '.join(filter(None, told))}")
     return lines
 
 

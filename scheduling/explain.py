@@ -95,6 +95,8 @@ class Lacking(Struct, frozen=True):
     """Resource to how much more would have to be free."""
     obstacle: str = ""
     """Why the node is closed to the pod whatever is free there."""
+    withheld_until_ns: dict[str, int] = {}
+    """Resource of the request to when it is given away there again: the kubelet turned pods away."""
 
 
 def choice(
@@ -304,7 +306,14 @@ def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -
         has = f"its cards are {there}" if there else "it has no cards"
         obstacle = f"{has}, not {' or '.join(cards)}"
     obstacle = obstacle or obstructed(rankings, pod_class, node)
-    return Lacking(node=node.name, lacks=lacks, obstacle=obstacle)
+    withheld = withheld_from(pod_class, node)
+    return Lacking(node=node.name, lacks=lacks, obstacle=obstacle, withheld_until_ns=withheld)
+
+
+def withheld_from(pod_class: PodClass, node: Node) -> dict[str, int]:
+    """What the pods of a class ask for and the node does not give away for a while, and until when (K5.12)."""
+    asked = [name for name, _ in pod_class.request if name in node.quarantine]
+    return {name: node.quarantine[name].until_ns for name in asked}
 
 
 def obstructed(rankings: Rankings, pod_class: PodClass, node: Node) -> str:

@@ -1,0 +1,45 @@
+"""Why: a node whose kubelet turned pods away says of what it gives nothing, and until when (rule K5.12)."""
+
+from events.sighting import Seen
+from replay.why_state import node_standing
+from replay.why_text import waiting_lines
+from replay.why_waiting import waiting
+from scheduling.session import Session
+from tests.scheduling.given import Told, node, pod
+
+
+def turned_away() -> Told:
+    """A pod was bound to the only node, whose kubelet turned it away; another waits since."""
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Pod", pod("a"))
+    told.show_the_rest()
+    told.cycle()
+    told.see(Seen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
+    told.see(Seen(pod("b")))
+    told.cycle()
+    return told
+
+
+def test_a_pod_that_waits_is_told_until_when_the_node_gives_it_nothing() -> None:
+    told = turned_away()
+    group = told.state.cluster.groups[told.state.cluster.pods["uid-b"].group_key]
+    answer = waiting(Session(told.state), group)
+    assert answer is not None
+    (line,) = [one for one in waiting_lines(answer) if one.startswith("  n1: ")]
+    until = told.state.quarantined["n1"]["cpu"].until_ns // 1_000_000_000
+    assert line.endswith(
+        f"its kubelet turned pods away, so nothing is given away there of cpu until {until}.000s"
+    )
+    assert answer.nodes is not None
+    assert answer.nodes.nearest[0].withheld_until_ns == {"cpu": until * 1_000_000_000}
+
+
+def test_the_node_is_told_with_its_quarantine_and_whom_it_keeps_out() -> None:
+    told = turned_away()
+    standing = node_standing(told.state, told.state.cluster.nodes.nodes["n1"])
+    assert "of cpu until " in standing.facts["quarantine"]
+    assert ["of cpu until " in one for one in standing.lists["kept out"]] == [True]
+    told.cycle(60)
+    standing = node_standing(told.state, told.state.cluster.nodes.nodes["n1"])
+    assert "quarantine" not in standing.facts
