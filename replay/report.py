@@ -25,6 +25,9 @@ from events.union import Event
 from projections.state import State
 from projections.views.now import queue_rows
 from replay.expectation import Difference, differences
+from replay.world.model import World
+from replay.world.scenario import Scenario
+from replay.world.statuses import workload_statuses
 
 _SECOND: Final = 1_000_000_000
 _LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
@@ -110,21 +113,23 @@ class Outcome(Struct, frozen=True):
 
 
 def outcome(
-    *, scenario: str, at_ns: int, head: Head, decisions: Decisions, state: State, expect: Json
+    *, scenario: Scenario, world: World, head: Head, decisions: Decisions, state: State
 ) -> Outcome:
-    """The document of a run, compared with what its scenario expects. `at_ns` is its length."""
+    """The document of a run, compared with what its scenario expects."""
     entries: list[Json] = list(decisions.entries)
     document: JsonObject = {
-        "scenario": scenario,
-        "at_seconds": at_ns / _SECOND,
+        "scenario": scenario.name,
+        "at_seconds": world.now_ns / _SECOND,
         "log": {"position": head.position, "digest": head.digest},
         "decisions": entries,
         "pods": _pods(state),
         "pod_groups": _pod_groups(state),
         "queues": _queues(state),
         "switches": {},
+        "workloads": workload_statuses(world.store),
         "expected": True,
     }
+    expect = scenario.expect
     found = () if expect is None else tuple(differences(expect, document))
     return Outcome({**document, "expected": not found}, found)
 

@@ -100,12 +100,11 @@ async def run_scenario(loaded: Completed, url: str | None) -> Run:
     finally:
         await log.close()
     told = outcome(
-        scenario=loaded.scenario.name,
-        at_ns=simulated.world.now_ns,
+        scenario=loaded.scenario,
+        world=simulated.world,
         head=simulated.head,
         decisions=decisions,
         state=simulated.state,
-        expect=loaded.scenario.expect,
     )
     return Run(loaded, simulated, told, elapsed_ns)
 

@@ -61,13 +61,13 @@ class Run:
                 if isinstance(request, BindRequest)
             ]
             self.keep(self.step.report(answers, 0))
+        self.world.advance(3 * 10**9)
         return outcome(
-            scenario=self.scenario.name,
-            at_ns=3 * 10**9,
+            scenario=self.scenario,
+            world=self.world,
             head=self.step.head,
             decisions=self.decisions,
             state=self.step.state,
-            expect=self.scenario.expect,
         )
 
     def keep(self, batch: Batch | None) -> None:

@@ -45,11 +45,10 @@ async def play(scenario: Scenario) -> Played:
             decisions.note(entry.record, event_of(entry.record))
             divergence = divergence or replay.take(entry.record, entry.content)
     found = outcome(
-        scenario=end.scenario.name,
-        at_ns=end.world.now_ns,
+        scenario=end.scenario,
+        world=end.world,
         head=end.head,
         decisions=decisions,
         state=end.state,
-        expect=end.scenario.expect,
     )
     return Played(found, end, replay, divergence or replay.finish())

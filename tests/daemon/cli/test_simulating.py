@@ -18,6 +18,7 @@ from tests.daemon.cli.given import (
 
 KEYS = (
     *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
+    "workloads",
     "expected",
 )
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
