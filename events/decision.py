@@ -100,10 +100,10 @@ class RefusalDecided(Fact, frozen=True, kw_only=True):
     barred: tuple[str, ...] = ()
     """Cards that would have done, and that the queue's quota kept out."""
     is_hopeless: bool = False
-    """Whether no node there is could take the pod, or not all those that the gang needs, whatever else was on
-    them; or none was open to it for long. Nothing is reserved for the group."""
+    """Whether the nodes there are could not hold the pods that the gang needs even if they were empty, or too
+    many of them have been closed for long. Nothing is reserved for the group."""
     is_shut: bool = False
-    """Whether all nodes that could take the pod are closed to it now, cordoned or tainted."""
+    """Whether those could not that are open to the pods now, cordons and taints being what they are."""
 
 
 class QueueFaulted(Fact, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ class Commons:
         self.overdue: dict[str, int] = {}
         """Pod group key to such a time that is over."""
         self.patience: dict[str, int] = {}
-        """Pod group key to the time when all nodes will have been closed to it for long, soonest first."""
+        """Pod group key to the time when too many nodes will have been closed to it for long, soonest first."""
         self.shared_out: object = None
         """What `deserved` was found from."""
         self.requests: dict[str, Amounts] = {}

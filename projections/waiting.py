@@ -4,8 +4,8 @@
 
 A deadline makes a cycle due. From then on the group is overdue: `sla` lets it in.
 
-And how long a group keeps what is reserved for it while all nodes that could take its pods are closed to
-them: it is tried once more then, and if that is still so it goes on waiting without a reservation.
+And how long a group keeps what is reserved for it while too many of the nodes that could take its pods are
+closed to them: it is tried once more then, and if that is still so it goes on waiting without a reservation.
 """
 
 from typing import Final, Protocol
@@ -56,7 +56,7 @@ def watch(books: Books, group: PodGroup) -> None:
     deadline = deadline_of(books.policy, group)
     if commons.overdue.get(group.key, deadline) != deadline:
         del commons.overdue[group.key]
-    waits = group.phase == WAITING or bool(group.pending)
+    waits = (group.phase == WAITING or bool(group.pending)) and not group.is_foreign
     if deadline is not None and waits and group.key not in commons.overdue:
         commons.deadlines[group.key] = deadline
     else:
@@ -68,7 +68,7 @@ def _is_borne_with(refusal: Refusal | None) -> bool:
 
 
 def bear_with(books: Books, group: PodGroup, refusal: Refusal, now_ns: int) -> None:
-    """A group was refused: if all nodes are closed to it, it keeps what is reserved for it a while longer."""
+    """A group was refused: if nodes are closed to it, it keeps what is reserved for it a while longer."""
     if "enqueue" in books.policy.actions and _is_borne_with(refusal) and not refusal.is_tired:
         books.commons.patience.setdefault(group.key, now_ns + PATIENCE_NS)
 

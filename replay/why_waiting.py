@@ -126,14 +126,14 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
         return ""
     if group.is_hopeless:
         is_tired = any(one.is_tired for one in group.refusals.values())
-        why = "all nodes that could take its pods have been closed to it for long"
+        why = "too many nodes that could take its pods have been closed to it for long"
         why = why if is_tired else "no nodes there are could take the pods of its gang"
         return f"; nothing is reserved for it: {why}"
     until = session.cluster.commons.patience.get(group.key)
     if until is None:
         return ""
     left = span(max(0, until - session.state.now_ns))
-    return f"; all nodes that could take its pods are closed to it: its reservation ends in {left}"
+    return f"; too many nodes that could take its pods are closed to it: its reservation ends in {left}"
 
 
 def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable[Hurdle]:

@@ -34,7 +34,7 @@ class Reason(Struct, frozen=True):
     is_hopeless: bool = False
     """Whether no node there is could take the pod, whatever else was on it; or not all those of its gang."""
     is_shut: bool = False
-    """Whether all nodes that could are closed to it now."""
+    """Whether that is so of the nodes that are open to it now, cordons and taints being what they are."""
 
 
 def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
@@ -57,25 +57,27 @@ def no_node(
     if both := _contradiction(rankings, pod.pod_class, cards):
         message += f" N{both[1:]}."
     would_do = None if cards is None else (*cards, *barred)
-    most, is_shut = _prospects(rankings, pod.pod_class, would_do)
-    return Reason("NotEnoughResources", limit, message, pod.key, barred, most < needed, is_shut)
+    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, would_do, needed)
+    return Reason("NotEnoughResources", limit, message, pod.key, barred, is_hopeless, is_shut)
 
 
 def still_hopeless(rankings: Rankings, pod: Pod, reason: Reason, needed: int) -> Reason:
     """The refusal by a queue of a group for which there was no hope, whatever the queue allows."""
     known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
     rankings.of(pod.pod_class, known or None).scores()  # The verdicts on nodes are as of now.
-    most, is_shut = _prospects(rankings, pod.pod_class, known or None)
-    return structs.replace(
-        reason, is_hopeless=reason.is_hopeless or most < needed, is_shut=is_shut
-    )
+    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, known or None, needed)
+    return structs.replace(reason, is_hopeless=reason.is_hopeless or is_hopeless, is_shut=is_shut)
 
 
-def _prospects(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[int, bool]:
-    """How many such pods all nodes could hold if they were empty; whether all that could are closed now."""
+def _prospects(
+    rankings: Rankings, pod_class: PodClass, cards: Cards, needed: int
+) -> tuple[bool, bool]:
+    """Whether all nodes that the pods select, and those that are open now, could not hold `needed` of them if
+    they were empty."""
     verdicts = rankings.admission(pod_class).verdicts
     room = _room_of(rankings, pod_class, cards)
-    return int(room[verdicts != NOT_SELECTED].sum()), not room[verdicts == ADMITTED].any()
+    most, now = room[verdicts != NOT_SELECTED].sum(), room[verdicts == ADMITTED].sum()
+    return int(most) < needed, int(now) < needed
 
 
 def needed_of(group: PodGroup, pod_class: PodClass) -> int:
