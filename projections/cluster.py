@@ -248,6 +248,7 @@ class Cluster:
         if group.queue == queue:
             return
         if group.queue:
+            self.break_promise(group)  # It is charged to the queue that made it.
             self._enter_books(group, -1)
             before = self.queues[group.queue]
             del before.groups[group.key]
