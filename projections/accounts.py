@@ -218,7 +218,7 @@ def _listed(amounts: Mapping[str, int]) -> str:
 
 def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
     """What the group adds to its queue's `inqueue` and `elastic`."""
-    if group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated:
+    if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
     least = minimum(books, group)
     if least is None:

@@ -8,7 +8,7 @@ changed. What does not add up is a bug: an AssertionError names the entry, what 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from projections import accounts, nominations
+from projections import accounts, nominations, strangers
 from projections.cluster import Cluster
 from projections.faults import Pairs
 from projections.hyper_audit import recount as recount_hyper_nodes
@@ -17,7 +17,7 @@ from projections.overcommit import backlog_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
-from projections.queues import LEDGERS, Queue
+from projections.queues import LEDGERS
 from projections.regards import recount
 from projections.standing import job_order, line_keys
 from projections.telling import stated
@@ -69,6 +69,7 @@ def audit(state: Audited) -> None:
     cluster.budgets.recount(cluster.pods)
     recount(cluster, cluster.pods.values())
     recount_hyper_nodes(cluster)
+    strangers.recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 
 
@@ -195,7 +196,7 @@ def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
     assert voice.status == now, f"{what} status: kept {voice.status}, counted {now}"
     is_whole = bool(group.pods) and group.is_ready
     assert is_whole == bool(voice.whole_since), f"{what} is whole since {voice.whole_since}"
-    is_open = facts is not None and voice.told < voice.since
+    is_open = facts is not None and not group.is_foreign and voice.told < voice.since
     says = ("", 0, 0, 0) if facts is None else stated(facts)
     kept = (group.key in telling.phases, group.key in telling.counts)
     counted = (
@@ -223,22 +224,10 @@ def _audit_queue(state: Audited, name: str) -> None:
         for pod in group.pending:
             _add(ledgers["pending"], pod.asked)
     for ledger, counted in ledgers.items():
-        kept = _ledger(queue, ledger)
+        kept: Amounts = getattr(queue, ledger)
         _same(f"queue {name} {ledger}", kept, counted)
         assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
     assert queue.facts is not None or queue.groups, f"queue {name} is nothing to anybody"
-
-
-def _ledger(queue: Queue, ledger: str) -> Amounts:
-    ledgers = {
-        "allocated": queue.allocated,
-        "held": queue.held,
-        "pending": queue.pending,
-        "promised": queue.promised,
-        "inqueue": queue.inqueue,
-        "elastic": queue.elastic,
-    }
-    return ledgers[ledger]
 
 
 def _audit_places(state: Audited) -> None:
@@ -317,7 +306,7 @@ def _audit_tree(state: Audited) -> None:
         for above in queue.lineage[1:]:
             for ledger in LEDGERS:
                 total = below.setdefault(f"{above.name} {ledger}", {})
-                _add(total, _ledger(queue, ledger).items())
+                _add(total, getattr(queue, ledger).items())
     for queue in queues:
         for ledger in LEDGERS:
             counted = below.get(f"{queue.name} {ledger}", {})

@@ -32,6 +32,7 @@ from projections.queue_tree import rewire
 from projections.queues import DEFAULT, Queue, add
 from projections.regards import Regards, meet, stop_expecting
 from projections.standing import job_order, line_keys
+from projections.strangers import Strangers, heed_strangers
 from projections.telling import Telling
 from projections.touched import EVERYTHING, Due, Touched
 from projections.waiting import forget, watch
@@ -48,8 +49,7 @@ class Cluster:
         self.nodes = NodeTable()
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
-        self.commons, self.budgets = Commons(), Budgets()
-        self.cards = Cards()
+        self.commons, self.budgets, self.cards = Commons(), Budgets(), Cards()
         self.charges: dict[tuple[int, str], Charge] = {}
         """Class index and card name to what such a pod is charged there, as far as it was asked."""
         self.pods: dict[str, Pod] = {}
@@ -78,7 +78,7 @@ class Cluster:
         """Pod group key to bindings that failed in a row."""
         self.spared: dict[str, int] = {}
         """UID of a pod that could not be evicted to the time before which it is not tried again."""
-        self.telling = Telling()
+        self.telling, self.strangers = Telling(), Strangers()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, of the kinds of which nothing else keeps them."""
 
@@ -213,9 +213,8 @@ class Cluster:
         group = self.group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
         group.obey(facts)
-        group.digest, group.uid = digest, facts.uid or group.key
-        group.created_ns, group.min_tasks = facts.created_ns, facts.min_tasks
-        group.min_available = facts.min_available
+        group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
+        group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
         if is_new and facts.phase:
             group.phase = facts.phase
         self.move_group(group, facts.queue or DEFAULT)
@@ -283,6 +282,7 @@ class Cluster:
         Without `books` nothing that is charged or asked for has changed.
         """
         self.touched.groups[group.key] = None
+        books = heed_strangers(self, group) or books
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return

@@ -50,6 +50,8 @@ class GroupFacts(Struct, frozen=True):
     """Those of its conditions that the scheduler writes."""
     waiting_ns: int | None = None
     """How long it may wait, if it says so."""
+    owner: str = ""
+    """UID of the workload that it was made for."""
     closeness: Closeness | None = None
     """How close its pods must be, or had better be."""
     part_rules: tuple[PartRule, ...] = ()
@@ -89,6 +91,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         conditions=tuple(one for one in status.conditions or () if one.type in CONDITIONS),
         faults=(*faults, *unclear),
         waiting_ns=waiting_ns,
+        owner=next((one.uid for one in meta.ownerReferences or () if one.controller), ""),
         closeness=closeness,
         part_rules=rules,
     )

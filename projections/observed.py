@@ -47,6 +47,7 @@ from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
 from projections.regards import put_namespace
+from projections.strangers import put_workload, schedulers_of
 
 Seen: TypeAlias = (
     NodeObserved
@@ -132,6 +133,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             put_namespace(cluster, name, None)
         case WorkloadDeleted():
             cluster.owners.pop(event.uid, None)
+            put_workload(cluster, event.uid, ())
         case PodDisruptionBudgetDeleted():
             _miss_budget(cluster, record)
         case HyperNodeDeleted():
@@ -196,6 +198,7 @@ def _see_hyper_node(cluster: Cluster, record: Record, content: bytes) -> None:
 
 
 def _see_workload(cluster: Cluster, uid: str, content: bytes) -> None:
+    put_workload(cluster, uid, schedulers_of(content))
     plain = read(PlainObject, content)
     annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
     kept = {key: annotations[key] for key in (MIN_MEMBER, QUEUE_NAME) if key in annotations}

@@ -42,7 +42,7 @@ def least_of(books: Books, group: PodGroup) -> Amounts | None:
 
 def backlog_of(books: Books, group: PodGroup) -> Charge:
     """What an admitted group still needs at least."""
-    if books.policy.overcommit is None or group.phase not in (INQUEUE, RUNS):
+    if books.policy.overcommit is None or group.phase not in (INQUEUE, RUNS) or group.is_foreign:
         return ()
     least = least_of(books, group) or {}
     if group.phase == INQUEUE:

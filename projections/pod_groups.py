@@ -94,7 +94,7 @@ class PodGroup:
 
     __slots__ = (
         "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
-        "facts", "has_spare", "held", "inqueue", "key", "live_classes", "mark", "min_available", "min_tasks",
+        "facts", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark", "min_available", "min_tasks",
         "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
         "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
     )  # fmt: skip
@@ -111,8 +111,9 @@ class PodGroup:
         """What its object is to say; and the position of the record that last changed it."""
         self.wish: GroupFacts | None = None
         """What its object says, without what the scheduler tells it."""
-        self.needs_object = self.has_spare = False
-        """Whether it is nothing without an object; whether it has more pods than its gang needs."""
+        self.needs_object = self.has_spare = self.is_foreign = False
+        """Whether it is nothing without an object; whether it has more pods than its gang needs; whether it
+        belongs to another scheduler (`projections/strangers.py`)."""
         self.digest = self.queue = ""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks: dict[str, int] = {}
@@ -276,6 +277,8 @@ class PodGroup:
 
         A gang whose last pods are on their way to their nodes keeps its phase until they are seen there.
         """
+        if self.is_foreign:
+            return (self.facts.phase if self.facts else "") or WAITING
         scheduled = self.scheduled_count
         finished = self.counts.get(SUCCEEDED, 0) + self.counts.get(FAILED, 0)
         if self.counts.get(RUNNING, 0) and self.is_stuck:

@@ -116,6 +116,7 @@ class Image(Struct, frozen=True):
     budgets: list[BudgetFacts]
     namespace_labels: dict[str, dict[str, str]]
     owners: dict[str, dict[str, str]]
+    schedulers: dict[str, tuple[str, ...]]
     hyper_nodes: list[HyperNodeFacts]
     classes: list[tuple[bytes, PodClass]]
     nodes: list[NodeImage]
@@ -161,6 +162,7 @@ def take(state: State) -> bytes:
         budgets=cluster.budgets.facts(),
         namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
+        schedulers=cluster.strangers.schedulers,
         hyper_nodes=list(cluster.nodes.hyper.facts.values()),
         classes=[
             (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
@@ -194,6 +196,7 @@ def restore(payload: bytes) -> State:
     for budget in image.budgets:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.commons.totals = image.owners, image.totals
+    cluster.strangers.schedulers = image.schedulers
     cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     cluster.commons.patience = image.patience
     for key, one in image.classes:
@@ -258,6 +261,7 @@ def _restore_groups(state: State, image: Image) -> None:
     for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
         cluster.regards.count(pod, -1)
+        cluster.strangers.count(pod, 1)
     for saved in image.groups:
         group = cluster.groups[saved.key]
         group.phase = saved.phase

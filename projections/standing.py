@@ -47,6 +47,8 @@ _PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
 
 def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     """The lines in which a group waits; none when it waits for nothing."""
+    if group.is_foreign:
+        return ()
     alone: tuple[object, ...] = ("alone", group.key)
     if group.phase == WAITING and "enqueue" in books.policy.actions:
         if group.facts is None and not group.pending:

@@ -73,6 +73,7 @@ from projections.outcomes import Commitment
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
+from projections.strangers import count_anew, count_pod
 from projections.touched import Due
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
@@ -251,6 +252,7 @@ class State:
         if pod.facts.scheduler in cluster.scheduler_names:
             cluster.adopt(pod)
         cluster.replace_pod(old, pod)
+        count_pod(cluster, old, pod)
 
     def _pod_deleted(self, event: PodDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
@@ -258,6 +260,7 @@ class State:
             kept.pop(event.uid, None)
         if old is not None:
             self.cluster.replace_pod(old, None)
+            count_pod(self.cluster, old, None)
 
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
@@ -271,6 +274,7 @@ class State:
             if pod.facts.scheduler in event.scheduler_names:
                 cluster.adopt(pod)
             cluster.replace_pod(None, pod)
+        count_anew(cluster, cluster.pods.values())
 
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
         policy, _ = parse_policy(bytes(event.policy))

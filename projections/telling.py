@@ -47,7 +47,7 @@ class Telling:
         facts, key = group.facts, group.key
         self.phases.pop(key, None)
         self.counts.pop(key, None)
-        if facts is None or group.voice.told >= group.voice.since:
+        if facts is None or group.is_foreign or group.voice.told >= group.voice.since:
             return
         said = stated(facts)
         if said[0] != group.phase:

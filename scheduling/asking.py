@@ -84,7 +84,8 @@ def to_tell(state: State) -> Iterator[Request]:
         yield _counts(cluster.groups[key])
     for name in list(cluster.telling.queues):
         queue = cluster.queues.get(name)
-        request = None if queue is None else _of_queue(queue, state.position)
+        is_ours = queue is not None and name not in cluster.strangers.queues
+        request = _of_queue(queue, state.position) if queue is not None and is_ours else None
         if request is None:
             del cluster.telling.queues[name]
         else:

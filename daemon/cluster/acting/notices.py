@@ -233,7 +233,7 @@ def _on_group(
     cluster: Cluster, key: str, kind: str, *, reason: str, action: str, note: str
 ) -> list[Notice]:
     group = cluster.groups.get(key)
-    if group is None or group.facts is None:
+    if group is None or group.facts is None or group.is_foreign:
         return []
     facts = group.facts
     regarding = Regarding(

@@ -1,0 +1,196 @@
+"""Pod groups of other schedulers: muster sees their objects, and leaves them alone.
+
+A PodGroup has no scheduler's name. Whose it is, its pods say: it is ours as soon as one of its pods is. Until
+then the templates of the Job or other workload that owns it say so, and where it has none (or none that names
+a scheduler) the pods of others that name it. Of which nobody says anything is ours.
+
+Such a group waits in no line, reserves nothing and is told nothing; nor is its queue told what is allocated
+in it, as the other scheduler tells that.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+
+UNNAMED: Final = ("", "default-scheduler")
+"""What a template says of which nobody thought, or that the API server filled in: it makes no pod group."""
+
+
+class _PodSpec(Struct):
+    schedulerName: str | None = None  # noqa: N815
+
+
+class _Template(Struct):
+    spec: _PodSpec | None = None
+
+
+class _Task(Struct):
+    template: _Template | None = None
+
+
+class _Spec(Struct):
+    schedulerName: str | None = None  # noqa: N815
+    template: _Template | None = None
+    tasks: list[_Task] | None = None
+
+
+class _Workload(Struct):
+    spec: _Spec | None = None
+
+
+_WORKLOAD: Final = msgspec.json.Decoder(_Workload)
+
+
+def schedulers_of(content: bytes) -> tuple[str, ...]:
+    """The schedulers that the pods of a workload are for, each once, in the order of the alphabet."""
+    try:
+        spec = _WORKLOAD.decode(content).spec or _Spec()
+    except msgspec.ValidationError:
+        return ()
+    own = spec.schedulerName or ""
+    holders = spec.tasks or [_Task(spec.template)]
+    found = {(_named(one.template) or own) for one in holders}
+    return tuple(sorted(found.difference(UNNAMED)))
+
+
+def _named(template: _Template | None) -> str:
+    spec = None if template is None else template.spec
+    return "" if spec is None else spec.schedulerName or ""
+
+
+class Strangers:
+    """What says whose pod groups are, and which are not ours. Only State changes it."""
+
+    def __init__(self) -> None:
+        self.schedulers: dict[str, tuple[str, ...]] = {}
+        """UID of a workload to the schedulers that its templates name."""
+        self.owned: dict[str, dict[str, None]] = {}
+        """UID of a workload to the keys of the pod groups that it owns."""
+        self.owner_of: dict[str, str] = {}
+        """The other way round."""
+        self.pods: dict[str, int] = {}
+        """Pod group key to the number of pods of other schedulers that name it."""
+        self.groups: dict[str, str] = {}
+        """Key of a pod group that is not ours to its queue."""
+        self.queues: dict[str, int] = {}
+        """Queue to the number of such groups in it."""
+
+    def count(self, pod: Pod, sign: int) -> str:
+        """Count a pod of another scheduler in or out; the key of the group whose nature that may change."""
+        facts = pod.facts
+        if pod.group_key or not facts.needs_group_object:
+            return ""
+        key = f"{facts.namespace}/{facts.group_name}"
+        left = self.pods.get(key, 0) + sign
+        if left:
+            self.pods[key] = left
+        else:
+            del self.pods[key]
+        return key if left == (sign > 0) else ""
+
+    def are_said(self, group: PodGroup, ours: tuple[str, ...]) -> bool:
+        """Whether whoever speaks for a group says that it belongs to others."""
+        if group.facts is None or group.pods:
+            return False
+        named = self.schedulers.get(group.facts.owner, ())
+        return not any(one in ours for one in named) if named else group.key in self.pods
+
+    def assign(self, key: str, owner: str) -> None:
+        """A group is owned by this workload; by none where its object is gone, too."""
+        before = self.owner_of.pop(key, "")
+        if before:
+            del self.owned[before][key]
+            if not self.owned[before]:
+                del self.owned[before]
+        if owner:
+            self.owner_of[key] = owner
+            self.owned.setdefault(owner, {})[key] = None
+
+    def enter(self, key: str, queue: str) -> str:
+        """Keep a group that is not ours under its queue; under none where it is ours, or gone. Where it was."""
+        before = self.groups.pop(key, "")
+        if before:
+            self.queues[before] -= 1
+            if not self.queues[before]:
+                del self.queues[before]
+        if queue:
+            self.groups[key] = queue
+            self.queues[queue] = self.queues.get(queue, 0) + 1
+        return before
+
+
+class Mixed(Protocol):
+    """The part of the cluster that is looked at and changed here."""
+
+    scheduler_names: tuple[str, ...]
+    strangers: Strangers
+    groups: dict[str, PodGroup]
+    moved: dict[str, None]
+
+    def settle(self, group: PodGroup, *, books: bool = True) -> None:
+        """Bring what follows from a group's pods in line."""
+
+
+def heed_strangers(cluster: Mixed, group: PodGroup) -> bool:
+    """Find out whose group it is. Whether that is another answer than before."""
+    strangers = cluster.strangers
+    owner = "" if group.facts is None else group.facts.owner
+    if strangers.owner_of.get(group.key, "") != owner:
+        strangers.assign(group.key, owner)
+    was, group.is_foreign = group.is_foreign, strangers.are_said(group, cluster.scheduler_names)
+    queue = group.queue if group.is_foreign else ""
+    if strangers.groups.get(group.key, "") != queue:
+        for name in filter(None, (strangers.enter(group.key, queue), queue)):
+            cluster.moved[name] = None
+    return was != group.is_foreign
+
+
+def put_workload(cluster: Mixed, uid: str, schedulers: tuple[str, ...]) -> None:
+    """A workload came or changed, or is gone (and names no scheduler any more)."""
+    strangers = cluster.strangers
+    if strangers.schedulers.get(uid, ()) == schedulers:
+        return
+    if schedulers:
+        strangers.schedulers[uid] = schedulers
+    else:
+        del strangers.schedulers[uid]
+    for key in list(strangers.owned.get(uid, ())):
+        cluster.settle(cluster.groups[key])
+
+
+def count_pod(cluster: Mixed, old: Pod | None, new: Pod | None) -> None:
+    """A pod came, changed or is gone."""
+    changed = [cluster.strangers.count(pod, sign) for pod, sign in ((new, 1), (old, -1)) if pod]
+    for key in changed:
+        if (group := cluster.groups.get(key)) is not None:
+            cluster.settle(group)
+
+
+def count_anew(cluster: Mixed, pods: Iterable[Pod]) -> None:
+    """Other schedulers are ours, or not ours any more."""
+    cluster.strangers.pods.clear()
+    for pod in pods:
+        cluster.strangers.count(pod, 1)
+    for group in list(cluster.groups.values()):
+        cluster.settle(group)
+
+
+def recount(cluster: Mixed, pods: Iterable[Pod]) -> None:
+    """Count again who names groups without being ours, and ask again whose they are."""
+    kept, counted = cluster.strangers, Strangers()
+    counted.schedulers = kept.schedulers
+    for pod in pods:
+        counted.count(pod, 1)
+    for group in cluster.groups.values():
+        counted.assign(group.key, "" if group.facts is None else group.facts.owner)
+        is_foreign = counted.are_said(group, cluster.scheduler_names)
+        assert group.is_foreign == is_foreign, f"pod group {group.key}: foreign is {is_foreign}"
+        counted.enter(group.key, group.queue if is_foreign else "")
+    for name in ("owned", "owner_of", "pods", "groups", "queues"):
+        told, found = getattr(kept, name), getattr(counted, name)
+        assert told == found, f"strangers, {name}: kept {told}, counted {found}"

@@ -1,0 +1,138 @@
+"""Pod groups of other schedulers are left alone (projections/strangers.py)."""
+
+import pytest
+
+from events.normalize import JsonObject
+from events.sighting import Gone, PhaseRequest, QueueStatusRequest, Seen
+from projections.snapshot import restore, take
+from projections.strangers import schedulers_of
+from scheduling.asking import has_to_tell, to_do, to_tell
+from tests.scheduling.given import Told, node, raw
+
+OWNER: JsonObject = {
+    "ownerReferences": [{"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}]
+}
+
+
+def job(scheduler: str, *templates: str) -> bytes:
+    tasks: list[JsonObject] = [
+        {"name": f"t{index}", "template": {"spec": {"schedulerName": name}}}
+        for index, name in enumerate(templates)
+    ]
+    version = "batch.volcano.sh/v1alpha1"
+    return raw("Job", "j", apiVersion=version, spec={"schedulerName": scheduler, "tasks": tasks})
+
+
+def group(owned: bool = True, phase: str = "Pending") -> bytes:
+    spec: JsonObject = {"minMember": 1, "queue": "q1", "minResources": {"cpu": "1"}}
+    return raw("PodGroup", "g", metadata=OWNER if owned else {}, spec=spec, status={"phase": phase})
+
+
+def named(scheduler: str, name: str = "p", on: str = "") -> bytes:
+    annotations: JsonObject = {"scheduling.k8s.io/group-name": "g"}
+    placed: JsonObject = {"nodeName": on} if on else {}
+    spec: JsonObject = {"schedulerName": scheduler, "containers": [], **placed}
+    return raw("Pod", name, metadata={"annotations": annotations}, spec=spec)
+
+
+def told() -> Told:
+    """A node and a queue, and everything listed."""
+    told = Told(tells=True)
+    told.show_all("Node", node("n1"))
+    told.show_all("Queue", raw("Queue", "q1", spec={}, status={"allocated": {"cpu": "7"}}))
+    told.show_the_rest()
+    told.cycle()
+    return told
+
+
+def is_left_alone(told: Told) -> bool:
+    """Whether the group belongs to others; then it waits nowhere, and nobody tells it or its queue anything."""
+    cluster = told.state.cluster
+    found = cluster.groups["default/g"]
+    asked = [*to_do(told.state), *to_tell(told.state)]
+    told_of = [one.name for one in asked if isinstance(one, PhaseRequest | QueueStatusRequest)]
+    if found.is_foreign:
+        assert (list(cluster.lines.of(found)), found.inqueue) == ([], ())
+        assert set(told_of).isdisjoint({"g", "q1"})
+    return found.is_foreign
+
+
+def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_phase() -> None:
+    told_ = told()
+    told_.see(Seen(job("volcano")), Seen(group()))
+    told_.cycle()
+    assert is_left_alone(told_)
+    assert told_.kinds()[-1].startswith("pod_group_observed"), "no cycle was due"
+    told_.see(Seen(group(phase="Inqueue")))
+    told_.cycle()
+    assert is_left_alone(told_)
+    assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
+    assert not has_to_tell(told_.state, tells=True)
+
+
+def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -> None:
+    told_ = told()
+    told_.see(Seen(group()), Seen(job("volcano")))
+    told_.cycle()
+    assert is_left_alone(told_)
+
+
+@pytest.mark.parametrize(
+    "one", [job("muster"), job("volcano", "muster", "volcano"), job(""), job("default-scheduler")]
+)
+def test_a_group_whose_job_names_us_or_nobody_is_admitted(one: bytes) -> None:
+    told_ = told()
+    told_.see(Seen(one), Seen(group()))
+    told_.cycle()
+    assert not is_left_alone(told_)
+    assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
+
+
+def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:
+    told_ = told()
+    told_.see(Seen(named("volcano")), Seen(group(owned=False)))
+    assert is_left_alone(told_)
+    told_.see(Seen(named("muster", "ours")))
+    told_.cycle()
+    assert not is_left_alone(told_), "one of ours makes it ours"
+    told_.see(Gone(named("muster", "ours")))
+    assert told_.state.cluster.groups["default/g"].is_foreign
+    told_.see(Gone(named("volcano")))
+    assert not told_.state.cluster.groups["default/g"].is_foreign, "nobody says anything any more"
+
+
+def test_a_queue_is_told_nothing_as_long_as_another_scheduler_uses_it() -> None:
+    told_ = told()
+    told_.see(Seen(job("volcano")), Seen(group()))
+    told_.cycle()
+    assert [one for one in to_tell(told_.state) if isinstance(one, QueueStatusRequest)] == []
+    told_.see(Gone(group()))
+    told_.cycle()
+    (request,) = [one for one in to_tell(told_.state) if isinstance(one, QueueStatusRequest)]
+    assert request.allocated == {"cpu": "0", "memory": "0"}
+
+
+def test_a_snapshot_keeps_whose_groups_are() -> None:
+    told_ = told()
+    told_.see(Seen(job("volcano")), Seen(group()), Seen(named("volcano", on="n1")))
+    told_.cycle()
+    restored = restore(take(told_.state))
+    restored.validate()
+    assert restored.cluster.groups["default/g"].is_foreign
+    assert restored.cluster.strangers.owned == {"uid-j": {"default/g": None}}
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (job("volcano"), ("volcano",)),
+        (job("volcano", "a", ""), ("a", "volcano")),
+        (raw("ReplicaSet", "r", spec={"template": {"spec": {"schedulerName": "b"}}}), ("b",)),
+        (raw("ReplicaSet", "r"), ()),
+        (raw("Job", "r", spec={"template": {"spec": {"schedulerName": 7}}}), ()),
+    ],
+)
+def test_a_workload_names_the_schedulers_of_its_templates(
+    content: bytes, names: tuple[str, ...]
+) -> None:
+    assert schedulers_of(content) == names
