@@ -55,6 +55,11 @@ class Value:
         """Whether it is a single value."""
         return isinstance(self._node, yaml.ScalarNode)
 
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing is there."""
+        return self.is_scalar and self.plain() is None
+
     def mapping(self, what: str) -> "dict[str, Value]":
         """Its entries in order. `what` is how to call it in a complaint."""
         if not isinstance(self._node, yaml.MappingNode):

@@ -4,7 +4,7 @@
 numbers of replicas and the simulated kubelet's annotations are checked here, where a line can be named.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec import Struct
 from events.normalize import Json, JsonObject
 from projections.quantity import QuantityError, parse
 from replay.world.document import Value
+from replay.world.volcano_checks import check_command, check_volcano_job
 
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 STOP_SECONDS: Final = "muster.sh/stop-seconds"
@@ -113,6 +114,9 @@ def read_manifest(value: Value) -> Iterator[Placed]:
     manifest["metadata"] = _read_metadata(value, fields, kind)
     for name, field in fields.items():
         check_field(name, field)
+    check_kind(kind, fields)
+    if kind == COMMAND:
+        check_command(value, fields)
     if count is None:
         yield Placed(kind, manifest, value.place)
         return
@@ -180,6 +184,12 @@ def _read_metadata(value: Value, fields: dict[str, Value], kind: Kind) -> JsonOb
 def read_texts(value: Value, what: str) -> JsonObject:
     """Labels or annotations: a number or a truth value there is meant as its text."""
     return {name: entry.scalar(f"{what}.{name}") for name, entry in value.mapping(what).items()}
+
+
+def check_kind(kind: Kind, fields: Mapping[str, Value]) -> None:
+    """What must hold of an object of this kind, or of a patch of one."""
+    if kind == VOLCANO_JOB:
+        check_volcano_job(fields)
 
 
 def check_field(name: str, value: Value) -> None:

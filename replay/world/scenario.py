@@ -19,6 +19,7 @@ from replay.world.manifest import (
     Manifest,
     Placed,
     check_field,
+    check_kind,
     read_kind,
     read_manifest,
 )
@@ -249,7 +250,9 @@ def _read_action(name: str, value: Value, at: int, known: _Known | None) -> Iter
             for key, entry in entries.items():
                 check_field(key, entry)
             merge = {key: entry.plain() for key, entry in entries.items()}
-            yield Patch(at, *_read_reference(value, fields, known), merge)
+            kind, namespace, name = _read_reference(value, fields, known)
+            check_kind(kind, entries)
+            yield Patch(at, kind, namespace, name, merge)
         case _:
             yield _read_fail(value, at, known)
 

@@ -10,7 +10,8 @@ from replay.world.happening import Happening
 from replay.world.manifest import Manifest
 from replay.world.shop import Shop
 from replay.world.volcano_group import minimum_of, tasks_of
-from replay.world.volcano_policies import SYNC, action_for
+from replay.world.volcano_policies import action_for
+from replay.world.volcano_words import SYNC
 
 Answer: TypeAlias = tuple[Happening, str]
 """What happened, and the action that answers it."""

@@ -46,7 +46,7 @@ from replay.world.volcano_phases import (
     next_phase,
     phase_after,
 )
-from replay.world.volcano_policies import RESTART_JOB, RESTART_PARTITION, RESTART_POD, RESTART_TASK
+from replay.world.volcano_words import RESTART_JOB, RESTART_PARTITION, RESTART_POD, RESTART_TASK
 
 _INHERITED: Final = (
     *("volcano.sh/preemptable", "volcano.sh/revocable-zone"),

@@ -18,7 +18,7 @@ from replay.world.children import Child, Children
 from replay.world.content import section, text_at, whole_at
 from replay.world.manifest import Manifest
 from replay.world.volcano_group import min_available, minimum_of, replicas_of, tasks_of
-from replay.world.volcano_policies import (
+from replay.world.volcano_words import (
     ABORT_JOB,
     COMPLETE_JOB,
     RESTART_JOB,

@@ -5,36 +5,13 @@ the event, `*` or the exit code. A rule with a timeout acts so much later, unles
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from events.normalize import Json
 from replay.world.content import list_at, section, text_at, whole_at
 from replay.world.duration import nanoseconds
 from replay.world.happening import Happening
 from replay.world.manifest import Manifest
-
-SYNC: Final = ""
-"""No policy says anything: the job is kept as it should be."""
-RESTART_TASK: Final = "RestartTask"
-RESTART_POD: Final = "RestartPod"
-RESTART_PARTITION: Final = "RestartPartition"
-RESTART_JOB: Final = "RestartJob"
-ABORT_JOB: Final = "AbortJob"
-TERMINATE_JOB: Final = "TerminateJob"
-COMPLETE_JOB: Final = "CompleteJob"
-RESUME_JOB: Final = "ResumeJob"
-
-ACTIONS: Final = (
-    *(ABORT_JOB, RESTART_JOB, RESTART_TASK, RESTART_POD, RESTART_PARTITION),
-    *(TERMINATE_JOB, COMPLETE_JOB, RESUME_JOB),
-)
-EVENTS: Final = (
-    *("*", "PodFailed", "PodEvicted", "PodPending", "PodRunning"),
-    *("Unknown", "TaskCompleted", "TaskFailed"),
-)
-"""Those that a policy may name."""
-INTERNAL_EVENTS: Final = ("OutOfSync", "CommandIssued", "JobUpdated")
-"""Those that the controller keeps to itself."""
+from replay.world.volcano_words import SYNC
 
 Rule = Mapping[str, Json]
 
