@@ -165,9 +165,10 @@ def _less(
 def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
     """The refusal of a whole gang: how many of its pods could go, and where it failed.
 
-    `could` of its waiting pods found a node before the gang failed.
+    `could` of its waiting pods found a node before the gang failed. Of a gang that is whole the pod beyond it
+    says its own reason.
     """
-    if group.min_available <= 1:
+    if group.min_available <= 1 or group.is_ready:
         return reason
     return structs.replace(reason, message=fit_text(group, reason.pod, reason.message, could=could))
 
