@@ -13,7 +13,7 @@ from projections.group_facts import compound
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
-from projections.pods import FAILED, RELEASING, SUCCEEDED, Charge, Pod
+from projections.pods import FAILED, GATED, RELEASING, SUCCEEDED, Charge, Pod
 from projections.policy import Policy
 
 
@@ -242,8 +242,22 @@ def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
     reserves = (group.phase == INQUEUE and not group.is_hopeless) or (
         group.phase == RUNS and group.allocated_count >= group.min_available
     )
+    if reserves and books.policy.charges_resources and group.counts.get(GATED):
+        missing = _without_gated(books, group, missing)
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic
+
+
+def _without_gated(
+    books: Books, group: PodGroup, missing: list[tuple[str, int]]
+) -> list[tuple[str, int]]:
+    """What is missing, less what pods ask for that are held back by gates (Volcano's `capacity`)."""
+    gated: Amounts = {}
+    for pod in group.pods.values():
+        for name, amount in ask(books, pod.pod_class) if pod.status == GATED else ():
+            gated[name] = gated.get(name, 0) + amount
+    left = [(name, amount - gated.get(name, 0)) for name, amount in missing]
+    return [one for one in left if one[1] > 0]
 
 
 def _with_strays(

@@ -26,7 +26,7 @@ class Capacity(Struct, frozen=True):
     """Arguments of `capacity`."""
 
     ancestor_reclaim_level: int = msgspec.field(default=0, name="ancestorReclaimLevel")
-    """How many levels up the tree of queues a queue may reclaim from; 0 for all of them."""
+    """How many levels up the tree of queues must agree on reclaiming; 0 asks the two queues alone."""
 
 
 class CardQuota(Struct, frozen=True):
