@@ -74,7 +74,11 @@ class Scorer:
             )
             for name in self._names
         }
-        return self._sum(used, 0)
+        is_over = any(
+            self.amounts[name] > free.get(name, 0) and allocatable.get(name, 0) > 0
+            for name, _ in self._weights
+        )
+        return self._sum(used, 0, 0 if is_over else 1)
 
     def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
         """The scores of all nodes, slot by slot."""
@@ -90,14 +94,21 @@ class Scorer:
             else nothing
             for name in self._names
         }
-        return self._sum(used, nothing)
+        holds = np.ones(len(table.order), dtype=np.int64)
+        for name, _ in self._weights:
+            if name in table.free:
+                is_short = table.free[name] < self.amounts[name]
+                holds &= ~(is_short & (table.allocatable[name] > 0))
+        return self._sum(used, nothing, holds)
 
     @property
     def _names(self) -> list[str]:
         plain = ["cpu", "memory"] if self._order is not None else []
         return plain + [name for name, _ in self._weights if name not in plain]
 
-    def _sum(self, used: dict[str, Numbers], nothing: Numbers) -> Numbers:
+    def _sum(self, used: dict[str, Numbers], nothing: Numbers, holds: Numbers) -> Numbers:
+        """The sum of all scorers. `holds` is 1 where all that `binpack` counts has room, else 0: such nodes, to be
+        freed first, are worth nothing to it."""
         total = nothing
         if (order := self._order) is not None:
             cpu, memory = used["cpu"], used["memory"]
@@ -112,7 +123,7 @@ class Scorer:
             packed = nothing
             for name, weight in self._weights:
                 packed = packed + used[name] * weight
-            total = total + packed * self._binpack // divisor
+            total = total + packed * holds * self._binpack // divisor
         return total
 
 

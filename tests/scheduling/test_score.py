@@ -41,6 +41,16 @@ def test_binpack_counts_only_what_is_asked_for() -> None:
     assert nothing.of_node({"cpu": 2000, "memory": GI}, {"cpu": 2000, "memory": GI}) == 0
 
 
+def test_binpack_gives_nothing_to_a_node_that_lacks_anything_it_counts() -> None:
+    packed = scorer("binpack", BINPACK, cpu=1000, memory=GI)
+    room = {"cpu": 2000, "memory": 4 * GI}
+    assert packed.of_node(room, {"cpu": 1000, "memory": GI}) > 0
+    assert packed.of_node(room, {"cpu": 1000, "memory": GI - 1}) == 0
+    assert packed.of_node(room, {"cpu": 999, "memory": GI}) == 0
+    without = packed.of_node({"memory": 4 * GI}, {"memory": GI})
+    assert without == 10 * FULL * 3 // 5, "what a node has none of adds nothing and weighs on"
+
+
 @pytest.mark.parametrize(
     ("arguments", "better"),
     [
