@@ -22,16 +22,6 @@ from projections.queues import Queue
 from scheduling.quota import ledger
 
 
-def is_overused(cluster: Cluster, queue: Queue) -> bool:
-    """Whether a queue has all it deserves, so that nothing is reclaimed for it (`proportion`)."""
-    if cluster.policy.quota != "proportion" or not cluster.policy.has(
-        "proportion", "enabledOverused"
-    ):
-        return False
-    deserved = deserved_of(cluster, queue)
-    return all(ledger.used(queue, name, {}) >= deserved.get(name, 0) for name in cluster.totals)
-
-
 def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
     """Whether others may be evicted for a pod with this request; `extra` is what its gang has taken."""
     return not why_not_entitled(cluster, queue, request, extra)

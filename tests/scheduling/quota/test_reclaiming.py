@@ -1,6 +1,6 @@
 """Reclaiming: who may ask for what others have, and whom that may cost."""
 
-from scheduling.quota.reclaiming import is_overused, kinship, may_reclaim, reclaimable
+from scheduling.quota.reclaiming import kinship, may_reclaim, reclaimable
 from tests.scheduling.quota.clusters import cluster_of, cpus, names_of, pods_of, queue_of
 
 FLAT = "{name: capacity}"
@@ -118,7 +118,6 @@ async def test_queues_are_the_nearer_the_more_queues_are_above_both() -> None:
     a = queue_of(cluster, "a")
     assert kinship(a, queue_of(cluster, "b")) == 2
     assert kinship(a, queue_of(cluster, "c")) == 1
-    assert not is_overused(cluster, a)
 
 
 async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() -> None:
@@ -132,4 +131,3 @@ async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() ->
     assert may_reclaim(cluster, poor, cpus(14), {})
     assert not may_reclaim(cluster, poor, cpus(15), {})
     assert not may_reclaim(cluster, rich, cpus(1), {})
-    assert not is_overused(cluster, poor)
