@@ -292,7 +292,7 @@ class Cluster:
         if stale:
             for action in stale:
                 del group.refusals[action]
-            keys = self._waits_in(group, books=False)
+            keys = self._waits_in(group, books=True)
         order = job_order(self, group)
         self.lines.place(group, order, keys)
         self.telling.note(group, self.position)

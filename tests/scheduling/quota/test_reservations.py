@@ -1,0 +1,41 @@
+"""What admitted groups reserve follows whatever becomes of them, and the recount finds nothing else."""
+
+from events.normalize import JsonObject
+from events.sighting import Seen
+from tests.scheduling.given import Told, gone, node, pod, raw
+
+LABELS = {"example.com/card.product": "X"}
+IN_GROUP: JsonObject = {
+    "annotations": {"scheduling.k8s.io/group-name": "g", "volcano.sh/card.name": "X"}
+}
+
+
+def group(queue: str = "default") -> bytes:
+    """An admitted group that said it wants nine cards."""
+    return raw(
+        "PodGroup",
+        "g",
+        metadata={"annotations": {"volcano.sh/card.request": '{"X": 9}'}},
+        spec={"minMember": 1, "queue": queue, "minResources": {"cpu": "1"}},
+        status={"phase": "Inqueue"},
+    )
+
+
+def queue(name: str) -> bytes:
+    """A queue with a quota of nine cards."""
+    return raw("Queue", name, metadata={"annotations": {"volcano.sh/card.quota": '{"X": 9}'}})
+
+
+def test_a_group_that_has_lost_its_hopeless_pod_reserves_what_it_said_again() -> None:
+    told = Told()
+    told.show_all("Node", node("n1", cpu=8, labels=LABELS))
+    told.show_all("Queue", queue("default"))
+    told.show_all("PodGroup", group())
+    told.show_the_rest()
+    too_large = pod("p", cards=9, metadata=IN_GROUP)
+    told.see(Seen(too_large))
+    told.cycle()
+    assert told.state.cluster.groups["default/g"].refusals["allocate"].is_hopeless
+    assert told.state.cluster.queue("default").inqueue == {}
+    told.see(gone(too_large))
+    assert told.state.cluster.queue("default").inqueue == {"cpu": 1000, "X": 9}
