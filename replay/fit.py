@@ -74,7 +74,7 @@ class Fit(Struct, frozen=True):
     """The time of its last cycle."""
     pod_groups: tuple[Fitted, ...]
     not_ours: tuple[str, ...]
-    """Pods that name another scheduler."""
+    """Pods that name another scheduler, and pod groups made for such pods."""
 
 
 class Fitting:
@@ -107,8 +107,12 @@ class Fitting:
         cluster = self._state.cluster
         pods = [cluster.pods[uid] for uid in self._pods if uid in cluster.pods]
         keys = {**self._groups, **dict.fromkeys(one.group_key for one in pods if one.group_key)}
-        fitted = tuple(self._fitted(cluster.groups[key]) for key in keys if key in cluster.groups)
-        others = tuple(one.key for one in pods if not one.group_key)
+        groups = [cluster.groups[key] for key in keys if key in cluster.groups]
+        fitted = tuple(self._fitted(one) for one in groups if not one.is_foreign)
+        others = (
+            *(one.key for one in pods if not one.group_key),
+            *(one.key for one in groups if one.is_foreign),
+        )
         if not fitted and not others:
             raise UsageError("nothing in the manifest asks for a node")
         return Fit(

@@ -59,6 +59,9 @@ class InLine(Struct, frozen=True):
     """Of the record that says so."""
 
 
+FOREIGN: Final = "Foreign"
+
+
 class Holder(Struct, frozen=True):
     """A pod group that is charged to the queue."""
 
@@ -79,7 +82,7 @@ class QueueAnswer(Struct, frozen=True):
     weight: int
     parent: str
     pod_groups: dict[str, int]
-    """Phase to pod groups."""
+    """Phase to pod groups; those of other schedulers under FOREIGN."""
     faults: tuple[str, ...]
     resources: tuple[Resource, ...]
     line: tuple[InLine, ...]
@@ -100,7 +103,8 @@ def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
     groups = [cluster.groups[key] for key in queue.groups]
     phases: dict[str, int] = {}
     for group in groups:
-        phases[group.phase] = phases.get(group.phase, 0) + 1
+        phase = FOREIGN if group.is_foreign else group.phase
+        phases[phase] = phases.get(phase, 0) + 1
     return QueueAnswer(
         queue=queue.name,
         is_open=short is None,

@@ -108,6 +108,8 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
     pods = sorted(group.pods.values(), key=lambda pod: pod.heading)
     listed = [f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}" for pod in pods]
     sentence = group.phase if waiting is None else _waits(waiting)
+    if group.is_foreign:
+        sentence += "; it belongs to another scheduler: nothing is decided or told here"
     return Standing(sentence, _filled(facts), {"pods": _capped(listed)})
 
 

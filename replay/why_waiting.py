@@ -49,7 +49,9 @@ class _Tried(Struct, frozen=True):
 
 
 def waiting(session: Session, group: PodGroup) -> Waiting | None:
-    """What the group waits for; None where no pod of it waits and it is admitted."""
+    """What the group waits for; None where no pod of it waits and it is admitted, or it is not ours."""
+    if group.is_foreign:
+        return None
     if not group.pending and not group.counts.get(GATED) and group.phase != WAITING:
         return None
     session.cluster.nodes.lay_out()
@@ -105,7 +107,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
 def _denied(session: Session, group: PodGroup) -> Reason | None:
     if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
-    short = why_not_admitted(session.cluster, group)
+    short = why_not_admitted(session, group)
     return None if short is None else by_quota(short)
 
 
@@ -114,7 +116,9 @@ def _admission_hurdle(
 ) -> Iterable[Hurdle]:
     """Nobody asks a queue that takes nobody."""
     if group.phase != WAITING:
-        text = f"admitted to queue {group.queue}: phase {group.phase}{_reserved_text(session, group)}"
+        text = (
+            f"admitted to queue {group.queue}: phase {group.phase}{_reserved_text(session, group)}"
+        )
         yield Hurdle("admission", True, text)
     elif problem is None:
         yield _hurdle("admission", denied, f"queue {group.queue} would admit it now")

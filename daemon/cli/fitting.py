@@ -84,8 +84,8 @@ def _lines(answer: Fit) -> list[str]:
     lines = [verdict(answer.fits, f"it fits {when}", f"it does not fit {when}")]
     for one in answer.pod_groups:
         lines += ["", *_group(one)]
-    for pod in answer.not_ours:
-        lines += ["", f"pod {pod} names another scheduler: nobody here decides on it"]
+    for other in answer.not_ours:
+        lines += ["", f"{other} is for another scheduler: nobody here decides on it"]
     return lines
 
 

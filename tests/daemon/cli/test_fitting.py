@@ -137,7 +137,7 @@ def test_pods_of_another_scheduler_are_not_ours_to_place(log: Path, tmp_path: Pa
     path = manifest(tmp_path, POD.replace("volcano\n", "other\n"), COUNT=1, QUOTA=1)
     result = muster("fit", path, "--log", log)
     assert result.exit_code == 1
-    assert "pod default/asked names another scheduler" in result.stdout
+    assert "default/asked is for another scheduler" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -156,3 +156,12 @@ def test_a_manifest_that_says_nothing_is_an_error(
     result = muster("fit", manifest(tmp_path, text), "--log", log)
     assert result.exit_code == 2
     assert said in error_of(result)
+
+
+def test_a_job_of_another_scheduler_is_not_ours_to_place(log: Path, tmp_path: Path) -> None:
+    path = manifest(
+        tmp_path, JOB.replace("  queue: ", "  schedulerName: other\n  queue: "), QUOTA=5
+    )
+    result = muster("fit", path, "--log", log)
+    assert result.exit_code == 1
+    assert "is for another scheduler: nobody here decides on it" in result.stdout
