@@ -40,6 +40,8 @@ class Children:
         """What happened and was not answered yet, where the controller has rules for that."""
         self.pending: list[tuple[int, Happening, str]] = []
         """Actions that are due later: when, upon what, and which."""
+        self.began_ns: int | None = None
+        """Since when the workload runs, where that has an end."""
         self.finished_ns: int | None = None
         """Since when the workload is over."""
         self._role_of: dict[Key, str] = {}

@@ -1,13 +1,14 @@
 """The controllers of the simulated cluster: they make pods out of workloads and replace lost ones.
 
-Simple and deterministic: whatever is due is done at the same instant, pods are numbered from 0, and a
-changed template of a Deployment replaces all its pods at once. A change to an object or to one of its
+Simple and deterministic: whatever is due is done at the same instant, and pods are numbered from 0. A change to an object or to one of its
 own objects makes the owner due; each kind has one function that brings it where it should be.
 """
 
 from collections.abc import Callable
 from typing import Final
 
+from replay.world.autoscaler import reconcile_autoscaler, target_of
+from replay.world.batch_job import reconcile_job
 from replay.world.children import Child, Children
 from replay.world.content import (
     controller_of,
@@ -18,20 +19,18 @@ from replay.world.content import (
     text_at,
     uid_of,
 )
+from replay.world.deployment import reconcile_deployment, reconcile_replica_set
 from replay.world.happening import TASK_SPEC, Happening, happening_of
 from replay.world.manifest import VOLCANO_JOB, Manifest
 from replay.world.scenario import kind_named
 from replay.world.shop import Shop
+from replay.world.stateful_set import reconcile_stateful_set
 from replay.world.store import Change, Key, Store, resource_of
 from replay.world.volcano_job import reconcile_volcano_job
-from replay.world.workloads import (
-    reconcile_deployment,
-    reconcile_job,
-    reconcile_replica_set,
-    reconcile_stateful_set,
-)
+from replay.world.workload_checks import TARGETS
 
 VOLCANO: Final = resource_of(VOLCANO_JOB)
+AUTOSCALER: Final = resource_of(kind_named("HorizontalPodAutoscaler"))
 COMMAND: Final = resource_of(kind_named("Command"))
 _RECONCILERS: Final[dict[str, Callable[[Shop, Manifest, Children], None]]] = {
     "Deployment": reconcile_deployment,
@@ -39,7 +38,12 @@ _RECONCILERS: Final[dict[str, Callable[[Shop, Manifest, Children], None]]] = {
     "StatefulSet": reconcile_stateful_set,
     "Job": reconcile_job,
     VOLCANO: reconcile_volcano_job,
+    AUTOSCALER: reconcile_autoscaler,
 }
+
+
+_ANSWERING: Final = (VOLCANO, "Job")
+"""Workloads with rules for what happens to their pods."""
 
 
 class Controllers:
@@ -63,6 +67,8 @@ class Controllers:
         assert manifest is not None
         if change.key[0] == COMMAND:
             self._command(change)
+        elif change.key[0] in TARGETS:
+            self._note_target(change.key)
         if owner := controller_of(manifest):
             self._note_owned(owner, change)
         if change.key[0] in _RECONCILERS:
@@ -90,11 +96,19 @@ class Controllers:
     def _note_owned(self, owner: str, change: Change) -> None:
         children = self._children.setdefault(owner, Children())
         self._due[owner] = None
-        if self._owners.get(owner, ("",))[0] == VOLCANO and not children.is_dismissed(change.key):
+        if self._owners.get(owner, ("",))[0] in _ANSWERING and not children.is_dismissed(
+            change.key
+        ):
             happening = happening_of(change)
             if happening is not None:
                 children.happenings.append(happening)
         children.note(change.key, _child(change), _role(change))
+
+    def _note_target(self, key: Key) -> None:
+        """Whoever scales a workload looks at it again when it changed."""
+        for autoscaler in self._store.objects().get(AUTOSCALER, {}).values():
+            if target_of(autoscaler) == key:
+                self._due[uid_of(autoscaler)] = None
 
     def _command(self, change: Change) -> None:
         """A command is carried out once: it is taken away, and the job it names has to answer it."""

@@ -4,7 +4,7 @@
 numbers of replicas and the simulated kubelet's annotations are checked here, where a line can be named.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -13,6 +13,13 @@ from events.normalize import Json, JsonObject
 from projections.quantity import QuantityError, parse
 from replay.world.document import Value
 from replay.world.volcano_checks import check_command, check_volcano_job
+from replay.world.workload_checks import (
+    WANTED_REPLICAS,
+    check_autoscaler,
+    check_deployment,
+    check_job,
+    check_stateful_set,
+)
 
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 STOP_SECONDS: Final = "muster.sh/stop-seconds"
@@ -38,6 +45,7 @@ class Kind(Struct, frozen=True):
 
 VOLCANO_JOB: Final = Kind("Job", "batch.volcano.sh", "v1alpha1")
 COMMAND: Final = Kind("Command", "bus.volcano.sh", "v1alpha1")
+AUTOSCALER: Final = Kind("HorizontalPodAutoscaler", "autoscaling", "v2")
 KINDS: Final = (
     Kind("Node", "", "v1", is_namespaced=False),
     Kind("PriorityClass", "scheduling.k8s.io", "v1", is_namespaced=False),
@@ -53,6 +61,7 @@ KINDS: Final = (
     Kind("Job", "batch", "v1"),
     VOLCANO_JOB,
     COMMAND,
+    AUTOSCALER,
     Kind("Pod", "", "v1"),
 )
 """In the order in which lists are handed over (rule K4.3)."""
@@ -66,6 +75,20 @@ _COUNTS: Final = (
     *("backoffLimit", "completions", "maxRetry", "minAvailable", "minMember"),
     *("parallelism", "replicas"),
 )
+
+
+_CHECKS: Final[dict[Kind, Callable[[Mapping[str, Value]], None]]] = {
+    VOLCANO_JOB: check_volcano_job,
+    Kind("Deployment", "apps", "v1"): check_deployment,
+    Kind("StatefulSet", "apps", "v1"): check_stateful_set,
+    Kind("Job", "batch", "v1"): check_job,
+}
+"""What must hold of objects of a kind, and of patches of them."""
+_WHOLE_CHECKS: Final[dict[Kind, Callable[[Value, Mapping[str, Value]], None]]] = {
+    COMMAND: check_command,
+    AUTOSCALER: check_autoscaler,
+}
+"""What must hold of whole objects of a kind."""
 
 
 class Placed(Struct, frozen=True):
@@ -115,8 +138,8 @@ def read_manifest(value: Value) -> Iterator[Placed]:
     for name, field in fields.items():
         check_field(name, field)
     check_kind(kind, fields)
-    if kind == COMMAND:
-        check_command(value, fields)
+    if check := _WHOLE_CHECKS.get(kind):
+        check(value, fields)
     if count is None:
         yield Placed(kind, manifest, value.place)
         return
@@ -186,10 +209,34 @@ def read_texts(value: Value, what: str) -> JsonObject:
     return {name: entry.scalar(f"{what}.{name}") for name, entry in value.mapping(what).items()}
 
 
+def read_merge(kind: Kind, entries: Mapping[str, Value]) -> JsonObject:
+    """A JSON merge patch of an object of this kind, checked as far as a part can be."""
+    for name, entry in entries.items():
+        check_field(name, entry)
+    check_kind(kind, entries)
+    merge: JsonObject = {name: entry.plain() for name, entry in entries.items()}
+    metadata = entries.get("metadata")
+    if metadata is None or not metadata.is_mapping:
+        return merge
+    texts: JsonObject = {}
+    for name, entry in metadata.mapping("metadata").items():
+        is_texts = name in ("labels", "annotations") and entry.is_mapping
+        texts[name] = _merged_texts(name, entry) if is_texts else entry.plain()
+    return {**merge, "metadata": texts}
+
+
+def _merged_texts(what: str, value: Value) -> JsonObject:
+    """As in a manifest, a number is meant as its text; nothing takes the entry away."""
+    return {
+        name: None if entry.is_null else entry.scalar(f"{what}.{name}")
+        for name, entry in value.mapping(what).items()
+    }
+
+
 def check_kind(kind: Kind, fields: Mapping[str, Value]) -> None:
     """What must hold of an object of this kind, or of a patch of one."""
-    if kind == VOLCANO_JOB:
-        check_volcano_job(fields)
+    if check := _CHECKS.get(kind):
+        check(fields)
 
 
 def check_field(name: str, value: Value) -> None:
@@ -227,6 +274,8 @@ def _check_annotations(value: Value) -> None:
             if not entry.scalar(name).replace(".", "", 1).isdecimal():
                 raise entry.error(f"{name}: {entry.scalar(name)!r} is not a number of seconds")
             entry.time_ns(name)
+        elif name == WANTED_REPLICAS and not entry.scalar(name).isdecimal():
+            raise entry.error(f"{name}: {entry.scalar(name)!r} is not a number of replicas")
 
 
 def _filled(value: Json, index: str) -> Json:

@@ -18,10 +18,9 @@ from replay.world.manifest import (
     Kind,
     Manifest,
     Placed,
-    check_field,
-    check_kind,
     read_kind,
     read_manifest,
+    read_merge,
 )
 
 
@@ -247,12 +246,8 @@ def _read_action(name: str, value: Value, at: int, known: _Known | None) -> Iter
             if "merge" not in fields:
                 raise value.error("a patch must say what changes: `merge: {...}`")
             entries = fields["merge"].mapping("merge")
-            for key, entry in entries.items():
-                check_field(key, entry)
-            merge = {key: entry.plain() for key, entry in entries.items()}
             kind, namespace, name = _read_reference(value, fields, known)
-            check_kind(kind, entries)
-            yield Patch(at, kind, namespace, name, merge)
+            yield Patch(at, kind, namespace, name, read_merge(kind, entries))
         case _:
             yield _read_fail(value, at, known)
 

@@ -27,8 +27,11 @@ from replay.world.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
 Key: TypeAlias = tuple[str, str, str]
 """Resource, namespace, name. The resource is the kind, with its group for the second kind of a name."""
 
-UNWATCHED: Final = ("HyperNode", "ConfigMap", "Command")
+UNWATCHED: Final = ("ConfigMap", "Command", "HorizontalPodAutoscaler")
 """Kinds that are held, but that no watch of muster's asks for."""
+
+OPTIONAL: Final = ("HyperNode", "PodDisruptionBudget")
+"""Kinds that are listed only where there are such objects, as where nobody has any."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -162,7 +165,7 @@ class Store:
         sightings: list[Sighting] = []
         for resource in WATCHED:
             objects = self._objects[resource]
-            if resource == "PodDisruptionBudget" and not objects:
+            if resource in OPTIONAL and not objects:
                 continue  # As where nobody has one.
             sightings += [Seen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
             sightings.append(Listed(resource, str(self._revision), len(objects)))
