@@ -151,6 +151,14 @@ class SubGroupPolicy(Struct):
     networkTopology: NetworkTopology | None = None  # noqa: N815
 
 
+class PodParts(Struct):
+    """A Pod whose metadata and spec stay raw: most sights of a pod only show another status."""
+
+    metadata: Raw
+    spec: Raw = _NOTHING
+    status: PodStatus | None = None
+
+
 class PodGroupSpec(Struct):
     """`PodGroup.spec` (scheduling.volcano.sh)."""
 
@@ -326,6 +334,31 @@ def read(kind: type[ObjectT], content: bytes) -> ObjectT | str:
         return _DECODERS[kind].decode(content)  # type: ignore[return-value]  # one decoder a kind
     except msgspec.ValidationError as error:
         return str(error)
+
+
+_PARTS = msgspec.json.Decoder(PodParts)
+_METADATA = msgspec.json.Decoder(Metadata)
+_POD_SPEC = msgspec.json.Decoder(PodSpec | None)
+
+
+def read_parts(content: bytes) -> PodParts:
+    """A pod in parts. Raises msgspec.ValidationError."""
+    return _PARTS.decode(content)
+
+
+def readable_pod(content: bytes) -> PodObject:
+    """A pod whole. Raises msgspec.ValidationError."""
+    return _DECODERS[PodObject].decode(content)  # type: ignore[return-value]  # one decoder a kind
+
+
+def read_metadata(raw: bytes) -> Metadata:
+    """The metadata of an object. Raises msgspec.ValidationError."""
+    return _METADATA.decode(raw)
+
+
+def read_pod_spec(raw: bytes) -> PodSpec:
+    """The spec of a pod; an empty one where there is none. Raises msgspec.ValidationError."""
+    return (_POD_SPEC.decode(raw) if raw else None) or PodSpec()
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

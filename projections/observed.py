@@ -42,7 +42,9 @@ from projections.objects import (
     PriorityClassObject,
     QueueObject,
     read,
+    readable_pod,
 )
+from projections.pod_reading import read_facts
 from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
@@ -79,14 +81,15 @@ ELSEWHERE: Final = ("Node", "Pod", "PodGroup", "Queue")
 
 def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
     """The pod that an observation shows. One that cannot be read is kept, with the reason."""
-    obj = read(PodObject, content)
-    problem = ""
-    if isinstance(obj, str):
-        problem, obj = obj, PodObject(metadata=_metadata(record, content))
-    facts, key = pod_facts(obj)
-    if problem:
-        key = ("unreadable", problem)
-    return Pod(facts, cluster.regards.classes.of(key, obj, problem), record.object or "")
+    found, classes = read_facts(content), cluster.regards.classes
+    if isinstance(found, str):
+        bare = PodObject(metadata=_metadata(record, content))
+        facts, _ = pod_facts(bare)
+        pod_class = classes.of(("unreadable", found), lambda: bare, found)
+    else:
+        facts, key = found
+        pod_class = classes.of(key, lambda: readable_pod(content))
+    return Pod(facts, pod_class, record.object or "")
 
 
 def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:

@@ -4,14 +4,14 @@ A class is found by the raw bytes of what its pods demand and parsed once. Whate
 muster does not support is kept as the class's `unsupported`: such pods are refused, never half understood.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
 from projections.objects import Container, PodObject, PodSpec, Quantities, Quantity
-from projections.pod_terms import NO_TERMS, Regard, Terms, own_part, pod_terms
+from projections.pod_terms import NO_TERMS, Regard, Terms, looked_at, pod_terms
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
 
@@ -79,11 +79,11 @@ class PodClasses:
         self.by_key: dict[ClassKey, PodClass] = {}
         self.ordered: list[PodClass] = []
 
-    def of(self, key: ClassKey, pod: PodObject, problem: str = "") -> PodClass:
+    def of(self, key: ClassKey, read: Callable[[], PodObject], problem: str = "") -> PodClass:
         """The class of a pod, parsed when it is the first of its kind."""
         found = self.by_key.get(key)
         if found is None:
-            found = parse_class(len(self.ordered), pod, problem)
+            found = parse_class(len(self.ordered), read(), problem)
             self.keep(key, found)
         return found
 
@@ -108,27 +108,52 @@ class PodClasses:
         self.ordered.append(pod_class)
 
 
-def class_key(pod: PodObject) -> ClassKey:
-    """Equal for pods that make the same demands."""
-    spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
+class Demands(Struct, frozen=True):
+    """What the spec of a pod asks for, as far as it makes pods unlike."""
+
+    key: ClassKey
+    looked_at: tuple[str, ...] | None
+    """The labels of the pod on which its own terms depend; None where it has no terms."""
+    never_preempts: bool
+
+
+def demands_of(spec: PodSpec) -> Demands:
+    """The demands of a spec."""
     containers = tuple(
-        (bytes(one.resources), bytes(one.ports), one.restartPolicy, one.image)
-        for one in (*(spec.initContainers or ()), Container(), *(spec.containers or ()))
+        [
+            (bytes(one.resources), bytes(one.ports), one.restartPolicy, one.image)
+            for one in (*(spec.initContainers or ()), Container(), *(spec.containers or ()))
+        ]
     )
-    return (
-        containers,
-        bytes(spec.overhead),
-        bytes(spec.resources),
-        bytes(spec.nodeSelector),
-        bytes(spec.affinity),
-        bytes(spec.tolerations),
-        bytes(spec.topologySpreadConstraints),
-        bytes(spec.resourceClaims),
-        _volume_demand(spec.volumes),
-        annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or "",
-        spec.preemptionPolicy == "Never",
-        own_part(spec, pod.metadata.namespace or "default", pod.metadata.labels or {}),
+    affinity, spreads = bytes(spec.affinity), bytes(spec.topologySpreadConstraints)
+    return Demands(
+        key=(
+            containers,
+            bytes(spec.overhead),
+            bytes(spec.resources),
+            bytes(spec.nodeSelector),
+            affinity,
+            bytes(spec.tolerations),
+            spreads,
+            bytes(spec.resourceClaims),
+            _volume_demand(spec.volumes),
+        ),
+        looked_at=looked_at(affinity, spreads),
+        never_preempts=spec.preemptionPolicy == "Never",
     )
+
+
+def stated_cards(annotations: Mapping[str, str]) -> str:
+    """The cards that a pod names, as it names them."""
+    return annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
+
+
+def class_key(demands: Demands, cards: str, namespace: str, labels: Mapping[str, str]) -> ClassKey:
+    """Equal for pods that make the same demands. Of its labels count those that its own terms look at."""
+    own: tuple[object, ...] = ()
+    if (keys := demands.looked_at) is not None:
+        own = (namespace, tuple((key, labels[key]) for key in keys if key in labels))
+    return (*demands.key, cards, demands.never_preempts, own)
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
@@ -136,7 +161,6 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     if problem:
         return _refused(index, problem)
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
-    names = annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
     try:
         amounts = effective_request(spec)
         affinity = _optional(spec.affinity, _Affinity) or _Affinity()
@@ -150,7 +174,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
     return PodClass(
         index=index,
         request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
-        cards=card_names(names),
+        cards=card_names(stated_cards(annotations)),
         selector=selector,
         preferences=preferences,
         tolerations=tolerations,

@@ -143,14 +143,6 @@ def pod_terms(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Terms
     )
 
 
-def own_part(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> tuple[object, ...]:
-    """Of namespace and labels what the pod's own terms depend on; nothing for a pod without terms."""
-    keys = looked_at(bytes(spec.affinity), bytes(spec.topologySpreadConstraints))
-    if keys is None:
-        return ()
-    return (namespace, tuple((key, labels[key]) for key in keys if key in labels))
-
-
 @lru_cache(maxsize=4096)
 def looked_at(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
     """The labels of its own pod that decide what these terms ask; None where there are no terms."""

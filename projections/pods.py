@@ -5,8 +5,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections.objects import Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
-from projections.pod_class import ClassKey, PodClass, class_key
+from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
+from projections.pod_class import (
+    ClassKey,
+    Demands,
+    PodClass,
+    class_key,
+    demands_of,
+    stated_cards,
+)
 from projections.pod_terms import Labels, shared
 
 GATED: Final = "gated"
@@ -82,21 +89,43 @@ class PodFacts(Struct, frozen=True):
     """The node where somebody made room for it, or empty."""
 
 
-def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
-    """What muster reads of a Pod, and the key of its class."""
-    meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
+class Described(Struct, frozen=True):
+    """What the metadata of a pod says."""
+
+    namespace: str
+    name: str
+    uid: str
+    is_releasing: bool
+    created_ns: int
+    group_name: str
+    needs_group_object: bool
+    min_member: int
+    queue: str
+    role: str
+    index: int
+    task_priority: str | None
+    owner: Owner | None
+    is_evictable: bool
+    labels: Labels
+    label_of: dict[str, str]
+    cards: str
+
+
+class Asked(Struct, frozen=True):
+    """What the spec of a pod says."""
+
+    spec: PodSpec
+    demands: Demands
+
+
+def describe(meta: Metadata) -> Described:
+    """What muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
     name, needs_object = _group_name(annotations, labels)
-    return PodFacts(
+    return Described(
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid or "",
-        node=spec.nodeName or "",
-        phase=status.phase or "Pending",
-        scheduler=spec.schedulerName or "",
-        priority=spec.priority,
-        priority_class=spec.priorityClassName or "",
-        is_gated=bool(spec.schedulingGates),
         is_releasing=meta.deletionTimestamp is not None,
         created_ns=nanoseconds_of(meta.creationTimestamp),
         group_name=name,
@@ -105,25 +134,63 @@ def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
         queue=annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME) or "",
         role=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or "",
         index=_number(annotations.get(TASK_INDEX), _trailing_number(meta.name)),
-        task_priority=_number(
-            annotations.get(TASK_PRIORITY), 1 if spec.priority is None else spec.priority
-        ),
+        task_priority=annotations.get(TASK_PRIORITY),
         owner=next((one for one in meta.ownerReferences or () if one.controller), None),
+        is_evictable=_is_evictable(meta),
+        labels=shared(tuple(sorted(labels.items()))),
+        label_of=labels,
+        cards=stated_cards(annotations),
+    )
+
+
+def asked_by(spec: PodSpec) -> Asked:
+    """What muster reads of the spec of a pod."""
+    return Asked(spec, demands_of(spec))
+
+
+def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
+    """What muster reads of a Pod, and the key of its class."""
+    return gathered(describe(obj.metadata), asked_by(obj.spec or PodSpec()), obj.status)
+
+
+def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[PodFacts, ClassKey]:
+    """The facts of a pod out of its parts, and the key of its class."""
+    spec, status = asked.spec, status or PodStatus()
+    return PodFacts(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        node=spec.nodeName or "",
+        phase=status.phase or "Pending",
+        scheduler=spec.schedulerName or "",
+        priority=spec.priority,
+        priority_class=spec.priorityClassName or "",
+        is_gated=bool(spec.schedulingGates),
+        is_releasing=meta.is_releasing,
+        created_ns=meta.created_ns,
+        group_name=meta.group_name,
+        needs_group_object=meta.needs_group_object,
+        min_member=meta.min_member,
+        queue=meta.queue,
+        role=meta.role,
+        index=meta.index,
+        task_priority=_number(meta.task_priority, 1 if spec.priority is None else spec.priority),
+        owner=meta.owner,
         reason=status.reason or "",
         told=_told(status),
-        is_evictable=_is_evictable(obj),
-        labels=shared(tuple(sorted(labels.items()))),
+        is_evictable=meta.is_evictable,
+        labels=meta.labels,
         nominated=status.nominatedNodeName or "",
-    ), class_key(obj)
+    ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of)
 
 
-def _is_evictable(obj: PodObject) -> bool:
+def _is_evictable(meta: Metadata) -> bool:
     """Pods that belong to their node come back to it (K9.7); others may say that they are not to go.
 
     Like Volcano: what is said but is no truth value is a no.
     """
-    annotations, labels = obj.metadata.annotations or {}, obj.metadata.labels or {}
-    owners = obj.metadata.ownerReferences or ()
+    annotations, labels = meta.annotations or {}, meta.labels or {}
+    owners = meta.ownerReferences or ()
     if MIRROR in annotations or any(one.kind in NODE_OWNERS for one in owners if one.controller):
         return False
     said = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE))

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from events.normalize import Json, JsonObject
 from projections.objects import PodObject, read
-from projections.pod_class import AMOUNT_MAX, PodClass, card_names, class_key, parse_class
+from projections.pod_class import AMOUNT_MAX, PodClass, card_names, parse_class
+from projections.pods import pod_facts
 
 
 def pod(spec: JsonObject, **annotations: str) -> PodObject:
@@ -86,7 +87,7 @@ def test_a_quantity_beyond_all_measure_is_bounded() -> None:
 
 def test_equal_demands_are_one_class_and_others_another() -> None:
     plain: JsonObject = {"containers": [container(cpu="1")]}
-    assert class_key(pod(plain)) == class_key(pod(plain, unrelated="x"))
+    assert pod_facts(pod(plain))[1] == pod_facts(pod(plain, unrelated="x"))[1]
     others: list[PodObject] = [
         pod({"containers": [container(cpu="2")]}),
         pod({"initContainers": [container(cpu="1")]}),
@@ -95,7 +96,7 @@ def test_equal_demands_are_one_class_and_others_another() -> None:
         pod({**plain, "overhead": {"cpu": "1"}}),
         pod(plain, **{"volcano.sh/card.name": "A"}),
     ]
-    keys = [class_key(other) for other in (pod(plain), *others)]
+    keys = [pod_facts(other)[1] for other in (pod(plain), *others)]
     assert len(set(keys)) == len(keys)
 
 

@@ -2,8 +2,9 @@
 
 from events.normalize import JsonObject
 from projections.objects import PodObject, read
-from projections.pod_class import PodClass, class_key, parse_class
+from projections.pod_class import ClassKey, PodClass, parse_class
 from projections.pod_terms import HostPort
+from projections.pods import pod_facts
 from tests.scheduling.given import raw
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -58,13 +59,17 @@ def test_labels_of_the_pod_itself_may_narrow_whom_a_term_means() -> None:
     assert _covers(_class(_near(labelSelector={}, matchLabelKeys=["version"])), version="2")
 
 
+def _key(pod: PodObject) -> ClassKey:
+    return pod_facts(pod)[1]
+
+
 def test_pods_are_alike_as_long_as_no_term_looks_at_what_differs() -> None:
     spec = _near(labelSelector={"matchLabels": {"app": "x"}})
-    key = class_key(_pod(spec, app="x", index="1"))
-    assert key == class_key(_pod(spec, app="x", index="2"))
-    assert key != class_key(_pod(spec, app="y", index="1"))
-    assert key != class_key(_pod(spec, "other", app="x", index="1"))
-    assert class_key(_pod({}, app="x")) == class_key(_pod({}, "other", app="y"))
+    key = _key(_pod(spec, app="x", index="1"))
+    assert key == _key(_pod(spec, app="x", index="2"))
+    assert key != _key(_pod(spec, app="y", index="1"))
+    assert key != _key(_pod(spec, "other", app="x", index="1"))
+    assert _key(_pod({}, app="x")) == _key(_pod({}, "other", app="y"))
 
 
 def test_ports_collide_on_one_address_or_on_all() -> None:
