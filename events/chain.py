@@ -31,36 +31,35 @@ class Draft(Struct, frozen=True):
 
 def digest_of(previous: str, row: Draft | Record) -> str:
     """The digest of a row that follows the row with the digest `previous`."""
-    position, batch, epoch = str(row.position), str(row.batch), str(row.epoch)
-    at, subject, body = str(row.recorded_at_ns), row.subject.encode(), row.body
+    position, batch, epoch, at = row.position, row.batch, row.epoch, row.recorded_at_ns
+    subject, body, kind = row.subject.encode(), row.body, row.kind
     cycle = "-" if row.cycle is None else f"{len(str(row.cycle))}:{row.cycle}"
     cause = "-" if row.cause is None else f"{len(str(row.cause))}:{row.cause}"
-    kind = row.kind.encode()
     head = (
-        f"{previous}{len(position)}:{position}{len(batch)}:{batch}{len(epoch)}:{epoch}"
-        f"{len(at)}:{at}{cycle}{cause}{len(kind)}:"
+        f"{previous}{len(str(position))}:{position}{len(str(batch))}:{batch}"
+        f"{len(str(epoch))}:{epoch}{len(str(at))}:{at}{cycle}{cause}"
+        f"{len(kind.encode())}:{kind}{len(subject)}:"
     )
     tail = "-" if row.object is None else f"{len(row.object.encode())}:{row.object}"
     return sha256(
-        b"%b%b%d:%b%d:%b%b"
-        % (head.encode(), kind, len(subject), subject, len(body), body, tail.encode())
+        b"%b%b%d:%b%b" % (head.encode(), subject, len(body), body, tail.encode())
     ).hexdigest()
 
 
 def seal(previous: str, draft: Draft) -> Record:
     """The record of a draft, chained to the digest before it."""
     return Record(
-        position=draft.position,
-        batch=draft.batch,
-        epoch=draft.epoch,
-        recorded_at_ns=draft.recorded_at_ns,
-        cycle=draft.cycle,
-        cause=draft.cause,
-        kind=draft.kind,
-        subject=draft.subject,
-        body=draft.body,
-        object=draft.object,
-        digest=digest_of(previous, draft),
+        draft.position,
+        draft.batch,
+        draft.epoch,
+        draft.recorded_at_ns,
+        draft.cycle,
+        draft.cause,
+        draft.kind,
+        draft.subject,
+        draft.body,
+        draft.object,
+        digest_of(previous, draft),
     )
 
 

@@ -21,6 +21,7 @@ JsonObject: TypeAlias = "dict[str, Json]"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VOLCANO_BATCH = "batch.volcano.sh"
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder()
 
@@ -91,7 +92,7 @@ def _strip_annotations(metadata: JsonObject, secret: frozenset[str]) -> None:
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         annotations.pop(_LAST_APPLIED, None)
-        for key in secret & annotations.keys():
+        for key in secret & annotations.keys() if secret else ():
             del annotations[key]
 
 
@@ -100,16 +101,17 @@ def _take_heartbeats(manifest: JsonObject) -> dict[str, str]:
     conditions = status.get("conditions") if isinstance(status, dict) else None
     heartbeats: dict[str, str] = {}
     for condition in conditions if isinstance(conditions, list) else ():
-        if (
-            isinstance(condition, dict)
-            and (at := condition.pop("lastHeartbeatTime", None)) is not None
-        ):
-            heartbeats[str(condition.get("type", ""))] = str(at)
+        if isinstance(condition, dict) and "lastHeartbeatTime" in condition:
+            at = condition.pop("lastHeartbeatTime")
+            if at is not None:
+                heartbeats[str(condition.get("type", ""))] = str(at)
     return heartbeats
 
 
 def _strip_templates(spec: JsonObject) -> None:
     """Pod templates of workloads: `spec.template`, `spec.tasks[].template`, `spec.jobTemplate`."""
+    if not ("template" in spec or "tasks" in spec or "jobTemplate" in spec):
+        return
     tasks = spec.get("tasks")
     holders: list[Json] = [spec, *(tasks if isinstance(tasks, list) else ())]
     for holder in holders:
@@ -136,8 +138,9 @@ def _strip_container(container: JsonObject) -> None:
     for variable in environment if isinstance(environment, list) else ():
         if isinstance(variable, dict):
             variable.pop("value", None)
-    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
-        _strip_handler(container.get(key))
+    for key in _PROBES:
+        if key in container:
+            _strip_handler(container[key])
     lifecycle = container.get("lifecycle")
     if isinstance(lifecycle, dict):
         _strip_handler(lifecycle.get("postStart"))

@@ -1,6 +1,13 @@
 """Resource versions: the one place where two of them are compared (rule K1.2)."""
 
+from functools import lru_cache
+from typing import Final
 
+REMEMBERED: Final = 1 << 14
+"""Revisions that were looked at lately: each is compared several times on its way into the log."""
+
+
+@lru_cache(maxsize=REMEMBERED)
 def is_malformed(revision: str) -> bool:
     """Whether it is no positive decimal integer without leading zeros, as K1.2 has it.
 
@@ -16,4 +23,6 @@ def is_newer(revision: str, than: str) -> bool:
     """
     if is_malformed(revision) or is_malformed(than):
         return revision != than
-    return (len(revision), revision) > (len(than), than)
+    if len(revision) == len(than):
+        return revision > than
+    return len(revision) > len(than)

@@ -12,7 +12,7 @@ from projections.contest import asks, note_arrival, settle_contest, stir
 from projections.faults import FaultBook
 from projections.group_facts import GroupFacts
 from projections.lines import Lines
-from projections.membership import origin_of
+from projections.membership import group_key_of, origin_of
 from projections.nodes import NodeTable
 from projections.overcommit import heed_pressure, occupy, rebook
 from projections.pod_class import Amounts
@@ -229,12 +229,12 @@ class Cluster:
 
     def adopt(self, pod: Pod) -> None:
         """Find the pod group of a pod that is ours, and make it if there is none."""
+        pod.group_key = group_key_of(pod.facts)
+        if pod.group_key in self.groups:
+            return
         owner = pod.facts.owner
         inherited = self.owners.get(owner.uid, {}) if owner else {}
         origin = origin_of(pod.facts, inherited, self.namespaces)
-        pod.group_key = origin.key
-        if origin.key in self.groups:
-            return
         group = self.group(origin.key)
         group.needs_object = origin.needs_object
         group.created_ns = pod.facts.created_ns

@@ -22,16 +22,21 @@ class Origin(Struct, frozen=True):
     queue: str
 
 
+def group_key_of(pod: PodFacts) -> str:
+    """The key of the group of a pod."""
+    name = pod.group_name or f"podgroup-{pod.owner.uid if pod.owner else pod.uid}"
+    return f"{pod.namespace}/{name}"
+
+
 def origin_of(pod: PodFacts, inherited: Mapping[str, str], namespaces: Mapping[str, str]) -> Origin:
     """The group of a pod. `inherited` are its owner's annotations, `namespaces` names queues."""
-    name = pod.group_name or f"podgroup-{pod.owner.uid if pod.owner else pod.uid}"
     least = inherited.get(MIN_MEMBER, "")
     min_available = pod.min_member
     if not pod.group_name and least.isdecimal():
         min_available = max(1, int(least[:9]))
     queue = pod.queue or inherited.get(QUEUE_NAME, "") or namespaces.get(pod.namespace, "")
     return Origin(
-        key=f"{pod.namespace}/{name}",
+        key=group_key_of(pod),
         needs_object=bool(pod.group_name) and pod.needs_group_object,
         min_available=min_available,
         queue=queue or DEFAULT,

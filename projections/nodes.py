@@ -146,9 +146,11 @@ class Node:
 
     def free_of(self, name: str) -> int:
         """What may be given away now."""
-        held = self.promised.get(name, 0) - self.releasing.get(name, 0)
-        idle = self.allocatable(name) - self.occupied.get(name, 0)
-        free = idle - held if held > 0 else idle
+        free = -self.occupied.get(name, 0)
+        if self.facts is not None:
+            free += self.facts.allocatable.get(name, 0)
+        if self.promised:
+            free -= max(0, self.promised.get(name, 0) - self.releasing.get(name, 0))
         return min(free, 0) if self.quarantine and name in self.quarantine else free
 
     def fits(self, request: Request) -> bool:
@@ -235,18 +237,18 @@ class NodeTable:
                 del self.leaving[node.name]
         if node.facts is None:
             return
-        is_laid_out = not self._is_stale
         for name, _ in request:
-            free = node.free_of(name)
-            node.free[name] = free
-            if is_laid_out:
-                column = self.free.get(name)
-                if column is None:
-                    self._add_column(name)
-                else:
-                    column[node.slot] = free
-        if is_laid_out:
-            self.moved.append(node.slot)
+            node.free[name] = node.free_of(name)
+        if self._is_stale:
+            return
+        slot = node.slot
+        for name, _ in request:
+            column = self.free.get(name)
+            if column is None:
+                self._add_column(name)
+            else:
+                column[slot] = node.free[name]
+        self.moved.append(slot)
 
     def expect(self, name: str, uid: str, request: Request, sign: int) -> None:
         """Keep room on a node for a pod that is to come, or (-1) no longer."""

@@ -27,6 +27,8 @@ class Reserved(Protocol):
 
 def reserve(cluster: Reserved, old: Pod | None, new: Pod | None) -> None:
     """Keep room for a pod, or no longer."""
+    if not (old and old.facts.nominated) and not (new and new.facts.nominated):
+        return
     before, after = room_of(old), room_of(new)
     if before == after:
         return

@@ -95,6 +95,8 @@ def widen(cluster: Books, allocatable: Amounts, sign: int) -> None:
 def heed_pressure(cluster: Pressed) -> None:
     """After a record: where the pressure fell, groups may be admitted that were not before."""
     pressure = cluster.commons.pressure
+    if not pressure:
+        return
     for name in [name for name, change in pressure.items() if change < 0]:
         cluster.ease("", name)
     pressure.clear()

@@ -10,6 +10,7 @@ from projections.group_facts import GroupFacts, wish_of
 from projections.pod_class import Amounts, PodClass
 from projections.pods import (
     ALLOCATED,
+    BINDING,
     BOUND,
     FAILED,
     PENDING,
@@ -186,7 +187,8 @@ class PodGroup:
     @property
     def allocated_count(self) -> int:
         """Pods that are charged to the queue."""
-        return sum(self.counts.get(status, 0) for status in ALLOCATED)
+        have = self.counts.get
+        return have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0)
 
     @property
     def valid_count(self) -> int:
@@ -229,28 +231,30 @@ class PodGroup:
     def enlist(self, pod: Pod) -> None:
         """Count a pod in, with the status it has now."""
         self.pods[pod.facts.uid] = pod
-        self._count(pod, 1)
-        self._count_part(pod, 1)
-        if pod.status == PENDING:
+        status = pod.status
+        self._count(pod, status, 1)
+        self._count_part(pod, status, 1)
+        if status == PENDING:
             insort(self.pending, pod, key=_heading)
 
     def strike(self, pod: Pod) -> None:
         """Count a pod out; it must have the status that it was counted in with."""
-        self._count(pod, -1)
-        self._count_part(pod, -1)
-        if pod.status == PENDING:
+        status = pod.status
+        self._count(pod, status, -1)
+        self._count_part(pod, status, -1)
+        if status == PENDING:
             index = bisect_left(self.pending, pod.heading, key=_heading)
             assert self.pending[index] is pod
             del self.pending[index]
         del self.pods[pod.facts.uid]
 
-    def _count(self, pod: Pod, sign: int) -> None:
-        status = pod.status
+    def _count(self, pod: Pod, status: str, sign: int) -> None:
         if status != RELEASING or pod.node:
             self.counts[status] = self.counts.get(status, 0) + sign
         if status in ALLOCATED:
+            held = self.held
             for name, amount in pod.pod_class.request:
-                self.held[name] = self.held.get(name, 0) + sign * amount
+                held[name] = held.get(name, 0) + sign * amount
         if status in READY:
             self.ready_count += sign
             if role := pod.facts.role:
@@ -265,11 +269,11 @@ class PodGroup:
             else:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
 
-    def _count_part(self, pod: Pod, sign: int) -> None:
+    def _count_part(self, pod: Pod, status: str, sign: int) -> None:
         """Count a pod in its sub-group, if it counts towards the gang."""
         if self.parts is None:
             return
-        if pod.status in READY or (pod.status == PENDING and pod.pod_class.is_best_effort):
+        if status in READY or (status == PENDING and pod.pod_class.is_best_effort):
             self.parts.count(pod.facts.labels, sign)
 
     def next_phase(self) -> str:

@@ -215,6 +215,8 @@ class Queue:
 
     def book(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Add a charge to `allocated`, `promised`, `inqueue` or `elastic`, or take it off."""
+        if not charge:
+            return
         add(getattr(self, ledger), charge, sign)
         self.note(ledger, charge, sign)
         above = self.parent
@@ -246,9 +248,13 @@ class Queue:
         A choice of cards that became one of its cards is no less: `members` says which these are.
         """
         used, reserved = self._moved
+        if not used and not reserved:
+            return []
         self._moved = ({}, {})
         lesser = [name for name, change in used.items() if change < 0]
         gains = {name: change for name, change in reserved.items() if change > 0}
+        if len(gains) == len(reserved):
+            return lesser
         for name, change in reserved.items():
             left = change
             for card in members(name) if change < 0 and gains else ():
@@ -267,5 +273,5 @@ def add(ledger: Amounts, charge: tuple[tuple[str, int], ...], sign: int) -> None
         left = ledger.get(name, 0) + sign * amount
         if left:
             ledger[name] = left
-        else:
-            ledger.pop(name, None)
+        elif name in ledger:
+            del ledger[name]

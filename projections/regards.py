@@ -16,7 +16,7 @@ from projections.nodes import NodeTable
 from projections.nominations import reserve, room_of
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import PodGroup, Promise
-from projections.pod_terms import Labels, LabelsOf, Regard
+from projections.pod_terms import NO_TERMS, Labels, LabelsOf, Regard
 from projections.pods import PENDING, RELEASING, Pod
 from projections.touched import EVERYONE, Due
 
@@ -68,7 +68,11 @@ class Regards:
     def count(self, pod: Pod, sign: int) -> list[Regard]:
         """Count what a pod thinks in or out. The regards that are new by that, or gone."""
         terms = pod.pod_class.terms
-        if not terms.looks_around or pod.facts.phase in ("Succeeded", "Failed"):
+        if (
+            terms is NO_TERMS
+            or not terms.looks_around
+            or pod.facts.phase in ("Succeeded", "Failed")
+        ):
             return []
         self.lookers += sign
         changed: list[Regard] = []
@@ -119,7 +123,8 @@ def meet(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
     regards = cluster.regards
     reserve(cluster, old, new)
     changed = [] if new is None else regards.count(new, 1)
-    changed += [] if old is None else regards.count(old, -1)
+    if old is not None:
+        changed += regards.count(old, -1)
     if new is not None and new.group_key and new.status == PENDING:
         new.pod_class = class_of(cluster, new)
     if changed:

@@ -154,21 +154,21 @@ class Step:
         known: str | None = None,
     ) -> Record:
         """`stored` is the object that comes with the event; `known`, the digest of one in the log."""
-        position = self.head.position + 1
+        position, epoch = self.head.position + 1, self.head.epoch
         draft = Draft(
-            position=position,
-            batch=self._before.position + 1,
-            epoch=self.head.epoch,
-            recorded_at_ns=self._now_ns,
-            cycle=cycle,
-            cause=cause,
-            kind=event.kind,
-            subject=subject,
-            body=encode(event),
-            object=stored.digest if stored is not None else known,
+            position,
+            self._before.position + 1,
+            epoch,
+            self._now_ns,
+            cycle,
+            cause,
+            event.kind,
+            subject,
+            encode(event),
+            known if stored is None else stored.digest,
         )
         record = seal(self.head.digest, draft)
-        self.head = Head(position=position, digest=record.digest, epoch=self.head.epoch)
+        self.head = Head(position, record.digest, epoch)
         self._records.append(record)
         if stored is not None and stored.digest not in self._known:
             self._objects.append(stored)

@@ -5,7 +5,7 @@ import msgspec
 from projections.accounts import members
 from projections.cluster import Cluster
 from projections.nodes import Node
-from projections.pods import ALLOCATED, READY, RELEASING, Pod
+from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.queues import Queue
 from projections.views.rows import Row
 
@@ -115,8 +115,8 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
     group = cluster.groups.get(key)
     if group is None:
         return []
-    bound = sum(group.counts.get(status, 0) for status in (*ALLOCATED, RELEASING))
-    finished = sum(group.counts.get(status, 0) for status in READY) - group.allocated_count
+    have = group.counts.get
+    allocated = group.allocated_count
     refusal = next(iter(group.refusals.values()), None)
     return [
         (
@@ -124,8 +124,8 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
             group.queue,
             group.phase,
             group.min_available,
-            bound,
-            len(group.pods) - finished - group.counts.get("failed", 0),
+            allocated + have(RELEASING, 0),
+            len(group.pods) - have(SUCCEEDED, 0) - have(FAILED, 0),
             group.priority,
             group.created_ns,
             refusal.code if refusal else "",

@@ -6,7 +6,7 @@ that it is kept up with each row and can be compared with that of a rebuild.
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeAlias, get_args
 
 import msgspec
 
@@ -42,6 +42,7 @@ from projections.views.rows import Row, RowChanges, View, ViewChanges
 
 _MODULUS: Final = 1 << 128
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_NOTED: Final = frozenset((*get_args(Decision), *get_args(Outcome)))
 _RELEASED: Final = PLACEMENT.column_names.index("released_position")
 
 
@@ -50,13 +51,16 @@ def row_hash(row: Row) -> int:
     return int.from_bytes(blake2b(_ENCODER.encode(row), digest_size=16).digest())
 
 
+Standing: TypeAlias = tuple[Row, int, int | None]
+
+
 class _Current:
     """The rows of one view as they are now."""
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self.rows: dict[Row, tuple[Row, int]] = {}
-        """Key to the row and the position from which it holds."""
+        self.rows: dict[Row, Standing] = {}
+        """Key to the row, the position from which it holds, and its hash; None where that is not known yet."""
         self.by_first: dict[object, dict[Row, None]] = {}
         """First column of the key to keys."""
         self.checksum = 0
@@ -64,13 +68,15 @@ class _Current:
     def put(self, changes: RowChanges, row: Row, position: int) -> None:
         key = row[: self.view.keys]
         old = self.rows.get(key)
-        if old is not None:
-            if old[0] == row:
-                return
+        if old is None:
+            self.by_first.setdefault(key[0], {})[key] = None
+        elif old[0] == row:
+            return
+        else:
             self._retire(changes, key, old, position)
-        self.rows[key] = (row, position)
-        self.by_first.setdefault(key[0], {})[key] = None
-        self.checksum = (self.checksum + row_hash(row)) % _MODULUS
+        hashed = row_hash(row)
+        self.rows[key] = (row, position, hashed)
+        self.checksum = (self.checksum + hashed) % _MODULUS
         changes.upserted.append(row)
         if self.view.history:
             changes.opened.append((*row, position))
@@ -92,12 +98,14 @@ class _Current:
         for row in rows:
             kept[row[: self.view.keys]] = None
             self.put(changes, row, position)
-        for key in [key for key in self.by_first.get(first, ()) if key not in kept]:
-            self.remove(changes, key, position)
+        there = self.by_first.get(first, ())
+        if len(there) > len(kept):
+            for key in [key for key in there if key not in kept]:
+                self.remove(changes, key, position)
 
-    def _retire(self, changes: RowChanges, key: Row, old: tuple[Row, int], position: int) -> None:
-        row, since = old
-        self.checksum = (self.checksum - row_hash(row)) % _MODULUS
+    def _retire(self, changes: RowChanges, key: Row, old: Standing, position: int) -> None:
+        row, since, hashed = old
+        self.checksum = (self.checksum - (row_hash(row) if hashed is None else hashed)) % _MODULUS
         if self.view.history:
             changes.closed.append((position, *key, since))
 
@@ -120,12 +128,14 @@ class Views:
             key = row[: current.view.keys]
             since = row[width] if current.view.history else 0
             assert isinstance(since, int)
-            current.rows[key] = (row[:width], since)
+            current.rows[key] = (row[:width], since, None)
             current.by_first.setdefault(key[0], {})[key] = None
         current.checksum = checksum
 
     def note(self, record: Record, event: Event) -> None:
         """Take in a record that State has just applied."""
+        if type(event) not in _NOTED:
+            return
         match event:
             case (
                 GangBindDecided()
@@ -172,7 +182,7 @@ class Views:
         changes, self._changes = self._changes, {}
         for name, change in changes.items():
             change.checksum = self._current[name].checksum
-        return changes
+        return {name: one for name, one in changes.items() if one.upserted or one.removed}
 
     def _change(self, view: str) -> RowChanges:
         change = self._changes.get(view)
@@ -183,14 +193,7 @@ class Views:
     def _keep(self, view: str, first: str, rows: list[Row], position: int) -> None:
         current = self._current[view]
         if rows or first in current.by_first:
-            change = RowChanges()
-            current.keep(change, first, rows, position)
-            if change.upserted or change.removed:
-                into = self._change(view)
-                into.removed += change.removed
-                into.upserted += change.upserted
-                into.closed += change.closed
-                into.opened += change.opened
+            current.keep(self._change(view), first, rows, position)
 
     def _append(self, view: str, rows: list[Row]) -> None:
         """Rows that come once and never change need no memory but the checksum."""
