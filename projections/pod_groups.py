@@ -156,7 +156,7 @@ class PodGroup:
             return
         self.parts = Parts(rules) if rules else None
         for pod in self.pods.values():
-            self._count_part(pod, 1)
+            self._count_part(pod, pod.status, 1)
 
     @property
     def closeness(self) -> Closeness | None:
