@@ -64,7 +64,9 @@ def contest_keys(
 ) -> tuple[LineKey, ...]:
     """The lines of evicting actions in which a group waits. `step` is its next step, if others have the same.
 
-    A group with pods of its own on nodes is like no other: they, too, may be evicted for it.
+    A group with pods of its own on nodes is like no other: they, too, may be evicted for it. For groups with
+    a network topology nobody is preempted (volcano B.11), and for those that must be close, or have
+    sub-groups, nobody is evicted at all: room would be made where it does not help.
     """
     actions = books.policy.evicting
     if not actions:
@@ -72,6 +74,11 @@ def contest_keys(
     refusal = group.refusals.get("allocate")
     if refusal is None or refusal.code not in ROOM_CODES or not is_starving(books.policy, group):
         return ()
+    closeness = group.closeness
+    if group.parts is not None or (closeness is not None and closeness.is_hard):
+        return ()
+    if closeness is not None:
+        actions = tuple([one for one in actions if one != "preempt"])
     alike: tuple[object, ...] = ("alone", group.key)
     if step is not None and not group.allocated_count:
         alike = (*step, group.priority)

@@ -42,8 +42,6 @@ class HyperTree:
     @property
     def problem(self) -> str:
         """Why nobody can be placed by the tree; empty where it is ready."""
-        if not self.facts:
-            return "there is no HyperNode"
         for name in sorted({**self.circular, **self.torn}):
             return self._structural(name)[0][1]
         return ""

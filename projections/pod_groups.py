@@ -164,6 +164,12 @@ class PodGroup:
         return None if self.facts is None else self.facts.closeness
 
     @property
+    def is_close(self) -> bool:
+        """Whether it matters how close its pods are, all of them or those of a sub-group."""
+        rules = () if self.parts is None else self.parts.rules
+        return self.closeness is not None or any(rule.closeness is not None for rule in rules)
+
+    @property
     def problem(self) -> tuple[str, str] | None:
         """Code and message of what keeps the group from being considered at all."""
         if self.facts is None:

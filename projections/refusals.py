@@ -25,10 +25,14 @@ COMMON_CODES: Final = frozenset({"ResourceOverused"})
 CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
 """The cards there are do not fit the request: these wait until a node comes or changes."""
 
+TOPOLOGY_CODES: Final = frozenset({"TopologyNotReady", "UnknownTier"})
+"""The HyperNodes stand in the way: these wait until one of them comes, changes or goes."""
+
 GROUP_CODES: Final = frozenset(
     {
         "InvalidPodGroup",
         "NotEnoughPods",
+        "NotEnoughPodsOfSubGroup",
         "NotEnoughPodsOfTask",
         "PodGroupNotFound",
         "UnsupportedDemand",
@@ -39,5 +43,13 @@ GROUP_CODES: Final = frozenset(
 EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
 """Nobody may be evicted in its favour: these wait until somebody comes who may, or something is given back."""
 
-CODES: Final = QUEUE_CODES | NODE_CODES | COMMON_CODES | CARD_CODES | GROUP_CODES | EVICTION_CODES
+CODES: Final = (
+    QUEUE_CODES
+    | NODE_CODES
+    | COMMON_CODES
+    | CARD_CODES
+    | TOPOLOGY_CODES
+    | GROUP_CODES
+    | EVICTION_CODES
+)
 """Every code a refusal may bear."""

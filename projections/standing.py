@@ -88,5 +88,9 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
         return None
     [index] = group.pending_classes
     if group.is_ready_with(1, {}):
-        return ("one", index, group.phase)
-    return ("gang", index, group.min_available - group.ready_count, len(group.pending), group.phase)
+        return ("one", index, group.phase, *close)
+    missing = group.min_available - group.ready_count
+    return ("gang", index, missing, len(group.pending), group.phase, *close)
+    if group.parts is not None or (group.closeness is not None and group.allocated_count):
+        return None
+    close = () if group.closeness is None else (group.closeness,)

@@ -27,17 +27,18 @@ class Closeness(Struct, frozen=True):
     """The same by the name of the tier; empty where none is named."""
 
     @property
+    def is_bound(self) -> bool:
+        """Whether some tier is the highest."""
+        return self.is_hard and (self.tier is not None or bool(self.tier_name))
+
+    @property
     def text(self) -> str:
         """In words."""
+        if not self.is_bound:
+            return "as close as can be"
         bounds = [] if self.tier is None else [f"tier {self.tier}"]
         bounds += [f"tier {self.tier_name}"] if self.tier_name else []
-        if not self.is_hard:
-            return "as close as can be"
-        return (
-            f"within a HyperNode of {' and '.join(bounds)} or below"
-            if bounds
-            else "as close as can be"
-        )
+        return f"within a HyperNode of {' and '.join(bounds)} or below"
 
 
 class PartRule(Struct, frozen=True):

@@ -20,7 +20,7 @@ from projections.refusals import EVICTION_CODES
 from projections.state import REQUIRED, State
 from replay.moment import span
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
-from scheduling.attempt import Attempt, incomplete, standing_problem
+from scheduling.attempt import incomplete, standing_problem
 from scheduling.explain import (
     Limit,
     cards_allowed,
@@ -29,6 +29,7 @@ from scheduling.explain import (
     nearest,
     reserved_limits,
 )
+from scheduling.placing import place, unplaceable
 from scheduling.quota.admitting import why_not_admitted
 from scheduling.quota.choice import choose_cards
 from scheduling.quota.ledger import Shortage
@@ -57,9 +58,10 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
     session.cluster.nodes.lay_out()
     problem = standing_problem(session, group)
     denied = None if problem is not None else _denied(session, group)
-    short = incomplete(group)
-    tried = _try(session, group) if problem is None and short is None else None
-    reason = problem or denied or short or (tried.reason if tried is not None else None)
+    short, far = incomplete(group), unplaceable(session, group)
+    is_tried = problem is None and short is None and far is None
+    tried = _try(session, group) if is_tried else None
+    reason = problem or denied or short or far or (tried.reason if tried is not None else None)
     pod = _pod_to_judge(group, reason)
     hurdles = (
         *_cluster_hurdles(session.state, group),
@@ -67,6 +69,7 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
         *_admission_hurdle(session, group, problem, denied),
         *_card_hurdle(session.cluster, group, pod),
         _hurdle("gang", short, _gang_text(group)),
+        *_network_hurdle(group, far),
     )
     standing = max(group.refusals.values(), key=_standing_first, default=None)
     return Waiting(
@@ -187,10 +190,21 @@ def _gang_text(group: PodGroup) -> str:
     return text
 
 
+def _network_hurdle(group: PodGroup, far: Reason | None) -> Iterable[Hurdle]:
+    """How close its pods are to be in the network; nothing where that does not matter."""
+    if not group.is_close:
+        return
+    wishes = [] if group.closeness is None else [f"its pods are to be {group.closeness.text}"]
+    for rule in () if group.parts is None else group.parts.rules:
+        if rule.closeness is not None:
+            wishes.append(f"those of a sub-group {rule.name} {rule.closeness.text}")
+    yield _hurdle("network", far, ", ".join(wishes))
+
+
 def _try(session: Session, group: PodGroup) -> _Tried | None:
     if not group.pending_classes:
         return None
-    attempt = Attempt(session, group)
+    attempt = place(session, group)
     placed = len(attempt.trial.now)
     is_done = attempt.is_ready or attempt.is_pipelined
     reason = None if is_done or attempt.reason is None else attempt.refusal

@@ -17,6 +17,8 @@ from scheduling.quota.choice import CardChoice, choose_cards
 from scheduling.quota.ledger import Shortage
 from scheduling.refuse import Reason, by_quota, gang, needed_of, no_node, still_hopeless
 from scheduling.session import Session
+from scheduling.topology.parts import place_parts
+from scheduling.topology.where import ANYWHERE, Where
 from scheduling.trial import Trial
 
 Role: TypeAlias = str | int
@@ -25,32 +27,39 @@ Role: TypeAlias = str | int
 class Attempt:
     """What came of trying to place a group."""
 
-    def __init__(self, session: Session, group: PodGroup) -> None:
+    def __init__(self, session: Session, group: PodGroup, where: Where = ANYWHERE) -> None:
         self.session = session
         self.group = group
+        self.where = where
         self.trial = Trial(session.cluster, group)
         self.reason: Reason | None = None
         """The first reason why a pod has no node."""
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
         try:
-            self._place_all()
+            if group.parts is None:
+                self._place_all()
+            else:
+                place_parts(self, session.network, group.parts)
         finally:
             self.trial.discard()
 
     @property
     def is_ready(self) -> bool:
         """Whether the gang is whole with the pods that have room now."""
-        return bool(self.trial.now) and self.group.is_ready_with(
-            len(self.trial.now), self.trial.roles
-        )
+        trial = self.trial
+        parts = trial.parts
+        if parts and trial.later:
+            parts = trial.parts_of(trial.now)
+        return bool(trial.now) and self.group.is_ready_with(len(trial.now), trial.roles, parts)
 
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang is whole once leaving pods have left."""
         placed = (*self.trial.now, *self.trial.later)
         roles = Counter(pod.facts.role for pod, _ in placed)
-        return bool(self.trial.later) and self.group.is_ready_with(len(placed), roles)
+        parts = self.trial.parts
+        return bool(self.trial.later) and self.group.is_ready_with(len(placed), roles, parts)
 
     @property
     def has_room(self) -> bool:
@@ -88,6 +97,15 @@ class Attempt:
             if not self._goes_on(index):
                 return
 
+    def try_pod(self, pod: Pod) -> bool:
+        """Give one pod a node. Whether there was one."""
+        self.trial.lift(pod)
+        choice = charged(self.session, self.group, pod, self.trial.extra)
+        if isinstance(choice, Reason):
+            self.reason = self.reason or self._with_hope(pod, choice)
+            return False
+        return self._place(pod, choice)
+
     def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
         ranking = rankings.of(pod.pod_class, choice.cards)
@@ -95,22 +113,25 @@ class Attempt:
         if promised is not None and ranking.has_room(promised):
             node: Node | None = promised
         else:
-            node = ranking.best()
+            node = self.where.best(ranking, pod.pod_class)
         if node is not None:
-            # Without roles that are counted, one more pod may make the gang whole.
+            # Without roles or sub-groups that are counted, one more pod may make the gang whole.
             group, count = self.group, len(self.trial.now) + 1
-            is_last = not group.min_tasks and group.is_ready_with(count, {})
+            is_counted = bool(group.min_tasks) or group.parts is not None
+            is_last = not is_counted and group.is_ready_with(count, {})
             self.trial.place(pod, node, later=False, is_last=is_last)
+            self.where.note(node)
             return True
         if promised is not None and ranking.will_have_room(promised):
             node = promised
         else:
-            node = ranking.best_later()
+            node = self.where.best_later(ranking)
         if node is not None:
             self.trial.place(pod, node, later=True)
+            self.where.note(node)
             return True
         needed = needed_of(self.group, pod.pod_class)
-        self.reason = self.reason or no_node(rankings, pod, choice.cards, choice.barred, needed)
+        self.reason = self.reason or no_node(rankings, pod, choice, needed, self.where.extent)
         return False
 
     def _with_hope(self, pod: Pod, reason: Reason) -> Reason:
@@ -119,7 +140,8 @@ class Attempt:
         if standing is None or not standing.is_hopeless:
             return reason
         needed = needed_of(self.group, pod.pod_class)
-        return still_hopeless(self.session.rankings, pod, reason, needed)
+        extent = self.where.extent
+        return still_hopeless(self.session.rankings, pod, reason, needed, extent)
 
     def _promised(self, pod: Pod) -> Node | None:
         """The node where the pod is promised room, or where somebody made room for it before.
@@ -129,7 +151,9 @@ class Attempt:
         held = self.group.promise.get(pod.facts.uid)
         name = pod.facts.nominated if held is None else held.node
         node = self.session.cluster.nodes.nodes.get(name)
-        return None if node is None or node.facts is None else node
+        if node is None or node.facts is None or not self.where.admits(node):
+            return None
+        return node
 
     def _goes_on(self, index: int) -> bool:
         """Whether, a pod having failed, the gang can still become ready."""

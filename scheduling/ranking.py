@@ -5,6 +5,8 @@ node, -1 where the pod cannot go. When something moves on a node, only that node
 best node is the one with the highest score, and of these the first by name.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -69,13 +71,15 @@ class Ranking:
             scores = self._preferences.add(scores, self._table, soft_taints=soft)
         return scores if self._around is None else self._around.add(scores)
 
-    def best_later(self) -> Node | None:
-        """The best node that will have room once leaving pods have left."""
+    def best_later(self, admits: Callable[[Node], bool] | None = None) -> Node | None:
+        """The best node, of those that somebody `admits`, that will have room once leaving pods have left."""
         found: tuple[int, str] | None = None
         chosen: Node | None = None
         for name in self._table.leaving:
             node = self._table.nodes[name]
             if not self.will_have_room(node) or node.facts is None:
+                continue
+            if admits is not None and not admits(node):
                 continue
             free = {name: node.future(name) for name in node.free}
             score = self._scorer.of_node(node.facts.allocatable, free)

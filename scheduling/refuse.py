@@ -1,5 +1,6 @@
 """Refusals: the code, what limits, and a text with the numbers of the moment."""
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -13,6 +14,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
 from scheduling.admission import ADMITTED, NOT_SELECTED, REASONS
+from scheduling.quota.choice import CardChoice
 from scheduling.quota.contradiction import against, contradiction
 from scheduling.quota.ledger import Shortage
 from scheduling.ranking import Cards, Rankings
@@ -37,6 +39,20 @@ class Reason(Struct, frozen=True):
     """Whether that is so of the nodes that are open to it now, cordons and taints being what they are."""
 
 
+class Extent(Struct, frozen=True):
+    """The nodes that a refusal speaks of."""
+
+    inside: npt.NDArray[np.bool_] | None = None
+    """Slot by slot whether the node is one of them; None for all nodes."""
+    name: str = ""
+    """What they are called together; empty for all nodes."""
+    most: Callable[[npt.NDArray[np.int64]], int] = lambda room: int(room.sum())
+    """How many pods of a gang may be had together, of how many each node has room for."""
+
+
+EVERYWHERE: Final = Extent()
+
+
 def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
     """A refusal by the queue."""
     key = pod.key if pod else ""
@@ -45,39 +61,49 @@ def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
 
 
 def no_node(
-    rankings: Rankings, pod: Pod, cards: Cards, barred: tuple[str, ...] = (), needed: int = 1
+    rankings: Rankings,
+    pod: Pod,
+    choice: CardChoice,
+    needed: int = 1,
+    extent: Extent = EVERYWHERE,
 ) -> Reason:
     """No node can take the pod: how many nodes fail for which reason. `needed` such pods are in the gang."""
-    counts, limit = node_reasons(rankings, pod.pod_class, cards)
+    cards, barred = choice.cards, choice.barred
+    counts, limit = node_reasons(rankings, pod.pod_class, cards, extent.inside)
     total = len(rankings.cluster.nodes.order)
+    if extent.inside is not None:
+        total = int(np.count_nonzero(extent.inside))
     listed = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    of = f" of {extent.name}" if extent.name else ""
     message = (
-        f"0/{total} nodes are unavailable: {listed}." if listed else "0/0 nodes are available."
+        f"0/{total} nodes{of} are unavailable: {listed}." if listed else "0/0 nodes are available."
     )
     if both := _contradiction(rankings, pod.pod_class, cards):
         message += f" N{both[1:]}."
     would_do = None if cards is None else (*cards, *barred)
-    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, would_do, needed)
+    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, would_do, needed, extent)
     return Reason("NotEnoughResources", limit, message, pod.key, barred, is_hopeless, is_shut)
 
 
-def still_hopeless(rankings: Rankings, pod: Pod, reason: Reason, needed: int) -> Reason:
+def still_hopeless(
+    rankings: Rankings, pod: Pod, reason: Reason, needed: int, extent: Extent = EVERYWHERE
+) -> Reason:
     """The refusal by a queue of a group for which there was no hope, whatever the queue allows."""
     known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
     rankings.of(pod.pod_class, known or None).scores()  # The verdicts on nodes are as of now.
-    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, known or None, needed)
+    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, known or None, needed, extent)
     return structs.replace(reason, is_hopeless=reason.is_hopeless or is_hopeless, is_shut=is_shut)
 
 
 def _prospects(
-    rankings: Rankings, pod_class: PodClass, cards: Cards, needed: int
+    rankings: Rankings, pod_class: PodClass, cards: Cards, needed: int, extent: Extent
 ) -> tuple[bool, bool]:
     """Whether all nodes that the pods select, and those that are open now, could not hold `needed` of them if
     they were empty."""
     verdicts = rankings.admission(pod_class).verdicts
     room = _room_of(rankings, pod_class, cards)
-    most, now = room[verdicts != NOT_SELECTED].sum(), room[verdicts == ADMITTED].sum()
-    return int(most) < needed, int(now) < needed
+    most = extent.most(np.where(verdicts != NOT_SELECTED, room, 0))
+    return most < needed, extent.most(np.where(verdicts == ADMITTED, room, 0)) < needed
 
 
 def needed_of(group: PodGroup, pod_class: PodClass) -> int:
@@ -108,17 +134,22 @@ def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str
 
 
 def node_reasons(
-    rankings: Rankings, pod_class: PodClass, cards: Cards
+    rankings: Rankings,
+    pod_class: PodClass,
+    cards: Cards,
+    inside: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[dict[str, int], str]:
-    """Reason to number of nodes, and the resource that most nodes lack. Of the verdicts on a node only the
-    first counts; of the resources each one that it lacks."""
+    """Reason to number of nodes (of those `inside`), and the resource that most nodes lack. Of the verdicts on
+    a node only the first counts; of the resources each one that it lacks."""
     table = rankings.cluster.nodes
     counts: dict[str, int] = {}
     verdicts = rankings.admission(pod_class).verdicts
+    if inside is None:
+        inside = np.ones(len(verdicts), dtype=np.bool_)
     for code, text in REASONS.items():
-        if count := int((verdicts == code).sum()):
+        if count := int((inside & (verdicts == code)).sum()):
             counts[text] = count
-    open_nodes = verdicts == ADMITTED
+    open_nodes = inside & (verdicts == ADMITTED)
     if cards is not None:
         suited = rankings.suited(cards)
         if count := int((open_nodes & ~suited).sum()):

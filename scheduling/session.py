@@ -6,6 +6,7 @@ from projections.state import State
 from scheduling.ranking import Rankings
 from scheduling.reach import Reach
 from scheduling.wake import is_awakened
+from scheduling.topology.network import Network
 
 
 class Session:
@@ -17,6 +18,7 @@ class Session:
         self.rankings = Rankings(state.cluster)
         self.reach = Reach(state.cluster)
         self.groups_examined = 0
+        self.network = Network(self.rankings)
         """How often an action tried a pod group."""
         self._due: dict[int, None] = {}
         """Lines (by identity) with a group that changed."""

@@ -4,6 +4,8 @@ A trial takes room on the nodes it tries, so that the next pod of the gang sees 
 back before anything is decided: only a decision in the log changes what is true.
 """
 
+from collections import Counter
+
 from events.decision import Placement
 from projections import accounts
 from projections.cluster import Cluster
@@ -12,6 +14,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup, Promise
 from projections.pods import Charge, Pod
 from projections.queues import add
+from projections.sub_groups import PartKey
 
 
 class Trial:
@@ -28,6 +31,8 @@ class Trial:
         """What these pods would be charged."""
         self.roles: dict[str, int] = {}
         """Role to pods placed now."""
+        self.parts: dict[PartKey, int] = {}
+        """Sub-group to pods placed now or later."""
         self.evicted: list[Pod] = []
         """Pods that would leave, in the order in which they were chosen."""
         self.taken: dict[str, list[Pod]] = {}
@@ -43,6 +48,11 @@ class Trial:
         """All pods with a node, those that have room now first."""
         return [*self.now, *self.later]
 
+    @property
+    def count(self) -> int:
+        """How many pods have a node."""
+        return len(self.now) + len(self.later)
+
     def lift(self, pod: Pod) -> Promise | None:
         """What the pod is promised already does not stand in its own way. What that is, if anything."""
         held = self.group.promise.get(pod.facts.uid)
@@ -55,6 +65,7 @@ class Trial:
         """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
         self.lift(pod)
         (self.later if later else self.now).append((pod, node))
+        self._count_part(pod, 1)
         if is_last:
             return
         kind = "promised" if later else "occupied"
@@ -64,6 +75,30 @@ class Trial:
         self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), 1)
         if not later and pod.facts.role:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
+
+    def take_back(self, left: int) -> None:
+        """Undo what was placed last, until only so many pods have a node. None of them may be the last one."""
+        while len(self._held) > left:
+            node, kind, request = self._held.pop()
+            self.cluster.nodes.shift(node, kind, request, -1)
+            pod, _ = (self.later if kind == "promised" else self.now).pop()
+            del node.guests[pod.facts.uid]
+            self._count_part(pod, -1)
+            self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), -1)
+            if kind != "promised" and pod.facts.role:
+                self.roles[pod.facts.role] -= 1
+
+    def parts_of(self, placed: list[tuple[Pod, Node]]) -> dict[PartKey, int]:
+        """Sub-group to how many of these pods are its own."""
+        parts = self.group.parts
+        keys = [] if parts is None else [parts.key_of(pod.facts.labels) for pod, _ in placed]
+        return dict(Counter(key for key in keys if key is not None))
+
+    def _count_part(self, pod: Pod, sign: int) -> None:
+        if self.group.parts is not None:
+            key = self.group.parts.key_of(pod.facts.labels)
+            if key is not None:
+                self.parts[key] = self.parts.get(key, 0) + sign
 
     def evict(self, pod: Pod) -> None:
         """Let a pod leave: its room will be free, and its queue is charged for it no longer."""

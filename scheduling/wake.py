@@ -43,6 +43,8 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if due.everything:
         return True
     head = line.head
+    if due.rewired and head.is_close:
+        return True
     refusal = head.refusals.get(line.action)
     if refusal is None:
         return not head.promise or _could_be_kept(state, line, due)

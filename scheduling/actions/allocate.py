@@ -9,6 +9,7 @@ from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import WAITING, PodGroup
 from scheduling.attempt import Attempt, incomplete, standing_problem
+from scheduling.placing import place, unplaceable
 from scheduling.quota.admitting import keeps_room
 from scheduling.refuse import ORIGIN, Reason
 from scheduling.serve import refuse_line, serve
@@ -30,7 +31,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         # Without an enqueue action nobody else admits it, and until then its owner makes no pods.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    problem = problem or incomplete(group)
+    problem = problem or incomplete(group) or unplaceable(session, group)
     if problem is not None:
         yield from refuse_line(line, problem)
         return
@@ -39,7 +40,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         if not line.is_led_by(group):
             # Its new phase has put it into another line, which is served next.
             return
-    attempt = Attempt(session, group)
+    attempt = place(session, group)
     if attempt.is_ready:
         yield GangBindDecided(
             pod_group=group.key,

@@ -8,9 +8,12 @@ from projections.lines import Line
 from projections.nodes import Node
 from projections.pods import Pod
 from scheduling.attempt import incomplete, standing_problem
+from scheduling.placing import free_pods, places, unplaceable
+from scheduling.quota.choice import CardChoice
 from scheduling.refuse import Reason, no_node
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
+from scheduling.topology.where import Where
 from scheduling.trial import Trial, placements
 
 ACTION = "backfill"
@@ -24,7 +27,7 @@ def backfill(session: Session) -> Iterator[Decision]:
 def _fill(session: Session, line: Line) -> Iterator[Decision]:
     group = line.head
     session.groups_examined += 1
-    reason = standing_problem(session, group) or incomplete(group)
+    reason = standing_problem(session, group) or incomplete(group) or unplaceable(session, group)
     found: list[tuple[Pod, Node]] = []
     if reason is None:
         found, reason = _find(session, line)
@@ -39,13 +42,30 @@ def _fill(session: Session, line: Line) -> Iterator[Decision]:
 def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason | None]:
     trial = Trial(session.cluster, line.head)
     reason: Reason | None = None
-    for pod in line.head.pending:
-        if not pod.pod_class.is_best_effort:
-            continue
-        node = session.rankings.of(pod.pod_class, None).best()
-        if node is None:
-            reason = no_node(session.rankings, pod, None)
-        else:
-            trial.place(pod, node, later=False)
+    for part, pods in free_pods(line.head):
+        tried: list[tuple[int, Where, Reason | None]] = []
+        before = trial.count
+        for where in places(session, line.head, pods, part):
+            found = _find_in(session, trial, where, pods)
+            tried.append((trial.count - before, where, found))
+            if found is None:
+                break
+            trial.take_back(before)
+        _, where, found = max(tried, key=lambda one: one[0])
+        if found is not None:
+            _find_in(session, trial, where, pods)
+            reason = found
     trial.discard()
     return trial.now, reason
+
+
+def _find_in(session: Session, trial: Trial, where: Where, pods: list[Pod]) -> Reason | None:
+    """Give as many of these pods as can be nodes in a place; why not all, if so."""
+    reason: Reason | None = None
+    for pod in pods:
+        node = where.best(session.rankings.of(pod.pod_class, None), pod.pod_class)
+        if node is None:
+            reason = no_node(session.rankings, pod, CardChoice(None), 1, where.extent)
+        else:
+            trial.place(pod, node, later=False)
+    return reason

@@ -1,0 +1,185 @@
+"""The domains that may hold pods of a group: how many each has room for, and which is tried first.
+
+A domain without room for all that are missing, as far as one can see without trying, is not tried. Of
+domains that are tried alike the best comes first: the one with the larger share of the group's pods, then
+the one that they would fill best (`Loads.binpack`), then the first by name.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, structs
+
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.refusals import NODE_CODES
+from scheduling.admission import ADMITTED
+from scheduling.ranking import Cards
+from scheduling.refuse import Reason
+from scheduling.score import FULL
+from scheduling.topology.domains import Domain
+from scheduling.topology.network import PLUGIN, Network
+
+Room = npt.NDArray[np.int64]
+
+
+class Wanted(Struct, frozen=True):
+    """Pods that are to be placed close to one another, and where such pods stand already."""
+
+    pods: tuple[Pod, ...]
+    """Those that wait, in their order."""
+    needed: int
+    """How many of them must have a node."""
+    slots: tuple[int, ...]
+    limit: int | None
+    """The highest tier; None for no such bound."""
+    within: Domain | None = None
+    """Where they have to be in any case."""
+
+
+class Candidates:
+    """The domains for some pods, at one moment."""
+
+    def __init__(self, network: Network, group: PodGroup, wanted: Wanted) -> None:
+        self._network = network
+        self._cluster = network.rankings.cluster
+        self._group = group
+        self._domains = network.domains
+        self.wanted = wanted
+        slots = wanted.slots
+        self.used = self._domains.holding(slots) if slots else None
+        self._classes = {pod.pod_class.index: pod.pod_class for pod in wanted.pods}
+        self._counts = Counter(pod.pod_class.index for pod in wanted.pods)
+
+    @property
+    def has_one_class(self) -> bool:
+        """Whether all the pods ask for the same."""
+        return len(self._classes) <= 1
+
+    @property
+    def tried(self) -> Iterator[tuple[Domain, bool]]:
+        """The domains with room for all that are missing, first tried first, and whether it is there now.
+
+        Where pods must leave before, the room is there later only.
+        """
+        now, most = self._placeable_now(), self._placeable_at_most()
+        for step in self.steps():
+            chosen = [one for one in step if most[one.index] >= self.wanted.needed]
+            rank = self._rank(chosen) if len(chosen) > 1 else [(0, 0, "")]
+            for place in sorted(range(len(chosen)), key=lambda index: rank[index]):
+                domain = chosen[place]
+                yield domain, bool(now[domain.index] >= self.wanted.needed)
+
+    @property
+    def nearest(self) -> Domain | None:
+        """The domain with room for most of the pods, now or later; None where none may be tried."""
+        most = self._placeable_at_most()
+        allowed = [one for step in self.steps() for one in step]
+        return max(allowed, key=lambda one: int(most[one.index]), default=None)
+
+    def _placeable_now(self) -> Room:
+        return self.placeable(self._cluster.nodes.column)
+
+    def _placeable_at_most(self) -> Room:
+        now = self._placeable_now()
+        if not self._cluster.nodes.leaving:
+            return now
+        return np.maximum(now, self.placeable(self._later))
+
+    def steps(self) -> Iterator[list[Domain]]:
+        """The domains that may be tried at all, those that are tried alike together."""
+        wanted = self.wanted
+        return self._domains.steps(wanted.limit, self.used, wanted.within)
+
+    def told(self, reason: Reason, what: str, found: int) -> Reason:
+        """A reason that was found in the nearest domain, with what that lacks; `what` lacks the pods."""
+        if reason.code not in NODE_CODES:
+            return reason
+        limit, needed, domain = self.wanted.limit, self.wanted.needed, self.nearest
+        kind = "HyperNode" if limit is None else f"HyperNode of tier {limit} or below"
+        if domain is None:
+            text = f"no {kind} has nodes"
+            if self.used is not None:
+                text = f"pods of {what} stand on nodes that no {kind} holds together"
+            return structs.replace(reason, message=f"{text}.")
+        if domain.is_top or limit is None:
+            return reason
+        pods = "the pod" if needed == 1 else f"the {needed} pods"
+        text = f"No {kind} has room for {pods} that {what} lacks: {domain.name} comes nearest,"
+        return structs.replace(reason, message=f"{reason.message} {text} with room for {found}.")
+
+    def most(self, room: Room) -> int:
+        """How many pods one domain could take, of how many each node could."""
+        sums = self._domains.sums(room)
+        return max((int(sums[one.index]) for step in self.steps() for one in step), default=0)
+
+    def placeable(self, free: Callable[[str], Room | None]) -> Room:
+        """How many of the pods each domain has room for at most, domain by domain."""
+        total = np.zeros(len(self._domains.all), dtype=np.int64)
+        for index, pod_class in self._classes.items():
+            room = self._room(pod_class, free)
+            total += np.minimum(self._domains.sums(room), self._counts[index])
+        return total
+
+    def _room(self, pod_class: PodClass, free: Callable[[str], Room | None]) -> Room:
+        """How many pods of a class each node has room for, each on its own, whatever the queue allows."""
+        rankings, cards = self._network.rankings, self._cards(pod_class)
+        rankings.of(pod_class, cards).scores()  # The verdicts on nodes are as of now.
+        can = rankings.admission(pod_class).verdicts == ADMITTED
+        if cards is not None:
+            can = can & rankings.suited(cards)
+        room = np.full(len(can), len(self.wanted.pods), dtype=np.int64)
+        for name, amount in pod_class.request:
+            column = free(name)
+            if column is None:
+                return np.zeros(len(can), dtype=np.int64)
+            np.minimum(room, np.maximum(column, 0) // amount, out=room)
+        room *= can
+        # What is promised to the group itself is room as well.
+        for held in self._group.promise.values():
+            node = self._cluster.nodes.nodes.get(held.node)
+            if node is not None and node.facts is not None:
+                room[node.slot] = len(self.wanted.pods)
+        return room
+
+    def _cards(self, pod_class: PodClass) -> Cards:
+        cluster = self._cluster
+        if cluster.policy.quota != "capacity-card" or not pod_class.cards:
+            return None
+        return tuple(name for name in pod_class.cards if name in cluster.cards.resource)
+
+    def _later(self, name: str) -> Room | None:
+        """What will be free of a resource once leaving pods have left, slot by slot."""
+        table = self._cluster.nodes
+        found = table.column(name)
+        if found is None:
+            return None
+        found = found.copy()
+        for one in table.leaving:
+            node = table.nodes[one]
+            if node.facts is not None:
+                found[node.slot] = node.future(name)
+        return found
+
+    def _rank(self, domains: list[Domain]) -> list[tuple[int, int, str]]:
+        plugin = self._cluster.policy.topology
+        has = self._cluster.policy.has(PLUGIN, "enabledHyperNodeOrder")
+        if plugin is None or not has:
+            return [(0, 0, one.name) for one in domains]
+        packed = self._network.loads.binpack(self._asked, plugin.resources)
+        stand = np.zeros(len(self._domains.top.slots), dtype=np.int64)
+        np.add.at(stand, list(self.wanted.slots), 1)
+        there = self._domains.sums(stand) * FULL // max(1, len(self._group.pods))
+        return [(-int(there[one.index]), -int(packed[one.index]), one.name) for one in domains]
+
+    @property
+    def _asked(self) -> Amounts:
+        """What the missing pods request together."""
+        total: Amounts = {}
+        for pod in self.wanted.pods[: self.wanted.needed]:
+            for name, amount in pod.pod_class.request:
+                total[name] = total.get(name, 0) + amount
+        return total

@@ -1,0 +1,184 @@
+"""The domains of the network: every HyperNode with the nodes below it, and above them all the whole cluster.
+
+The whole cluster is a domain of its own, one tier above the highest HyperNode; it is the parent of every
+HyperNode without one. All of this only saves time: it can be made anew from State.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import NodeTable
+
+Mask = npt.NDArray[np.bool_]
+Slots = npt.NDArray[np.intp]
+
+TOP = ""
+"""The name of the whole cluster as a domain; no HyperNode has it."""
+
+
+class Domain:
+    """Nodes that are close to one another."""
+
+    __slots__ = ("index", "name", "parent", "slots", "tier")
+
+    def __init__(self, name: str, tier: int, slots: Slots) -> None:
+        self.name = name
+        self.tier = tier
+        self.slots = slots
+        """Of its nodes, in the order of their names."""
+        self.index = 0
+        self.parent: Domain | None = None
+
+    @property
+    def lineage(self) -> Iterator["Domain"]:
+        """The domain itself, its parent, and so on up to the whole cluster."""
+        one: Domain | None = self
+        while one is not None:
+            yield one
+            one = one.parent
+
+    @property
+    def is_top(self) -> bool:
+        """Whether it is the whole cluster."""
+        return self.name == TOP
+
+    @property
+    def text(self) -> str:
+        """What it is called."""
+        return f"HyperNode {self.name} (tier {self.tier})" if self.name else "the cluster"
+
+
+class Domains:
+    """All domains with nodes that are there, the smallest tier first, then by name; the whole cluster last."""
+
+    def __init__(self, table: NodeTable) -> None:
+        tree = table.hyper
+        own = _slots(table)
+        found = {
+            name: Domain(name, tree.facts[name].tier, slots)
+            for name, slots in own.items()
+            if len(slots)
+        }
+        tiers = [one.tier for one in tree.facts.values()]
+        self.top = Domain(TOP, max(tiers, default=0) + 1, np.arange(len(table.order)))
+        self.lowest = min(tiers, default=self.top.tier)
+        for name, one in found.items():
+            above = [found[parent] for parent in tree.parents.get(name, ()) if parent in found]
+            one.parent = above[0] if above else self.top
+        ordered = sorted(found.values(), key=lambda one: (one.tier, one.name))
+        self.all = [*ordered, self.top]
+        for index, one in enumerate(self.all):
+            one.index = index
+        self._joined = np.concatenate([one.slots for one in self.all])
+        self._starts = np.cumsum([0, *(len(one.slots) for one in self.all[:-1])])
+        self._of_slot: list[list[Domain]] | None = None
+        self._under: dict[int, list[Domain]] = {}
+
+    @cached_property
+    def nowhere(self) -> Domain:
+        """A domain without nodes."""
+        return Domain(TOP, self.top.tier, self.top.slots[:0])
+
+    def sums(self, column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """What the nodes of each domain have together, domain by domain."""
+        if not len(self._joined):
+            return np.zeros(len(self.all), dtype=np.int64)
+        return np.add.reduceat(column[self._joined], self._starts)
+
+    def of_slot(self, slot: int) -> list[Domain]:
+        """The domains that a node is in, the smallest tier first."""
+        if self._of_slot is None:
+            self._of_slot = [[] for _ in self.top.slots]
+            for one in self.all:
+                for inside in one.slots.tolist():
+                    self._of_slot[inside].append(one)
+        return self._of_slot[slot]
+
+    def holding(self, slots: Iterable[int]) -> Domain:
+        """The smallest domain that holds all these nodes, at least one."""
+        left: list[Domain] | None = None
+        for slot in dict.fromkeys(slots):
+            there = self.of_slot(slot)
+            left = there if left is None else [one for one in left if one in there]
+        assert left, "the cluster holds every node"
+        return min(left, key=lambda one: (one.tier, len(one.slots), one.name))
+
+    def steps(
+        self, limit: int | None, used: Domain | None, within: Domain | None
+    ) -> Iterator[list[Domain]]:
+        """The domains that may be tried, those that are tried alike together, the closest first.
+
+        `limit` is the highest tier, None for no such. Where pods stand already in `used`, what counts first
+        is the tier of the domain that holds these as well.
+        """
+        bound = self.top.tier if limit is None else limit
+        inside = self.under(within or self.top)
+        if used is None:
+            yield from _by_tier(one for one in inside if one.tier <= bound)
+            return
+        left = {one.index: one for one in inside}
+        for above in used.lineage:
+            if above.tier > bound:
+                return
+            near = [left.pop(one.index) for one in self.under(above) if one.index in left]
+            yield from _by_tier(one for one in near if one.tier <= bound)
+
+    def under(self, domain: Domain) -> list[Domain]:
+        """The domain and all domains that it is above."""
+        if domain is self.top:
+            return self.all
+        found = self._under.get(domain.index)
+        if found is None:
+            found = [one for one in self.all if domain in one.lineage]
+            self._under[domain.index] = found
+        return found
+
+    @cached_property
+    def home(self) -> npt.NDArray[np.intp]:
+        """Slot by slot the index of the smallest domain that the node is in."""
+        found = np.full(len(self.top.slots), self.top.index, dtype=np.intp)
+        for one in reversed(self.all):
+            found[one.slots] = one.index
+        return found
+
+    @cached_property
+    def layers(self) -> list[npt.NDArray[np.intp]]:
+        """All HyperNodes of every node: in each layer one, by its index, or `len(self.all)` for none."""
+        found: list[npt.NDArray[np.intp]] = []
+        for slot in range(len(self.top.slots)):
+            for depth, one in enumerate(self.of_slot(slot)[:-1]):
+                if depth == len(found):
+                    found.append(np.full(len(self.top.slots), len(self.all), dtype=np.intp))
+                found[depth][slot] = one.index
+        return found
+
+
+def _by_tier(domains: Iterable[Domain]) -> Iterator[list[Domain]]:
+    tiers: dict[int, list[Domain]] = {}
+    for one in domains:
+        tiers.setdefault(one.tier, []).append(one)
+    for tier in sorted(tiers):
+        yield tiers[tier]
+
+
+def _slots(table: NodeTable) -> dict[str, Slots]:
+    """HyperNode to the slots of all nodes below it."""
+    tree, found = table.hyper, dict[str, Slots]()
+
+    def of(name: str) -> Slots:
+        known = found.get(name)
+        if known is not None:
+            return known
+        facts = tree.facts[name]
+        nodes = (table.nodes.get(one) for one in tree.nodes[name])
+        own = [one.slot for one in nodes if one is not None and one.facts is not None]
+        below = [of(child) for child in facts.children if child in tree.facts]
+        found[name] = np.unique(np.concatenate([np.array(own, dtype=np.intp), *below]))
+        return found[name]
+
+    for name in sorted(tree.facts):
+        of(name)
+    return found

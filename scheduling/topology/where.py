@@ -1,0 +1,210 @@
+"""Where the pods of a group may go, and which of these nodes is best for the next of them.
+
+    anywhere        all nodes; what the plugins say of nodes is all that counts
+    within          the nodes of one domain; nodes close to the group's pods are better (`Nearness`)
+    faded           all nodes, for pods that do not ask to be close: fuller domains are better
+
+Formulas: Volcano's `network-topology-aware`. Points are thousandths; what is added counts among the scores of
+nodes as any other.
+"""
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from projections.nodes import Node, NodeTable
+from projections.plugin_arguments import Topology
+from projections.pod_class import PodClass
+from scheduling.ranking import Ranking
+from scheduling.refuse import EVERYWHERE, Extent
+from scheduling.score import FULL
+from scheduling.topology.domains import Domain, Domains, Mask
+from scheduling.topology.loads import Loads
+
+Scores = npt.NDArray[np.int64]
+
+_FADES: Final = 64
+"""From so many tiers on a domain counts no less."""
+
+
+class Where(Protocol):
+    """What an attempt asks about nodes."""
+
+    @property
+    def extent(self) -> Extent:
+        """Which nodes a refusal speaks of."""
+
+    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+        """The best node that has room now."""
+
+    def best_later(self, ranking: Ranking) -> Node | None:
+        """The best node that will have room once leaving pods have left."""
+
+    def admits(self, node: Node) -> bool:
+        """Whether the group may use the node at all."""
+
+    def note(self, node: Node) -> None:
+        """A pod of the group is tried on a node."""
+
+
+class Anywhere:
+    """Any node of the cluster."""
+
+    extent = EVERYWHERE
+
+    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+        """The node with the best score."""
+        return ranking.best()
+
+    def best_later(self, ranking: Ranking) -> Node | None:
+        """The node that will have the best score."""
+        return ranking.best_later()
+
+    def admits(self, node: Node) -> bool:
+        """Every node will do."""
+        return True
+
+    def note(self, node: Node) -> None:
+        """It makes no difference."""
+
+
+ANYWHERE: Final = Anywhere()
+
+
+class Faded(Anywhere):
+    """Any node, better in fuller domains: for each HyperNode it is in, how well the pod would fill that.
+
+    points of a node = sum over its HyperNodes of binpack x fading ^ (tier - 1), the highest made 100
+    """
+
+    def __init__(self, table: NodeTable, domains: Domains, loads: Loads, plugin: Topology) -> None:
+        self._table = table
+        self._domains = domains
+        self._loads = loads
+        self.plugin = plugin
+        fading = max(Fraction(0), min(plugin.fading, Fraction(1)))
+        self._factors = np.array(
+            [int(FULL * fading ** max(0, min(one.tier - 1, _FADES))) for one in domains.all[:-1]],
+            dtype=np.int64,
+        )
+
+    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+        """The node with the best score, its domains counted in."""
+        scores = ranking.scores()
+        can = scores >= 0
+        if not can.any():
+            return None
+        scores = scores + self.points(pod_class, can)
+        return self._table.order[int(np.where(can, scores, -1).argmax())]
+
+    def points(self, pod_class: PodClass, can: Mask) -> Scores:
+        """What the domains of each node add to its score, of those that can take the pod."""
+        packed = self._loads.binpack(pod_class.amounts, self.plugin.resources)[:-1]
+        values = np.append(packed * self._factors // FULL, (0, 0))
+        raw = np.zeros(len(can), dtype=np.int64)
+        for layer in self._domains.layers:
+            raw += values[layer]
+        most = int(raw[can].max())
+        return raw * FULL // most * self.plugin.weight if most else raw
+
+
+class Nearness:
+    """How close each node is to the pods that a group has; nothing while it has none.
+
+    tier points = 100 x (highest tier - tier of the smallest domain with the node and all its pods)
+                  / (highest tier - lowest tier)
+    share points, for nodes that are best by tier together with others
+                = 100 x pods of the group in the node's own HyperNode / all its pods
+
+    The highest tier is that of the whole cluster.
+    """
+
+    def __init__(self, domains: Domains, weight: int, slots: Iterable[int], pods: int) -> None:
+        self._domains = domains
+        self._weight = weight
+        self._pods = max(1, pods)
+        self._used: Domain | None = None
+        self._there = np.zeros(len(domains.all), dtype=np.int64)
+        """Pods of the group in each domain."""
+        self._tiers: tuple[Domain | None, Scores] = (None, np.zeros(0, dtype=np.int64))
+        for slot in slots:
+            self.note(slot)
+
+    def note(self, slot: int) -> None:
+        """One more pod of the group stands on this node."""
+        there = self._domains.of_slot(slot)
+        if self._used is None:
+            self._used = there[0]
+        self._used = next(one for one in self._used.lineage if one in there)
+        for one in there:
+            self._there[one.index] += 1
+
+    def points(self, slots: npt.NDArray[np.intp], can: Mask) -> Scores:
+        """What closeness adds to the scores of these nodes; `can` says which of them can take the pod."""
+        if self._used is None or not can.any():
+            return np.zeros(len(slots), dtype=np.int64)
+        points = self._by_tier(self._used)[slots]
+        best = can & (points == points[can].max())
+        if np.count_nonzero(best) > 1:
+            home = self._domains.home[slots[best]]
+            shares = self._there[home] * FULL // self._pods
+            points[best] += np.where(home == self._domains.top.index, 0, shares)
+        return points * self._weight
+
+    def _by_tier(self, used: Domain) -> Scores:
+        known, points = self._tiers
+        if known is not used:
+            high, low = self._domains.top.tier, self._domains.lowest
+            points = np.zeros(len(self._domains.top.slots), dtype=np.int64)
+            for one in reversed([*used.lineage]):
+                if high > low:
+                    points[one.slots] = FULL * (high - one.tier) // (high - low)
+            self._tiers = (used, points)
+        return points
+
+
+class Within:
+    """The nodes of one domain. `most` says how many pods any domain could take, as `Extent` has it."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        domain: Domain,
+        nearness: Nearness | None,
+        most: Callable[[Scores], int],
+    ) -> None:
+        self._table = table
+        self.domain = domain
+        self._nearness = nearness
+        self._inside: Mask = np.zeros(len(table.order), dtype=np.bool_)
+        self._inside[domain.slots] = True
+        name = domain.text if domain.name else ""
+        self.extent = Extent(self._inside, name, most)
+
+    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+        """The node of the domain with the best score, closeness counted in."""
+        slots = self.domain.slots
+        if not len(slots):
+            return None
+        scores = ranking.scores()[slots]
+        if self._nearness is not None:
+            can = scores >= 0
+            scores = np.where(can, scores + self._nearness.points(slots, can), -1)
+        best = int(scores.argmax())
+        return self._table.order[int(slots[best])] if scores[best] >= 0 else None
+
+    def best_later(self, ranking: Ranking) -> Node | None:
+        """The node of the domain that will have the best score."""
+        return ranking.best_later(self.admits)
+
+    def admits(self, node: Node) -> bool:
+        """Whether the node is in the domain."""
+        return node.facts is not None and bool(self._inside[node.slot])
+
+    def note(self, node: Node) -> None:
+        """Nodes close to this one are better from now on."""
+        if self._nearness is not None:
+            self._nearness.note(node.slot)
