@@ -1,6 +1,7 @@
 """Any history that a cluster could write, played against the core without a loop around it."""
 
 import msgspec
+from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -28,6 +29,11 @@ SECOND = 1_000_000_000
 AGAIN_MAX = 3
 """Cycles in a row although nothing happens: what one decides may be room for somebody else."""
 
+lives = st.sampled_from(
+    [[], ["done"], ["done"], ["done", "done"], ["refused", "done"], ["unheard"], [""]]
+)
+"""What follows on what happens: rounds of life, each with how requests are answered, if at all."""
+
 
 class History(RuleBasedStateMachine):
     """A cluster that changes as it likes, a core that decides, and a witness of the log."""
@@ -42,34 +48,48 @@ class History(RuleBasedStateMachine):
 
     @initialize(
         policy=st.sampled_from(shapes.POLICIES),
-        nodes=st.lists(shapes.nodes(), min_size=1, max_size=3),
-        queues=st.lists(shapes.queues(), max_size=3),
+        nodes=st.lists(shapes.plain_nodes() | shapes.nodes(), min_size=1, max_size=3),
+        queues=st.lists(shapes.plain_queues() | shapes.queues(), min_size=3, max_size=3),
+        gangs=st.lists(shapes.gangs(), min_size=2, max_size=4),
+        life=lives,
     )
-    def begin(self, policy: bytes, nodes: list[shapes.Shape], queues: list[shapes.Shape]) -> None:
-        """A cluster with some nodes, and a daemon that has just listed it."""
+    def begin(
+        self,
+        policy: bytes,
+        nodes: list[shapes.Shape],
+        queues: list[shapes.Shape],
+        gangs: list[shapes.Gang],
+        life: list[str],
+    ) -> None:
+        """A cluster in which somebody waits already, and a daemon that has just listed it."""
         self.api.put("PriorityClass", "high", {"value": 5})
         for index, (meta, body) in enumerate(nodes):
             self.api.put("Node", f"n{index + 1}", body, meta)
-        for name, (meta, body) in zip(("default", "qa", "qb"), queues, strict=False):
+        for name, (meta, body) in zip(("default", "qa", "qb"), queues, strict=True):
             self.api.put("Queue", name, body, meta)
+        for index, gang in enumerate(gangs):
+            self._put_gang(f"j{index + 1}", gang)
         self._start(policy)
+        self._live(life)
 
     # What happens in the cluster
 
-    @rule(name=shapes.node_names, shape=shapes.nodes())
-    def node_comes_or_changes(self, name: str, shape: shapes.Shape) -> None:
+    @rule(name=shapes.node_names, shape=shapes.nodes(), life=lives)
+    def node_comes_or_changes(self, name: str, shape: shapes.Shape, life: list[str]) -> None:
         meta, body = shape
         self.api.put("Node", name, body, meta)
+        self._live(life)
 
     @rule(name=shapes.node_names)
     def node_goes(self, name: str) -> None:
         if name in self.api.names("Node"):
             self.api.remove("Node", name)
 
-    @rule(name=shapes.queue_names, shape=shapes.queues())
-    def queue_comes_or_changes(self, name: str, shape: shapes.Shape) -> None:
+    @rule(name=shapes.queue_names, shape=shapes.queues(), life=lives)
+    def queue_comes_or_changes(self, name: str, shape: shapes.Shape, life: list[str]) -> None:
         meta, body = shape
         self.api.put("Queue", name, body, meta)
+        self._live(life)
 
     @rule(name=shapes.queue_names)
     def queue_goes(self, name: str) -> None:
@@ -84,16 +104,26 @@ class History(RuleBasedStateMachine):
     def group_comes_or_changes(self, name: str, body: shapes.Body) -> None:
         self.api.put("PodGroup", name, body)
 
-    @rule(name=shapes.group_names)
+    @rule(name=shapes.group_names | shapes.gang_names)
     def group_goes(self, name: str) -> None:
         if name in self.api.names("PodGroup"):
             self.api.remove("PodGroup", name)
 
-    @rule(shape=shapes.pods(), names=st.sets(shapes.pod_names, min_size=1, max_size=4))
-    def pods_come(self, shape: shapes.Shape, names: set[str]) -> None:
+    @rule(
+        shape=shapes.pods(),
+        names=st.sets(shapes.pod_names, min_size=1, max_size=4),
+        life=lives,
+    )
+    def pods_come(self, shape: shapes.Shape, names: set[str], life: list[str]) -> None:
         meta, body = shape
         for name in sorted(names - set(self.api.names("Pod"))):
             self.api.put("Pod", name, body, meta)
+        self._live(life)
+
+    @rule(name=shapes.gang_names, gang=shapes.gangs(), life=lives)
+    def gang_comes(self, name: str, gang: shapes.Gang, life: list[str]) -> None:
+        self._put_gang(name, gang)
+        self._live(life)
 
     @rule(name=shapes.pod_names, node=shapes.node_names, shape=shapes.pods())
     def foreign_pod_comes(self, name: str, node: str, shape: shapes.Shape) -> None:
@@ -103,26 +133,26 @@ class History(RuleBasedStateMachine):
             spec.pop("schedulingGates", None)
             self.api.put("Pod", name, {"spec": spec, "status": {"phase": "Running"}}, meta)
 
-    @rule(name=shapes.pod_names)
+    @rule(name=shapes.any_pod_names)
     def pod_is_let_through(self, name: str) -> None:
         if name in self.api.names("Pod"):
             spec = self.api.section("Pod", name, "spec")
             if spec.pop("schedulingGates", None):
                 self.api.put("Pod", name, {"spec": spec})
 
-    @rule(name=shapes.pod_names, phase=st.sampled_from(["Running", "Succeeded", "Failed"]))
+    @rule(name=shapes.any_pod_names, phase=st.sampled_from(["Running", "Succeeded", "Failed"]))
     def pod_moves_on(self, name: str, phase: str) -> None:
         if name in self.api.names("Pod"):
             is_over = self.api.section("Pod", name, "status")["phase"] in ("Succeeded", "Failed")
             if self.api.section("Pod", name, "spec").get("nodeName") and not is_over:
                 self.api.put("Pod", name, {"status": {"phase": phase}})
 
-    @rule(name=shapes.pod_names)
+    @rule(name=shapes.any_pod_names)
     def pod_is_told_to_stop(self, name: str) -> None:
         if name in self.api.names("Pod"):
             self.api.put("Pod", name, {}, {"deletionTimestamp": "1970-01-01T01:00:00Z"})
 
-    @rule(name=shapes.pod_names)
+    @rule(name=shapes.any_pod_names)
     def pod_goes(self, name: str) -> None:
         if name in self.api.names("Pod"):
             self.api.remove("Pod", name)
@@ -142,6 +172,16 @@ class History(RuleBasedStateMachine):
             self.witness.take(batch)
             held.append(told(batch))
             assert len(held) <= AGAIN_MAX, f"no end of cycles: {held}"
+
+    def _live(self, answers: list[str]) -> None:
+        """What is most of the time, a round for each answer: all is seen and decided, everything asked for is
+        answered alike, pods run, and owners replace them."""
+        for answer in answers:
+            self.watch(1000)
+            self.cycle(1)
+            for request in list(self.step.requests()) if answer else ():
+                self._answer(request, answer)
+            self.api.run_on()
 
     @rule()
     def settle(self) -> None:
@@ -179,18 +219,9 @@ class History(RuleBasedStateMachine):
     def act(self, data: st.DataObject) -> None:
         requests = list(self.step.requests())
         request = data.draw(st.sampled_from(requests))
-        reply: Reply
-        match data.draw(st.sampled_from(["done", "done", "refused", "lost", "unheard"])):
-            case "refused":
-                reply = Refused("Forbidden", "no")
-            case "lost":
-                reply = Unknown("no answer")
-            case "unheard":
-                self._do(request)
-                reply = Unknown("no answer")
-            case _:
-                reply = self._do(request)
-        self.witness.take(self.step.report([Answer(request, reply)], self.now_ns))
+        self._answer(
+            request, data.draw(st.sampled_from(["done", "done", "refused", "lost", "unheard"]))
+        )
 
     @rule(policy=st.sampled_from((None, None, *shapes.POLICIES)))
     def restart(self, policy: bytes | None) -> None:
@@ -214,6 +245,8 @@ class History(RuleBasedStateMachine):
         """Nothing is left undecided."""
         assert self.witness.replay.finish() is None
         self.witness.state.validate()
+        for one in self.witness.reached:
+            event(one)
 
     def _start(self, policy: bytes | None) -> None:
         changed = None
@@ -227,6 +260,29 @@ class History(RuleBasedStateMachine):
         self.witness.take(self.step.start(started, changed, epoch, self.now_ns))
         self.step.begin_listing()
         self.witness.take(self.step.observe(self.api.listing(), self.now_ns))
+
+    def _put_gang(self, name: str, gang: shapes.Gang) -> None:
+        group, (meta, body), size = gang
+        annotations = {**_section(meta, "annotations"), shapes.GROUP: name}
+        self.api.put("PodGroup", name, group)
+        for pod in (f"{name}-{index}" for index in range(size)):
+            if pod not in self.api.names("Pod"):
+                self.api.put("Pod", pod, body, {**meta, "annotations": annotations})
+
+    def _answer(self, request: Request, how: str) -> None:
+        """Answer a request: it is done, refused, lost on the way, or done and nobody hears of it."""
+        reply: Reply
+        match how:
+            case "refused":
+                reply = Refused("Forbidden", "no")
+            case "lost":
+                reply = Unknown("no answer")
+            case "unheard":
+                self._do(request)
+                reply = Unknown("no answer")
+            case _:
+                reply = self._do(request)
+        self.witness.take(self.step.report([Answer(request, reply)], self.now_ns))
 
     def _do(self, request: Request) -> Reply:
         if isinstance(request, BindRequest):

@@ -1,5 +1,7 @@
 """Reads the log as it is written, folds and decides it again, and holds every decision to the rules."""
 
+from collections import Counter
+
 import msgspec
 
 from events.codec import decode, encode, event_of
@@ -11,6 +13,7 @@ from projections.queues import Queue
 from projections.snapshot import take
 from projections.state import State
 from replay.run import Replay
+from tests.properties.reached import reached
 
 
 class Witness:
@@ -19,6 +22,8 @@ class Witness:
     def __init__(self) -> None:
         self.replay = Replay()
         self.log: list[tuple[Record, bytes | None]] = []
+        self.reached: Counter[str] = Counter()
+        """What of note has happened, and how often."""
         self._contents: dict[str, bytes] = {}
 
     @property
@@ -39,6 +44,7 @@ class Witness:
             assert encode(event) == record.body
             divergence = self.replay.take(record, content)
             assert divergence is None, divergence
+            self.reached.update(reached(self.state, record, event))
             if isinstance(event, GangBindDecided | PipelineDecided):
                 self._judge(event)
 

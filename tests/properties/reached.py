@@ -1,0 +1,58 @@
+"""What a history came to: without it a machine that plays nothing of note would find nothing wrong."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from events.cluster import NodeDeleted, QueueObserved
+from events.decision import (
+    EvictionDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    RefusalDecided,
+)
+from events.outcome import BindFailed
+from events.record import Record
+from events.union import Event
+from projections.state import State
+
+KINDS: Final = {"mig-": "a slice is charged", "mps-": "a share is charged"}
+
+
+def reached(state: State, record: Record, event: Event) -> Iterator[str]:
+    """What of note a record brings; `state` has it already."""
+    match event:
+        case GangBindDecided() | PipelineDecided():
+            yield from _placed(state, event)
+        case EvictionDecided():
+            yield f"a pod is evicted: {event.action}"
+        case PipelineWithdrawn():
+            yield "a promise is withdrawn"
+        case RefusalDecided() if event.code == "InsufficientScalarQuota":
+            yield "a quota of cards is used up"
+        case BindFailed():
+            yield "a bind fails"
+        case NodeDeleted() if record.subject.removeprefix("Node//") in state.cluster.nodes.nodes:
+            yield "a node is lost under its pods"
+        case QueueObserved() if _is_above(state, record.subject.removeprefix("Queue//")):
+            yield "a quota is lowered below use"
+        case _:
+            pass
+
+
+def _placed(state: State, event: GangBindDecided | PipelineDecided) -> Iterator[str]:
+    what = "room is promised" if isinstance(event, PipelineDecided) else "pods are bound"
+    yield what
+    if len(event.placements) > 1:
+        yield f"{what}: a gang"
+    for one in event.placements:
+        if one.cards and len(state.cluster.pods[one.uid].pod_class.cards) > 1:
+            yield "one of several cards is charged"
+        for card in one.cards:
+            yield KINDS.get(card.partition("/")[2][:4], "a whole card is charged")
+
+
+def _is_above(state: State, name: str) -> bool:
+    queue = state.cluster.queues[name]
+    quota = {} if queue.facts is None else queue.facts.quota
+    return any(queue.allocated.get(card, 0) > count for card, count in quota.items())

@@ -1,0 +1,63 @@
+"""Cards, quotas and gangs under all that happens to a cluster: at rest nobody waits who could be served."""
+
+from collections import Counter
+from typing import Final
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from tests.properties.town import Deed, House, Job, Town, deeds, houses, jobs, policies, quotas
+
+REACHED_MIN: Final = 5
+REACHED: Final = (
+    "pods are bound: a gang",
+    "room is promised",
+    "a pod is evicted: preempt",
+    "a pod is evicted: reclaim",
+    "a whole card is charged",
+    "a slice is charged",
+    "a share is charged",
+    "one of several cards is charged",
+    "a quota of cards is used up",
+    "a quota is lowered below use",
+    "a node is lost under its pods",
+)
+_seen: Counter[str] = Counter()
+
+
+@settings(
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    policy=policies,
+    there=st.lists(houses, min_size=1, max_size=3),
+    quota=st.tuples(quotas, quotas),
+    days=st.lists(
+        st.lists(st.one_of(jobs(), jobs(), deeds), min_size=1, max_size=4), min_size=2, max_size=5
+    ),
+)
+def towns(
+    policy: bytes,
+    there: list[House],
+    quota: tuple[dict[str, int], dict[str, int]],
+    days: list[list[Job | Deed]],
+) -> None:
+    town = Town(policy, there, quota)
+    for day in days:
+        for one in day:
+            if isinstance(one, Job):
+                town.come(one)
+            else:
+                town.happen(one)
+        town.game.play()
+        town.judge()
+    reached = town.game.witness.reached
+    _seen.update(reached.keys())
+    for what in reached:
+        event(what)
+
+
+def test_nobody_waits_who_could_be_served_and_each_card_is_paid_for_once() -> None:
+    towns()
+    rare = {one: _seen[one] for one in REACHED if _seen[one] < REACHED_MIN}
+    assert not rare, f"hardly ever happens: {rare} of {_seen}"
