@@ -24,7 +24,6 @@ from events.record import Head
 from events.sighting import Sighting
 from projections import snapshot
 from projections.batch import Batch
-from projections.policy import parse_policy
 from scheduling.step import Step
 
 INTAKE_MAX: Final = 10_000
@@ -114,6 +113,8 @@ class Loop:
         self._clock = SteadyClock(clock)
         self._refold = refold
         self._running = running
+        self._policy, self._rules_are_new = running.policy, False
+        """The policy that is to be in force, where it is known otherwise than from the log."""
         self._woken = asyncio.Event()
         self._inbox: list[Sighting] = []
         self._room = asyncio.Event()
@@ -138,6 +139,11 @@ class Loop:
     def stop(self) -> None:
         """Finish the turn, wait for what is under way, and leave."""
         self._stop = True
+        self._woken.set()
+
+    def change_policy(self, policy: PolicyChanged) -> None:
+        """Let other rules hold from the next cycle on."""
+        self._policy, self._rules_are_new = policy, True
         self._woken.set()
 
     async def run(self) -> None:
@@ -183,18 +189,14 @@ class Loop:
         self._clock.not_before(step.state.now_ns)
         step.tells = self._running.tells
         self._kept = head.position
-        policy = self._new_policy(step)
-        batch = step.start(started, policy, head.epoch, self._clock.now_ns())
+        batch = step.start(started, self._new_policy(step), head.epoch, self._clock.now_ns())
         await self._append(batch)
         logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
 
     def _new_policy(self, step: Step) -> PolicyChanged | None:
-        """The policy to begin with, unless the log's says the same."""
-        policy = self._running.policy
-        if policy is None or not step.state.policy_position:
-            return policy
-        stands = step.state.cluster.policy
-        return None if parse_policy(bytes(policy.policy))[0] == stands else policy
+        """The policy that is to be in force, unless the log's says the same."""
+        policy = self._policy
+        return None if policy is None or step.is_in_force(policy) else policy
 
     def _is_done(self) -> bool:
         if self._stop or self._clock.is_over:
@@ -234,7 +236,7 @@ class Loop:
             await self._effects.all_answered()
             await self._clock.settle()
         now = self._clock.now_ns()
-        batches = [*self._answered(now), *self._seen(now)]
+        batches = [*self._answered(now), *self._seen(now), *self._ruled(now)]
         is_time = now >= self._next_cycle_ns and not self._is_behind
         began = self._clock.elapsed_ns()
         decided = self._decided(now) if is_time else []
@@ -291,6 +293,12 @@ class Loop:
         taken, self._inbox = self._inbox, []
         self._room.set()
         return _some(self._present().observe(taken, now))
+
+    def _ruled(self, now: int) -> list[Batch]:
+        """Other rules than before, as a batch, if there are."""
+        is_new, self._rules_are_new = self._rules_are_new, False
+        policy = self._new_policy(self._present()) if is_new else None
+        return [] if policy is None else [self._present().change_policy(policy, now)]
 
     def _decided(self, now: int) -> list[Batch]:
         """The decisions of a cycle, as a batch, if one is due."""

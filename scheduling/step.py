@@ -73,11 +73,19 @@ class Step:
         self._open(now_ns)
         self._intake.blind_since = self._emit(started, f"Daemon//{started.holder}").position
         if policy is not None:
-            position = self._emit(policy, f"Policy//{policy.source}").position
-            for warned in parse_policy(bytes(policy.policy))[1]:
-                event = PolicyWarned(path=warned.path, message=warned.message)
-                self._emit(event, f"Policy//{policy.source}", cause=position)
+            self._put_in_force(policy)
         return self._close()
+
+    def change_policy(self, policy: PolicyChanged, now_ns: int) -> Batch:
+        """Other rules hold from the next cycle on."""
+        self._open(now_ns)
+        self._put_in_force(policy)
+        return self._close()
+
+    def is_in_force(self, policy: PolicyChanged) -> bool:
+        """Whether the log's policy says the same."""
+        stands = self.state.policy_position and self.state.cluster.policy
+        return bool(stands) and parse_policy(bytes(policy.policy))[0] == stands
 
     def observe(self, sightings: Iterable[Sighting], now_ns: int) -> Batch | None:
         """Take in what the cluster showed. What cannot be read as an object at all is an error."""
@@ -138,6 +146,12 @@ class Step:
         return max(eased, freed) or group.cause or None
 
     # Records
+
+    def _put_in_force(self, policy: PolicyChanged) -> None:
+        position = self._emit(policy, f"Policy//{policy.source}").position
+        for warned in parse_policy(bytes(policy.policy))[1]:
+            event = PolicyWarned(path=warned.path, message=warned.message)
+            self._emit(event, f"Policy//{policy.source}", cause=position)
 
     def _open(self, now_ns: int) -> None:
         self._records, self._objects = [], []

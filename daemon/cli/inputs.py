@@ -59,9 +59,12 @@ def complete(scenario: Scenario, folder: Path) -> Completed:
     return done
 
 
-def read_policy(path: Path) -> bytes:
-    """A policy file, YAML or JSON, as JSON. A malformed value is named by its path."""
-    return _check_policy(sources.read_policy(read_text(path), str(path)), str(path))
+def read_policy(path: Path, *, tells: bool = True) -> bytes:
+    """A policy file, YAML or JSON, as JSON. A malformed value is named by its path.
+
+    What it skips is told, unless somebody else does.
+    """
+    return _check_policy(sources.read_policy(read_text(path), str(path)), str(path), tells=tells)
 
 
 def read_text(path: Path, named_in: str = "") -> str:
@@ -78,12 +81,12 @@ def read_text(path: Path, named_in: str = "") -> str:
         raise UsageError(f"{place}: {error.strerror}") from error
 
 
-def _check_policy(policy: JsonObject, source: str) -> bytes:
+def _check_policy(policy: JsonObject, source: str, *, tells: bool = True) -> bytes:
     content = msgspec.json.encode(policy, order="deterministic")
     try:
         _, warned = parse_policy(content)
     except PolicyError as error:
         raise PolicyError(f"{source}: {error}") from error
-    for one in warned:
+    for one in warned if tells else ():
         click.echo(f"muster: warning: {source}: {one.path}: {one.message}", err=True)
     return content

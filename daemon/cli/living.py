@@ -7,13 +7,13 @@ term is the log opened for writing, the watches, and the loop.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Final
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from daemon.cli.assemble import VERSION, refolder
 from daemon.cli.crashing import Crash, DeadlyShore
@@ -34,8 +34,10 @@ from daemon.log.store import SqlLog, no_faults
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
 from daemon.operation import Operation
+from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, supervision
 from events.errors import ClusterError
+from events.process import PolicyChanged
 from events.record import Head
 from events.sighting import Reply, Request, Sighting, Unknown
 from projections.batch import Batch
@@ -57,6 +59,8 @@ class Plan(Struct, frozen=True):
     running: Running
     folder: Path = Path()
     """That of the settings file: paths in it are meant from there on."""
+    policy: PolicyFile | None = None
+    """The file from which the policy comes, where it comes from one."""
 
 
 class Life:
@@ -165,7 +169,7 @@ class Life:
             deadly = DeadlyShore(shore, self._crash)
             health = self._operation.health
             heard = self._operation.heard(log, self._noted)
-            loop = Loop(heard, deadly, clock, self._refold(log, warm), plan.running, health)
+            loop = Loop(heard, deadly, clock, self._refold(log, warm), self._running(), health)
             loop.cycle_held = self._operation.metrics.counted.cycle_held
             cluster.knows_owners(self._owner_of)
             self._dropped = 0
@@ -178,6 +182,18 @@ class Life:
             self._operation.health.rest()
             self._operation.health.role = "standby"
             await log.close()
+
+    def change_policy(self, policy: PolicyChanged) -> None:
+        """Let other rules hold, now or in the next term."""
+        if self._loop is not None:
+            self._loop.change_policy(policy)
+
+    def _running(self) -> Running:
+        """How the loop runs, with the policy as it is by now."""
+        plan = self._plan
+        if plan.policy is None:
+            return plan.running
+        return structs.replace(plan.running, policy=plan.policy.current)
 
     def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Step]]:
         """The warm step of the standby the first time; later what the log holds."""
@@ -329,5 +345,10 @@ async def live(plan: Plan, operation: Operation, crash: Crash, stop: Stop) -> No
     """A daemon from its first breath to its last."""
     life = Life(plan, operation, WallClock(), crash)
     stop.reaches(life.stop)
-    async with operation.open(plan.settings, plan.folder, supervision(os.getpid())):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(
+            operation.open(plan.settings, plan.folder, supervision(os.getpid()))
+        )
+        if plan.policy is not None:
+            await stack.enter_async_context(plan.policy.watched(life.change_policy))
         await life.run()

@@ -26,6 +26,7 @@ from daemon.log.opening import open_log
 from daemon.log.store import no_faults
 from daemon.loop import Loop, Running
 from daemon.operation import Operation
+from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, read_settings, supervision
 from daemon.stderr import Teller, say_on_stderr
 from events.errors import UsageError
@@ -132,7 +133,9 @@ async def _run(options: Options, crash: Crash) -> None:
         for name in ("world", "http"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} belongs to --simulate")
-        await live(_plan(options, settings, url), operation, crash, stop)
+        await live(
+            _plan(options, settings, url, _policy_file(options, settings)), operation, crash, stop
+        )
     elif options.http is not None:
         await _simulate_over_http(options, settings, operation, crash, stop)
     else:
@@ -158,7 +161,7 @@ def _folder(options: Options) -> Path:
     return Path() if options.config is None else options.config.parent
 
 
-def _plan(options: Options, settings: Settings, url: str) -> Plan:
+def _plan(options: Options, settings: Settings, url: str, policy: PolicyFile | None) -> Plan:
     folder = _folder(options)
     kubeconfig = options.kubeconfig
     if kubeconfig is None and settings.kubeconfig is not None:
@@ -167,8 +170,9 @@ def _plan(options: Options, settings: Settings, url: str) -> Plan:
         settings=settings,
         access=Access(kubeconfig=kubeconfig, context=options.context or settings.context),
         log=url,
-        running=_running(options, settings, None),
+        running=_running(settings, None, policy),
         folder=folder,
+        policy=policy,
     )
 
 
@@ -183,6 +187,7 @@ async def _simulate_over_http(
         raise UsageError("--world and --http: behind HTTP the simulated cluster lives in memory")
     address = parse_address(options.http)
     scenario = load_scenario(options.scenario).scenario
+    policy = _policy_file(options, settings)
     listening = Listening(host=address.host, port=address.port)
     async with running_server(scenario, listening=listening) as server:
         path = Path(f"{_file_of(settings.log)}.kubeconfig")
@@ -192,8 +197,9 @@ async def _simulate_over_http(
             settings=settings,
             access=Access(kubeconfig=path),
             log=settings.log,
-            running=structs.replace(_running(options, settings, scenario), tells=True),
+            running=structs.replace(_running(settings, scenario, policy), tells=True),
             folder=_folder(options),
+            policy=policy,
         )
         await live(plan, operation, crash, stop)
 
@@ -217,7 +223,8 @@ async def _simulate(  # what the command was given, and what it made of it
             "--simulate needs --world FILE, where the simulated cluster keeps itself, or --http"
         )
     scenario = load_scenario(options.scenario).scenario
-    running = _running(options, settings, scenario)
+    policy = _policy_file(options, settings)
+    running = _running(settings, scenario, policy)
     clock = WallClock()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
@@ -239,11 +246,13 @@ async def _simulate(  # what the command was given, and what it made of it
         operation.health.clear("start")
         operation.health.role = "leader"
         stop.reaches(loop.stop)
+        if policy is not None:
+            await stack.enter_async_context(policy.watched(loop.change_policy))
         await loop.run()
         logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
 
 
-def _running(options: Options, settings: Settings, scenario: Scenario | None) -> Running:
+def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile | None) -> Running:
     seconds = settings.period_seconds
     period_ns = round(PERIOD_SECONDS * SECOND) if scenario is None else scenario.period_ns
     return Running(
@@ -251,7 +260,7 @@ def _running(options: Options, settings: Settings, scenario: Scenario | None) ->
         version=VERSION,
         period_ns=period_ns if seconds is None else round(seconds * SECOND),
         scheduler_names=settings.scheduler_names,
-        policy=_policy(options, settings, scenario),
+        policy=_policy(scenario) if policy is None else policy.current,
         in_flight_max=settings.requests_at_once,
         grace_ns=round(settings.grace_seconds * SECOND),
         snapshot_every=settings.snapshot_every,
@@ -259,12 +268,22 @@ def _running(options: Options, settings: Settings, scenario: Scenario | None) ->
     )
 
 
-def _policy(options: Options, settings: Settings, scenario: Scenario | None) -> PolicyChanged:
+def _policy_file(options: Options, settings: Settings) -> PolicyFile | None:
+    """The file that says the policy, if one is named. What it skips later, a record names."""
     path = options.policy
     if path is None and settings.policy is not None:
         path = _folder(options) / settings.policy
-    if path is not None:
-        return PolicyChanged(source=path.name, policy=msgspec.Raw(read_policy(path)))
+    if path is None:
+        return None
+    read_policy(path)
+
+    def read(path: Path) -> PolicyChanged:
+        return PolicyChanged(source=path.name, policy=msgspec.Raw(read_policy(path, tells=False)))
+
+    return PolicyFile(path, read)
+
+
+def _policy(scenario: Scenario | None) -> PolicyChanged:
     if scenario is not None:
         return policy_of(scenario)
     return PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))

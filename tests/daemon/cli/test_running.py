@@ -162,6 +162,24 @@ def test_another_policy_comes_into_force_with_a_start(daemon: Daemon) -> None:
     assert muster("replay", daemon.log).exit_code == 0
 
 
+def test_a_policy_file_that_changes_comes_into_force_and_a_malformed_one_does_not(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Volcano E.2"""
+    path = tmp_path / "policy.yaml"
+    path.write_text(SPREAD.read_text())
+    process = daemon.start("--policy", str(path))
+    until(daemon.has_settled)
+    path.write_text("actions: fly\n")
+    until(lambda: '"the policy stays as it was"' in daemon.told())
+    path.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: elsewhere}]}]\n')
+    until(lambda: '"event":"policy_warned"' in daemon.told())
+    daemon.stop(process)
+    assert muster("tell", daemon.log).stdout.count("comes into force") == 2
+    assert muster("replay", daemon.log).exit_code == 0
+    assert muster("rebuild", "--log", daemon.log).exit_code == 0
+
+
 def test_two_daemons_do_not_share_a_log(daemon: Daemon) -> None:
     first = daemon.start()
     until(daemon.has_settled)
