@@ -36,6 +36,8 @@ def reconcile_deployment(shop: Shop, owner: Manifest, children: Children) -> Non
         _make_set(shop, owner, sets)
     elif sets[-1] is not newest:
         _rise(shop, owner, newest, _revision(sets[-1]) + 1)
+    elif (annotations := _annotations(owner, newest)) != section(newest, "metadata", "annotations"):
+        shop.store.put(_REPLICA_SET, changed(newest, "metadata", annotations=annotations))
     elif text_at(section(spec, "strategy"), "type") == "Recreate":
         _recreate(shop, owner, sets)
     else:
@@ -91,12 +93,16 @@ def _make_set(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
 
 def _rise(shop: Shop, owner: Manifest, chosen: Manifest, revision: int) -> None:
     """An older ReplicaSet is the newest again."""
-    annotations: JsonObject = {
-        **section(chosen, "metadata", "annotations"),
-        **section(owner, "metadata", "annotations"),
-        _REVISION: str(revision),
-    }
+    annotations = {**_annotations(owner, chosen), _REVISION: str(revision)}
     shop.store.put(_REPLICA_SET, changed(chosen, "metadata", annotations=annotations))
+
+
+def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
+    """Those of a ReplicaSet, with what its Deployment says by now."""
+    return {
+        **section(replica_set, "metadata", "annotations"),
+        **section(owner, "metadata", "annotations"),
+    }
 
 
 def _scale_paused(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:

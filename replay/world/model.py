@@ -26,6 +26,7 @@ from replay.world.duration import SECOND
 from replay.world.errors import ScenarioError
 from replay.world.kubelet import POD, Kubelets
 from replay.world.manifest import KINDS, Kind, Manifest
+from replay.world.pod_group_maker import PodGroupMaker
 from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
 from replay.world.store import Key, Store, has_uid, key_of, resource_of
 from replay.world.timeline import Due, Timeline, Verb
@@ -72,6 +73,7 @@ class World:
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
         self._controllers = Controllers(self._store, self._kubelets.delete, self._look_later)
+        self._maker = PodGroupMaker(self._store) if scenario.has_podgroup_controller else None
         self._source = scenario.source
         self._steps = scenario.steps
         self._step = 0
@@ -232,6 +234,8 @@ class World:
                         self._kubelets.note(change, was_there=was_there)
                     if self.has_controllers:
                         self._controllers.note(change)
+                        if self._maker is not None:
+                            self._maker.note(change)
             if not self._controllers.reconcile():
                 return
             was_there = False

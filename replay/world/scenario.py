@@ -98,6 +98,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     until_ns: int | None = None
     """None: until nothing more can happen."""
     cycles: int | None = None
+    has_podgroup_controller: bool = False
+    """Whether Volcano's controller makes PodGroup objects for pods that name none."""
     cluster: tuple[Placed, ...] = ()
     steps: tuple[Step, ...] = ()
     """By time; those of one time in the order in which they are written."""
@@ -109,6 +111,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 _KEYS: Final = (
     *("scenario", "policy", "policy_file", "period", "start_delay", "until", "cycles"),
+    "podgroup_controller",
     *("cluster", "steps", "trace", "workload", "expect"),
 )
 _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
@@ -139,6 +142,7 @@ def parse_scenario(text: str, source: str) -> Scenario:
         start_delay_ns=_time(fields, "start_delay") or 0,
         until_ns=until,
         cycles=fields["cycles"].whole("cycles", 1) if "cycles" in fields else None,
+        has_podgroup_controller=_truth(fields, "podgroup_controller"),
         cluster=cluster,
         steps=tuple(_read_steps(fields.get("steps"), until, known)),
         trace=trace,
@@ -149,6 +153,13 @@ def parse_scenario(text: str, source: str) -> Scenario:
 
 def _time(fields: dict[str, Value], name: str) -> int | None:
     return fields[name].time_ns(name) if name in fields else None
+
+
+def _truth(fields: dict[str, Value], name: str) -> bool:
+    said = fields[name].plain() if name in fields else False
+    if not isinstance(said, bool):
+        raise fields[name].error(f"{name} must be true or false")
+    return said
 
 
 def _period(fields: dict[str, Value]) -> int:
