@@ -12,7 +12,7 @@ from projections import accounts, nominations, strangers
 from projections.cluster import Cluster
 from projections.faults import Pairs
 from projections.hyper_audit import recount as recount_hyper_nodes
-from projections.nodes import Node
+from projections.nodes import SHORT_MAX, Node
 from projections.overcommit import backlog_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -108,7 +108,7 @@ def _audit_node(state: Audited, name: str) -> None:
     for resource in node.free:
         held = node.promised.get(resource, 0) - releasing.get(resource, 0)
         idle = node.allocatable(resource) - occupied.get(resource, 0)
-        free[resource] = idle - held if held > 0 else idle
+        free[resource] = max(-SHORT_MAX, idle - held if held > 0 else idle)
         if resource in node.quarantine:
             free[resource] = min(free[resource], 0)
     _same(f"node {name} free", node.free, free)

@@ -16,6 +16,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from projections.pod_class import AMOUNT_MAX
+
 QUOTA_ANNOTATION = "volcano.sh/card.quota"
 REQUEST_ANNOTATION = "volcano.sh/card.request"
 
@@ -72,7 +74,10 @@ def gib(mebibytes: int) -> int:
 
 
 def parse_quota(text: str) -> dict[str, int] | str:
-    """Card name to whole cards, or the reason why the annotation cannot be used."""
+    """Card name to whole cards, or the reason why the annotation cannot be used.
+
+    More than AMOUNT_MAX is treated as that, like any other amount.
+    """
     try:
         quota = msgspec.json.decode(text.encode())
     except msgspec.DecodeError as error:
@@ -84,7 +89,7 @@ def parse_quota(text: str) -> dict[str, int] | str:
             return f"{name}: {msgspec.json.encode(count).decode()} is not a whole number"
         if count < 0:
             return f"{name}: {count} is negative"
-    return quota
+    return {name: min(count, AMOUNT_MAX) for name, count in quota.items()}
 
 
 def _is_product(key: str) -> bool:

@@ -23,6 +23,9 @@ from projections.quarantine import Quarantine
 PODS_UNLIMITED = 1 << 31
 """Pods a node takes when it does not say."""
 
+SHORT_MAX = 1 << 60
+"""A node that is short of more than this counts as short of this: a bound that keeps columns within 64 bits."""
+
 JOURNAL_MAX = 1 << 18
 """Entries of what moved that are kept for readers; then all of them look anew."""
 
@@ -141,7 +144,7 @@ class Node:
     def future(self, name: str) -> int:
         """What will be free once leaving pods have left and promises are kept."""
         leaving = self.releasing.get(name, 0) - self.promised.get(name, 0)
-        future = self.allocatable(name) - self.occupied.get(name, 0) + leaving
+        future = max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
         return min(future, 0) if name in self.quarantine else future
 
     def free_of(self, name: str) -> int:
@@ -151,6 +154,8 @@ class Node:
             free += self.facts.allocatable.get(name, 0)
         if self.promised:
             free -= max(0, self.promised.get(name, 0) - self.releasing.get(name, 0))
+        if free < -SHORT_MAX:
+            return -SHORT_MAX
         return min(free, 0) if self.quarantine and name in self.quarantine else free
 
     def fits(self, request: Request) -> bool:

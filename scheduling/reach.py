@@ -13,7 +13,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from projections.cluster import Cluster
-from projections.nodes import Node, Request
+from projections.nodes import SHORT_MAX, Node, Request
 from projections.pod_class import Amounts
 from projections.pods import ALLOCATED
 from scheduling.bounds import needs_spare, priority_bound
@@ -118,7 +118,7 @@ def _most(node: Node, tally: _Tally, who: Whose, name: str) -> int:
             continue
         if queue in who.queues and (who.bound is None or priority < who.bound):
             most += amounts.get(name, 0)
-    return most
+    return min(most, SHORT_MAX)
 
 
 def _tally(cluster: Cluster, node: Node) -> _Tally:

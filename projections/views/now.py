@@ -6,6 +6,7 @@ from projections.accounts import members
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
+from projections.quantity import MAX
 from projections.queues import Queue
 from projections.views.rows import Row
 
@@ -35,16 +36,23 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
         (
             name,
             resource,
-            capability(cluster, queue, resource),
-            _stated(queue, "guarantee", resource),
-            _stated(queue, "deserved", resource),
-            queue.allocated.get(resource, 0),
-            queue.inqueue.get(resource, 0),
-            request.get(resource, 0),
-            queue.elastic.get(resource, 0),
+            *_bounded(
+                capability(cluster, queue, resource),
+                _stated(queue, "guarantee", resource),
+                _stated(queue, "deserved", resource),
+                queue.allocated.get(resource, 0),
+                queue.inqueue.get(resource, 0),
+                request.get(resource, 0),
+                queue.elastic.get(resource, 0),
+            ),
         )
         for resource in sorted(names)
     ]
+
+
+def _bounded(*amounts: int | None) -> tuple[int | None, ...]:
+    """Amounts that a database can hold: many enormous requests may add up to more."""
+    return tuple(None if one is None else max(-MAX, min(one, MAX)) for one in amounts)
 
 
 def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
