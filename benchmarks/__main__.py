@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle memory start] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle idle session growth memory start] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from benchmarks import append, cycle, fold, idle, memory, start
+from benchmarks import append, cycle, fold, growth, idle, memory, session, start
 from benchmarks.figures import Figure, show, write
 from benchmarks.scale import SCALES, Scale
 from daemon.memory import collect_rarely
@@ -27,6 +27,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "fold": fold.measure,
     "cycle": cycle.measure,
     "idle": idle.measure,
+    "session": session.measure,
+    "growth": growth.measure,
     "memory": memory.measure,
     "start": start.measure,
 }

@@ -26,6 +26,7 @@ from benchmarks.manifests import MODELS, QUEUES, PodShape
 from benchmarks.scale import Scale
 from daemon.log.opening import open_log
 from events.sighting import Sighting
+from projections.policy import BUILT_IN
 from scheduling.step import Step
 
 GANG_PODS: Final = 16
@@ -37,10 +38,13 @@ class Case(Struct, frozen=True, kw_only=True):
     """What waits for the cycle. `make` gives pod groups and pods."""
 
     name: str
+    benchmark: str = "cycle"
     make: Callable[[Scale], tuple[list[Sighting], list[Sighting]]]
     pods: Callable[[Scale], int]
     share: int = QUEUES
     """Each queue has the `share`-th part of the cluster as its quota."""
+    rules: bytes = BUILT_IN
+    """The policy."""
 
 
 class Run(Struct, frozen=True):
@@ -146,23 +150,23 @@ async def measure(scale: Scale) -> list[Figure]:
     """Every case at every size, decided alone and with the log underneath."""
     figures: list[Figure] = []
     for case in (SINGLE, GANGS, DIFFERENT):
-        runs = {size: _best(case, scale, size) for size in scale.nodes}
-        durable = {size: await _durable(case, scale, size) for size in scale.nodes}
+        runs = {size: best(case, scale, size) for size in scale.nodes}
+        durable = {size: await durable_run(case, scale, size) for size in scale.nodes}
         for size in scale.nodes:
-            figures += _figures(case, size, runs[size], durable[size], scale)
+            figures += figures_of(case, size, runs[size], durable[size], scale)
         whole = [size for size in scale.nodes if runs[size].bound == case.pods(scale)]
         if len(whole) > 1:
             growth = exponent(whole, [runs[size].seconds for size in whole])
             figures.append(
                 Figure(
-                    benchmark="cycle",
+                    benchmark=case.benchmark,
                     name=f"{case.name}: exponent over nodes ({whole[0]:,} to {whole[-1]:,})",
                     value=growth,
                     unit="",
                 )
             )
     for case in LARGE:
-        figures += await _large(case, scale)
+        figures += await large(case, scale)
     return figures
 
 
@@ -178,7 +182,7 @@ def prepare(case: Case, scale: Scale, node_count: int) -> Iterator[Sighting]:
 
 def decided(case: Case, scale: Scale, node_count: int) -> tuple[Step, Run]:
     """A step after its cycle, and what the cycle cost."""
-    step, _ = begin(with_views=False)
+    step, _ = begin(with_views=False, rules=case.rules)
     for _ in take_in(step, prepare(case, scale, node_count)):
         pass
     seconds, batch = timed(lambda: step.cycle(2_000_000_000))
@@ -186,16 +190,18 @@ def decided(case: Case, scale: Scale, node_count: int) -> tuple[Step, Run]:
     return step, _run(step, seconds)
 
 
-def _best(case: Case, scale: Scale, node_count: int) -> Run:
+def best(case: Case, scale: Scale, node_count: int) -> Run:
     runs = [decided(case, scale, node_count)[1] for _ in range(scale.repeats)]
     return min(runs, key=lambda run: run.seconds)
 
 
-async def _durable(case: Case, scale: Scale, node_count: int) -> Run:
+async def durable_run(case: Case, scale: Scale, node_count: int) -> Run:
     """Decided with views, and appended."""
     with folder() as place:
         log = await open_log(str(place / "cycle.db"), "write")
-        step, first = begin(with_views=True, head=await log.take_over("benchmark"))
+        step, first = begin(
+            with_views=True, head=await log.take_over("benchmark"), rules=case.rules
+        )
         await append_all(log, [first, *take_in(step, prepare(case, scale, node_count))])
         seconds, batch = timed(lambda: step.cycle(2_000_000_000))
         assert batch is not None
@@ -211,11 +217,11 @@ def _run(step: Step, seconds: float) -> Run:
     return Run(seconds, bindings(step), decider.examined, decider.session.groups_examined)
 
 
-def _figures(case: Case, size: int, run: Run, durable: Run, scale: Scale) -> Iterator[Figure]:
+def figures_of(case: Case, size: int, run: Run, durable: Run, scale: Scale) -> Iterator[Figure]:
     judged = size == 5_000 and case is not DIFFERENT
     for what, one, target in (("decided", run, 10_000), ("and durable", durable, 3_000)):
         yield Figure(
-            benchmark="cycle",
+            benchmark=case.benchmark,
             name=f"{case.name}, {size:,} nodes: {what}",
             value=one.bound / one.seconds,
             unit="pods/s",
@@ -231,13 +237,13 @@ def _figures(case: Case, size: int, run: Run, durable: Run, scale: Scale) -> Ite
         )
 
 
-async def _large(case: Case, scale: Scale) -> list[Figure]:
+async def large(case: Case, scale: Scale) -> list[Figure]:
     size = scale.nodes[-1]
-    run, durable = _best(case, scale, size), await _durable(case, scale, size)
+    run, durable = best(case, scale, size), await durable_run(case, scale, size)
     assert run.bound == case.pods(scale), f"{run.bound} of {case.pods(scale)} pods were bound"
     return [
         Figure(
-            benchmark="cycle",
+            benchmark=case.benchmark,
             name=f"{case.name}, {run.bound:,} pods, {size:,} nodes: {what}",
             value=one.seconds,
             unit="s",

@@ -27,11 +27,28 @@ SECOND: Final = 1_000_000_000
 _T = TypeVar("_T")
 
 
-def begin(*, with_views: bool, head: Head = GENESIS) -> tuple[Step, Batch]:
+WHOLE: Final = msgspec.json.encode(
+    {
+        "actions": "enqueue, allocate, backfill, preempt, reclaim",
+        "tiers": [
+            {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+            {
+                "plugins": [
+                    *({"name": name} for name in ("drf", "overcommit", "predicates")),
+                    *({"name": name} for name in ("capacity-card", "nodeorder", "binpack")),
+                ]
+            },
+        ],
+    }
+)
+"""A policy with the whole session: every action, and every plugin that can stand beside the others."""
+
+
+def begin(*, with_views: bool, head: Head = GENESIS, rules: bytes = BUILT_IN) -> tuple[Step, Batch]:
     """A step that has just taken over an empty log, and its first batch."""
     state = State()
     step = Step(state, head, views=Views(state) if with_views else None)
-    policy = PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
+    policy = PolicyChanged(source="built-in", policy=msgspec.Raw(rules))
     return step, step.start(process_started(), policy, max(head.epoch, 1), SECOND)
 
 

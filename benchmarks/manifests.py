@@ -31,6 +31,7 @@ class PodShape(Struct, frozen=True, kw_only=True):
     cpu: str = "4"
     memory: str = "16Gi"
     group: str = ""
+    priority: int = 0
 
 
 class PodLife(Struct, frozen=True):
@@ -58,8 +59,8 @@ def nodes(count: int) -> tuple[Sighting, ...]:
     return tuple(listed("Node", (node(index) for index in range(count))))
 
 
-def queues(node_count: int, share: int = QUEUES) -> list[Sighting]:
-    """Ten queues, each with the `share`-th part of the cluster as its quota."""
+def queues(node_count: int, share: int = QUEUES, count: int = QUEUES) -> list[Sighting]:
+    """Queues, each with the `share`-th part of the cluster as its quota."""
     cards = node_count // len(MODELS) * CARDS_PER_NODE // share
     quota = msgspec.json.encode(dict.fromkeys(MODELS, cards)).decode()
     capability: JsonObject = {
@@ -82,7 +83,7 @@ def queues(node_count: int, share: int = QUEUES) -> list[Sighting]:
                         "status": {"state": "Open"},
                     }
                 )
-                for index in range(QUEUES)
+                for index in range(count)
             ),
         )
     )
@@ -172,7 +173,7 @@ def _pod_spec(shape: PodShape, life: PodLife) -> JsonObject:
         "dnsPolicy": "ClusterFirst",
         "serviceAccountName": "trainer",
         "terminationGracePeriodSeconds": 30,
-        "priority": 0,
+        "priority": shape.priority,
         "preemptionPolicy": "PreemptLowerPriority",
         "securityContext": {"runAsUser": 1000},
         "tolerations": unready,

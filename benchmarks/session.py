@@ -1,0 +1,138 @@
+"""The whole session: every action and plugin on, over the shapes of `cycle` and on a full cluster.
+
+Then what evicting costs: a cluster full of pods that may be evicted, and pods of higher priority in the same
+queue (`preempt`) or pods of a queue that has less than it deserves (`reclaim`).
+"""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from benchmarks import manifests
+from benchmarks.cycle import DIFFERENT, GANGS, LARGE, SINGLE, best, durable_run, figures_of, large
+from benchmarks.driving import SECOND, WHOLE, begin, nothing_of, take_in, timed
+from benchmarks.figures import Figure
+from benchmarks.full import Filled, filled, idle, one_arrives, one_ends
+from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
+from benchmarks.scale import Scale
+from events.sighting import EvictRequest, Sighting
+from scheduling.step import Step
+
+CONTENDERS = 400
+"""Pods of 8 cards for which others are to be evicted in one cycle."""
+
+
+async def measure(scale: Scale) -> list[Figure]:
+    """The shapes of `cycle`, a full cluster at rest and disturbed, and evictions."""
+    figures: list[Figure] = []
+    middle = scale.nodes[len(scale.nodes) // 2]
+    for shape in (SINGLE, GANGS, DIFFERENT):
+        case = structs.replace(shape, rules=WHOLE, benchmark="session")
+        run, durable = best(case, scale, middle), await durable_run(case, scale, middle)
+        figures += figures_of(case, middle, run, durable, scale)
+    for shape in LARGE:
+        figures += await large(structs.replace(shape, rules=WHOLE, benchmark="session"), scale)
+    figures += _at_rest(scale)
+    figures += [_preempted(scale, middle), _reclaimed(scale, middle)]
+    return figures
+
+
+def _at_rest(scale: Scale) -> Iterator[Figure]:
+    size = scale.nodes[-1]
+    step = filled(Filled(nodes=size, waiting=scale.waiting, rules=WHOLE))
+    seconds, batch = timed(lambda: step.cycle(2 * SECOND))
+    assert batch is not None
+    name = f"{scale.waiting:,} pods wait, {size:,} full nodes"
+    yield _milliseconds(f"{name}: refused for the first time", seconds)
+    yield _milliseconds(f"{name}: a cycle when nothing happened", idle(step), target=1)
+    yield _milliseconds(f"{name}: one more comes, taken in and decided", one_arrives(step))
+    spent, examined, bound = one_ends(step, size)
+    detail = {"examined": examined, "bound": bound}
+    yield _milliseconds(f"{name}: one of 8 cards ends, taken in and decided", spent, detail=detail)
+
+
+def _preempted(scale: Scale, size: int) -> Figure:
+    """Pods of higher priority wait in the queues of those that run."""
+    count = min(CONTENDERS, size // 4)
+    step = _contended(size, list(_contenders(count, priority=10, queues=QUEUES)), owned=QUEUES)
+    return _evicting(step, f"preempt: {count} of 8 cards take the place of others, {size:,} nodes")
+
+
+def _reclaimed(scale: Scale, size: int) -> Figure:
+    """One queue has everything; the others have nothing of what they deserve."""
+    count = min(CONTENDERS, size // 4)
+    step = _contended(size, list(_contenders(count, priority=0, queues=QUEUES)), owned=1)
+    return _evicting(step, f"reclaim: {count} of 8 cards get back what is theirs, {size:,} nodes")
+
+
+def _contenders(count: int, *, priority: int, queues: int) -> Iterator[Sighting]:
+    for index in range(count):
+        shape = PodShape(
+            name=f"claim-{index:05}",
+            queue=index % queues,
+            cards=CARDS_PER_NODE,
+            models=(MODELS[index // queues % len(MODELS)],),
+            cpu="32",
+            memory="128Gi",
+            priority=priority,
+        )
+        yield manifests.pod(shape)
+
+
+def _contended(size: int, waiting: list[Sighting], owned: int) -> Step:
+    """Every node taken by a pod of 8 cards, those of the first `owned` queues."""
+    step, _ = begin(with_views=False, rules=WHOLE)
+    running = [
+        manifests.pod(
+            PodShape(
+                name=f"run-{index:06}",
+                queue=index // len(MODELS) % owned,
+                cards=CARDS_PER_NODE,
+                models=(MODELS[index % len(MODELS)],),
+                cpu="32",
+                memory="128Gi",
+            ),
+            PodLife(f"node-{index:05}", "Running", 3),
+        )
+        for index in range(size)
+    ]
+    sightings = [
+        *manifests.nodes(size),
+        *nothing_of("PriorityClass", "Namespace", "PodGroup"),
+        *manifests.queues(size),
+        *manifests.listed("Pod", [*running, *waiting]),
+    ]
+    for _ in take_in(step, sightings):
+        pass
+    return step
+
+
+def _evicting(step: Step, name: str) -> Figure:
+    seconds, batch = timed(lambda: step.cycle(2 * SECOND))
+    assert batch is not None
+    evicted = sum(isinstance(request, EvictRequest) for request in step.requests())
+    return Figure(
+        benchmark="session",
+        name=name,
+        value=evicted / seconds,
+        unit="evictions/s",
+        detail={"seconds": seconds, "evicted": evicted, "examined": step.decider.examined},
+    )
+
+
+def _milliseconds(
+    name: str,
+    seconds: float,
+    *,
+    target: float | None = None,
+    detail: dict[str, float] | None = None,
+) -> Figure:
+    return Figure(
+        benchmark="session",
+        name=name,
+        value=seconds * 1_000,
+        unit="ms",
+        bound="none" if target is None else "at most",
+        target=target,
+        detail=detail or {},
+    )
