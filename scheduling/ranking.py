@@ -1,8 +1,9 @@
 """The best node for a pod, of all there are, without looking at all of them again.
 
-For each class of equal pods (and each set of cards its queue may use) a ranking keeps the score of every
-node, -1 where the pod cannot go. When something moves on a node, only that node is scored again. The
-best node is the one with the highest score, and of these the first by name.
+For all classes of pods that ask the same of a node (and each set of cards their queues may use) the score
+of every node is kept, -1 where the pod cannot go. When something moves on a node, only that node is scored
+again. What only some classes ask is added each time: images, and who stands where. The best node is the one
+with the highest score, and of these the first by name.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from projections.pod_class import PodClass
 from scheduling.admission import ADMITTED, Admission
 from scheduling.preference import Preferences
 from scheduling.score import Scorer
-from scheduling.slow.images import image_points
+from scheduling.slow.images import ImagePoints, image_points
 from scheduling.slow.neighbourhood import Neighbourhood
 from scheduling.slow.surroundings import Surroundings
 
@@ -27,8 +28,8 @@ Cards = tuple[str, ...] | None
 """The cards a pod may be charged, in order of preference; None where it uses none or any."""
 
 
-class Ranking:
-    """The scores of all nodes for one class and one set of cards."""
+class Scoreboard:
+    """The scores of all nodes for pods that ask the same of a node, of whichever classes they are."""
 
     def __init__(self, rankings: "Rankings", pod_class: PodClass, cards: Cards) -> None:
         self._rankings = rankings
@@ -37,14 +38,80 @@ class Ranking:
         self._cards = cards
         self._admission = rankings.admission(pod_class)
         policy = rankings.cluster.policy
-        self._scorer = Scorer(policy, pod_class)
-        self._around = rankings.surroundings(pod_class)
-        self._images = image_points(policy, pod_class, self._table)
-        self._preferences = Preferences(policy, pod_class, cards)
+        self.scorer = Scorer(policy, pod_class)
+        self.preferences = Preferences(policy, pod_class, cards)
         self._points: dict[str, int] = {}
         """Mix of cards of a node to what it adds to the score; -1 where none will do."""
         self._scores = self._all()
         self._moved, self._remade = len(self._table.moved), len(self._table.remade)
+
+    def scores(self) -> npt.NDArray[np.int64]:
+        """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
+        table = self._table
+        if self._moved == len(table.moved) and self._remade == len(table.remade):
+            return self._scores
+        self._admission.refresh()
+        slots = dict.fromkeys(table.moved[self._moved :])
+        slots.update(dict.fromkeys(table.remade[self._remade :]))
+        if len(slots) * 8 > len(table.order) + 64:
+            self._scores = self._all()
+        else:
+            self._rankings.examined += len(slots)
+            for slot in slots:
+                self._scores[slot] = self._score(table.order[slot])
+        self._moved, self._remade = len(table.moved), len(table.remade)
+        return self._scores
+
+    def admits(self, node: Node) -> bool:
+        """Whether such a pod may go to the node, whatever is free there."""
+        if self._admission.verdicts[node.slot] != ADMITTED:
+            return False
+        return self._cards is None or self._points_of(node) >= 0
+
+    def _points_of(self, node: Node) -> int:
+        points = self._points.get(node.mix)
+        if points is None:
+            assert self._cards is not None
+            points = card_points(node, self._cards, self.preferences)
+            self._points[node.mix] = points
+        return points
+
+    def _score(self, node: Node) -> int:
+        if not self.admits(node) or not node.fits(self._request):
+            return -1
+        assert node.facts is not None
+        score = self.scorer.of_node(node.facts.allocatable, node.free)
+        return score if self._cards is None else score + self._points_of(node)
+
+    def _all(self) -> npt.NDArray[np.int64]:
+        table = self._table
+        self._rankings.examined += len(table.order)
+        self._admission.refresh()
+        fits = self._admission.verdicts == ADMITTED
+        for name, amount in self._request:
+            column = table.column(name)
+            if column is None:
+                return np.full(len(table.order), -1, dtype=np.int64)
+            fits &= column >= amount
+        scores = self.scorer.of_all(table)
+        if self._cards is not None:
+            points = self._rankings.card_points(self._cards, self.preferences)
+            scores, fits = scores + points, fits & (points >= 0)
+        return np.where(fits, scores, -1)
+
+
+class Ranking:
+    """The scores of all nodes for one class and one set of cards."""
+
+    def __init__(self, rankings: "Rankings", pod_class: PodClass, cards: Cards) -> None:
+        self._rankings = rankings
+        self._table = rankings.cluster.nodes
+        self._request = pod_class.request
+        self._cards = cards
+        self._board = rankings.board(pod_class, cards)
+        self._around = rankings.surroundings(pod_class)
+        self._images = rankings.images(pod_class)
+        self._preferences = self._board.preferences
 
     def best(self) -> Node | None:
         """The best node that has room now."""
@@ -55,11 +122,12 @@ class Ranking:
         return self._table.order[slot] if scores[slot] >= 0 else None
 
     def scores(self) -> npt.NDArray[np.int64]:
-        """The score of each node, slot by slot; -1 where the pod cannot go."""
-        self._refresh()
-        scores = self._scores
+        """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
+        scores = self._board.scores()
         if not len(scores):
             return scores
+        if self._images is not None and (points := self._images.points()) is not None:
+            scores = np.where(scores >= 0, scores + points, -1)
         if self._around is not None:
             scores = np.where(self._around.open(), scores, -1)
         return self._with_preferences(scores)
@@ -82,7 +150,7 @@ class Ranking:
             if admits is not None and not admits(node):
                 continue
             free = {name: node.future(name) for name in node.free}
-            score = self._scorer.of_node(node.facts.allocatable, free)
+            score = self._board.scorer.of_node(node.facts.allocatable, free)
             self._rankings.examined += 1
             if found is None or (-score, name) < found:
                 found, chosen = (-score, name), node
@@ -94,74 +162,18 @@ class Ranking:
 
     def will_have_room(self, node: Node) -> bool:
         """Whether the pod may go to the node once leaving pods have left."""
-        if node.facts is None or not self._admits(node) or not node.fits_later(self._request):
+        if node.facts is None or not self._board.admits(node) or not node.fits_later(self._request):
             return False
         return self._around is None or bool(self._around.open(later=True)[node.slot])
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
-        scores = self._scorer.of_all(self._table)
+        scores = self._board.scorer.of_all(self._table)
         if self._cards is not None:
             points = self._rankings.card_points(self._cards, self._preferences)
             scores, chosen = scores + points, chosen & (points >= 0)
         scores = np.where(chosen, np.maximum(scores, 0), -1)
         return self._with_preferences(scores) if len(scores) else scores
-
-    def _refresh(self) -> None:
-        table = self._table
-        if self._moved == len(table.moved) and self._remade == len(table.remade):
-            return
-        self._admission.refresh()
-        slots = dict.fromkeys(table.moved[self._moved :])
-        slots.update(dict.fromkeys(table.remade[self._remade :]))
-        has_other_images = self._images is not None and self._images.refresh()
-        if has_other_images or len(slots) * 8 > len(table.order) + 64:
-            self._scores = self._all()
-        else:
-            self._rankings.examined += len(slots)
-            for slot in slots:
-                self._scores[slot] = self._score(table.order[slot])
-        self._moved, self._remade = len(table.moved), len(table.remade)
-
-    def _admits(self, node: Node) -> bool:
-        if self._admission.verdicts[node.slot] != ADMITTED:
-            return False
-        return self._cards is None or self._points_of(node) >= 0
-
-    def _points_of(self, node: Node) -> int:
-        points = self._points.get(node.mix)
-        if points is None:
-            assert self._cards is not None
-            points = card_points(node, self._cards, self._preferences)
-            self._points[node.mix] = points
-        return points
-
-    def _score(self, node: Node) -> int:
-        if not self._admits(node) or not node.fits(self._request):
-            return -1
-        assert node.facts is not None
-        score = self._scorer.of_node(node.facts.allocatable, node.free)
-        if self._images is not None:
-            score += int(self._images.points[node.slot])
-        return score if self._cards is None else score + self._points_of(node)
-
-    def _all(self) -> npt.NDArray[np.int64]:
-        table = self._table
-        self._rankings.examined += len(table.order)
-        self._admission.refresh()
-        fits = self._admission.verdicts == ADMITTED
-        for name, amount in self._request:
-            column = table.column(name)
-            if column is None:
-                return np.full(len(table.order), -1, dtype=np.int64)
-            fits &= column >= amount
-        scores = self._scorer.of_all(table)
-        if self._images is not None:
-            scores = scores + self._images.points
-        if self._cards is not None:
-            points = self._rankings.card_points(self._cards, self._preferences)
-            scores, fits = scores + points, fits & (points >= 0)
-        return np.where(fits, scores, -1)
 
 
 class Rankings:
@@ -174,6 +186,8 @@ class Rankings:
         self._layout = -1
         self._policy: object = None
         self._rankings: dict[tuple[int, Cards], Ranking] = {}
+        self._boards: dict[object, Scoreboard] = {}
+        self._images: dict[tuple[str, ...], ImagePoints | None] = {}
         self._admissions: dict[object, Admission] = {}
         self._admission_of: dict[int, Admission] = {}
         self._neighbourhood = Neighbourhood(cluster)
@@ -194,6 +208,22 @@ class Rankings:
                 self._forget()
             found = self._rankings[key] = Ranking(self, pod_class, cards)
         return found
+
+    def board(self, pod_class: PodClass, cards: Cards) -> Scoreboard:
+        """The scores that are shared by all classes that ask the same of a node."""
+        asked = (pod_class.request, pod_class.selector, pod_class.tolerations)
+        key = (*asked, pod_class.preferences, pod_class.cards, cards)
+        found = self._boards.get(key)
+        if found is None:
+            found = self._boards[key] = Scoreboard(self, pod_class, cards)
+        return found
+
+    def images(self, pod_class: PodClass) -> ImagePoints | None:
+        """What the images of a class are worth on each node; None where they do not count."""
+        if pod_class.images not in self._images:
+            points = image_points(self.cluster.policy, pod_class, self.cluster.nodes)
+            self._images[pod_class.images] = points
+        return self._images[pod_class.images]
 
     def admission(self, pod_class: PodClass) -> Admission:
         """The verdicts on nodes, shared by all classes with equal selectors and tolerations."""
@@ -265,7 +295,7 @@ class Rankings:
 
     def _forget(self) -> None:
         self._rankings, self._admissions, self._admission_of = {}, {}, {}
-        self._surroundings = {}
+        self._surroundings, self._boards, self._images = {}, {}, {}
 
 
 def first_card(node: Node, cards: tuple[str, ...]) -> str | None:

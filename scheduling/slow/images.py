@@ -33,19 +33,24 @@ class ImagePoints:
         for slot, node in enumerate(table.order):
             if node.facts is not None and node.facts.images:
                 self._look(slot)
-        self.points = self._all()
+        self._points = self._all()
 
-    def refresh(self) -> bool:
-        """Look again at nodes whose object changed. Whether the points are others now."""
+    def points(self) -> npt.NDArray[np.int64] | None:
+        """The points as they are now; None where none of the images is anywhere."""
+        self._refresh()
+        return self._points if self._sizes else None
+
+    def _refresh(self) -> None:
+        """Look again at nodes whose object changed."""
         slots = self._table.remade[self._read :]
+        if not slots:
+            return
         before = [self._sizes.get(slot) for slot in slots]
         self._read = len(self._table.remade)
         for slot in slots:
             self._look(slot)
-        if before == [self._sizes.get(slot) for slot in slots]:
-            return False
-        self.points = self._all()
-        return True
+        if before != [self._sizes.get(slot) for slot in slots]:
+            self._points = self._all()
 
     def _look(self, slot: int) -> None:
         facts = self._table.order[slot].facts

@@ -28,25 +28,32 @@ def _table(*nodes: NodeFacts) -> NodeTable:
     return table
 
 
+def _points(of: ImagePoints) -> list[int]:
+    points = of.points()
+    assert points is not None
+    found: list[int] = points.tolist()
+    return found
+
+
 def test_an_image_counts_by_its_size_and_its_spread() -> None:
     size = 600 << 20
     table = _table(_node("n1", a=size), _node("n2"), _node("n3", b=size), _node("n4", a=size))
-    found = ImagePoints(table, ("a",), 1).points.tolist()
+    found = _points(ImagePoints(table, ("a",), 1))
     half = (size * 2 // 4 - LEAST) * FULL // (MOST - LEAST)
     assert found == [half, 0, 0, half]
-    assert ImagePoints(table, ("a",), 3).points.tolist() == [3 * half, 0, 0, 3 * half]
+    assert _points(ImagePoints(table, ("a",), 3)) == [3 * half, 0, 0, 3 * half]
 
 
 def test_small_images_count_nothing_and_large_ones_no_more_than_full() -> None:
-    assert ImagePoints(_table(_node("n1", a=20 << 20)), ("a",), 1).points.tolist() == [0]
-    assert ImagePoints(_table(_node("n1", a=1 << 40)), ("a",), 1).points.tolist() == [FULL]
+    assert _points(ImagePoints(_table(_node("n1", a=20 << 20)), ("a",), 1)) == [0]
+    assert _points(ImagePoints(_table(_node("n1", a=1 << 40)), ("a",), 1)) == [FULL]
 
 
 def test_an_image_that_is_pulled_is_seen() -> None:
     table = _table(_node("n1"), _node("n2"))
     points = ImagePoints(table, ("a",), 1)
-    assert not points.refresh()
+    assert points.points() is None
     table.put(_node("n2", a=1 << 40), "anew")
-    assert points.refresh()
-    assert points.points.tolist() == [0, FULL]
-    assert not points.refresh()
+    assert _points(points) == [0, FULL]
+    table.put(_node("n2"), "once more")
+    assert points.points() is None
