@@ -86,11 +86,11 @@ def _next_step(group: PodGroup) -> tuple[object, ...] | None:
         return None
     if group.enforced_roles or group.problem or not group.has_enough_pods:
         return None
+    if group.parts is not None or (group.closeness is not None and group.allocated_count):
+        return None
     [index] = group.pending_classes
+    close = () if group.closeness is None else (group.closeness,)
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase, *close)
     missing = group.min_available - group.ready_count
     return ("gang", index, missing, len(group.pending), group.phase, *close)
-    if group.parts is not None or (group.closeness is not None and group.allocated_count):
-        return None
-    close = () if group.closeness is None else (group.closeness,)
