@@ -35,7 +35,7 @@ Over HTTP, at the address that `listen` in the [settings](settings.md) names, ar
 
 | path | |
 | --- | --- |
-| `/livez` | 200 while everything that has to move does, else 503. JSON: `live`, and in `still` what stands still, with seconds |
+| `/livez`, `/healthz` | 200 while everything that has to move does, else 503. JSON: `live`, and in `still` what stands still, with seconds |
 | `/readyz` | 200 where there is no reason against it, else 503. JSON: `ready`, `role` (`starting`, `leader`, `standby`), and `reasons` |
 | `/metrics` | the metrics below, as text for Prometheus |
 

@@ -56,6 +56,12 @@ class Muster(click.Group):
             _forget_stdout()
         sys.exit(code)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. Those of `run` may stand alone: an image that is given them runs the daemon."""
+        if args and args[0].partition("=")[0] in {name for one in run.params for name in one.opts}:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. A reader who has seen enough is no error."""
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ import structlog
 from msgspec import Struct, structs
 
 from daemon.address import parse_address
+from daemon.cli import volcano_flags
 from daemon.cli.assemble import VERSION, policy_of, refolder
 from daemon.cli.crashing import Crash, DeadlyShore
 from daemon.cli.inputs import load_scenario, read_policy
@@ -56,9 +58,18 @@ class Options(Struct, frozen=True):
     listen: str | None = None
     http: str | None = None
     scheduler_names: tuple[str, ...] = ()
+    volcano: Mapping[str, str] = {}
+    """Flags of Volcano's scheduler, by name."""
 
 
-@click.command()
+class _Run(click.Command):
+    """The command, given what Volcano's scheduler is given, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, volcano_flags.without_redirection(args))
+
+
+@click.command(cls=_Run)
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),
@@ -101,12 +112,14 @@ class Options(Struct, frozen=True):
     "server, and reach it as one. Its kubeconfig is LOG.kubeconfig.",
 )
 @click.option("--crash-at", metavar="POINT[:N]", default="", hidden=True)
+@volcano_flags.understands_volcano
 def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
     """The daemon: observe, decide, record, act, until SIGTERM or SIGINT.
 
     It schedules on a Kubernetes API server, found by --kubeconfig, the settings, a pod's service account,
     or KUBECONFIG. With --simulate it runs against a simulated cluster instead; what a scenario expects,
-    and its `until`, do not count here. Whatever is recorded is told on stderr, a line a record.
+    and its `until`, do not count here. Whatever is recorded is told on stderr, a line a record. The options
+    of Volcano's scheduler are understood as well.
 
     Example:
 
@@ -115,7 +128,8 @@ def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
         muster run --simulate docs/examples/quota.yaml --world quota.world --log quota.db
         muster run --simulate docs/examples/quota.yaml --http 127.0.0.1:0 --log quota.db
     """
-    options = msgspec.convert(given, Options)
+    flags = volcano_flags.given(click.get_current_context())
+    options = msgspec.convert({**given, "volcano": flags}, Options)
     asyncio.run(_run(options, Crash(crash_at)))
 
 
@@ -123,6 +137,7 @@ async def _run(options: Options, crash: Crash) -> None:
     settings = _settings(options)
     teller = Teller()
     say_on_stderr(teller, settings.log_level)
+    volcano_flags.warn(options.volcano, settings)
     url = settings.log
     if url is None:
         raise UsageError("the log has no name: give --log, MUSTER_LOG or `log` in the settings")
@@ -145,6 +160,7 @@ async def _run(options: Options, crash: Crash) -> None:
 def _settings(options: Options) -> Settings:
     """The settings file, and over it what the command line says."""
     settings = Settings() if options.config is None else read_settings(options.config)
+    settings = volcano_flags.over(settings, options.volcano)
     if options.log is not None:
         settings = structs.replace(settings, log=options.log)
     if options.scheduler_names:

@@ -18,6 +18,7 @@ from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
+from scheduling.quota import ledger
 
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
@@ -80,7 +81,9 @@ def queues(cluster: Cluster) -> Iterator[Family]:
     )
     for queue in cluster.queues:
         for _, resource, *amounts in queue_rows(cluster, queue):
-            for measure, amount in zip(_MEASURES, amounts, strict=True):
+            measured = dict(zip(_MEASURES, amounts, strict=True))
+            measured["limit"] = ledger.limit(cluster, cluster.queues[queue], str(resource))
+            for measure, amount in measured.items():
                 if not isinstance(amount, int):
                     continue  # Without limit.
                 if resource == "cpu":

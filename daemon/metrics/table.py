@@ -33,7 +33,8 @@ _PATIENCE: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400, 86400, 604800)
 _QUEUE: Final = "the queue"
 _MEASURE: Final = (
     "`capability` (absent where it is without limit), `guarantee`, `deserved`, `allocated`, `inqueue`, "
-    "`request`, `elastic`, as in the view `queue_quota`"
+    "`request`, `elastic`, as in the view `queue_quota`; `limit`, what it may use now, which is its "
+    "capability less what is guaranteed to others, or its fair share"
 )
 _KIND: Final = "the Kubernetes kind"
 

@@ -6,7 +6,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-OPEN: Final = frozenset({"/livez", "/readyz", "/metrics"})
+OPEN: Final = frozenset({"/livez", "/healthz", "/readyz", "/metrics"})
 """What kubelets and Prometheus ask for, which bring no token; nothing there is a secret."""
 
 

@@ -1,4 +1,4 @@
-"""What is answered: `/livez`, `/readyz`, `/metrics`."""
+"""What is answered: `/livez`, `/readyz`, `/metrics`; and `/healthz`, as `/livez`, to whoever asks as of Volcano."""
 
 import asyncio
 
@@ -48,6 +48,7 @@ def application(
     app.add_routes(
         [
             web.get("/livez", probes.livez),
+            web.get("/healthz", probes.livez),
             web.get("/readyz", probes.readyz),
             web.get("/metrics", probes.metrics),
         ]

@@ -29,6 +29,7 @@ async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:
     assert value(metrics, "muster_queue_cards", **cards, measure="capability") == 3
     assert value(metrics, "muster_queue_cards", **cards, measure="allocated") == 3
     assert value(metrics, "muster_queue_cards", **cards, measure="request") == 5
+    assert value(metrics, "muster_queue_cards", **cards, measure="limit") == 3
     cores = {"queue": "research"}
     assert value(metrics, "muster_queue_cpu_cores", **cores, measure="capability") == 4
     assert value(metrics, "muster_queue_cpu_cores", **cores, measure="allocated") == 3
@@ -37,7 +38,8 @@ async def test_a_queue_is_exported_in_cards_cores_and_bytes() -> None:
 async def test_what_is_without_limit_has_no_capability_and_all_else() -> None:
     metrics = await played()
     memory = {"queue": "research"}
-    assert value(metrics, "muster_queue_memory_bytes", **memory, measure="capability") is None
+    for measure in ("capability", "limit"):
+        assert value(metrics, "muster_queue_memory_bytes", **memory, measure=measure) is None
     assert value(metrics, "muster_queue_memory_bytes", **memory, measure="allocated") == 0
 
 
