@@ -53,6 +53,7 @@ class Books(Protocol):
     commons: Commons
     cards: Cards
     nodes: NodeTable
+    owners: dict[str, dict[str, str]]
     charges: dict[tuple[int, str], Charge]
     """Class index and mix of a node's cards to charge: what was found out already. Emptied when cards or
     rules change."""

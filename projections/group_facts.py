@@ -73,7 +73,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     if isinstance(request, str):
         text = f"{REQUEST_ANNOTATION}: {request}; the group asks for no cards before it has pods"
         request, faults = {}, (("InvalidCardRequest", text),)
-    waiting_ns, unclear = _waiting((meta.annotations or {}).get(WAITING_TIME))
+    waiting_ns, unclear = waiting_time((meta.annotations or {}).get(WAITING_TIME))
     return GroupFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
@@ -107,7 +107,7 @@ def _card_request(request: dict[str, int]) -> Amounts:
     return total
 
 
-def _waiting(annotation: str | None) -> tuple[int | None, Pairs]:
+def waiting_time(annotation: str | None) -> tuple[int | None, Pairs]:
     """The time that a group may wait; what is not a time above zero counts for nothing, as in Volcano."""
     if annotation is None:
         return None, ()

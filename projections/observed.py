@@ -44,8 +44,9 @@ from projections.objects import (
     read,
     readable_pod,
 )
+from projections.owners import put_owner
 from projections.pod_reading import read_facts
-from projections.pods import MIN_MEMBER, QUEUE_NAME, Pod, pod_facts
+from projections.pods import QUEUE_NAME, Pod, pod_facts
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
 from projections.regards import put_namespace
@@ -108,7 +109,7 @@ def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
         case NamespaceObserved():
             _see_namespace(cluster, name, content)
         case WorkloadObserved():
-            _see_workload(cluster, event.uid, content)
+            _see_workload(cluster, record, event.uid, content)
         case PodDisruptionBudgetObserved():
             _see_budget(cluster, content)
         case HyperNodeObserved():
@@ -135,7 +136,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             cluster.namespaces.pop(name, None)
             put_namespace(cluster, name, None)
         case WorkloadDeleted():
-            cluster.owners.pop(event.uid, None)
+            put_owner(cluster, event.uid, record.subject.split("/")[1], None)
             put_workload(cluster, event.uid, ())
         case PodDisruptionBudgetDeleted():
             _miss_budget(cluster, record)
@@ -200,15 +201,11 @@ def _see_hyper_node(cluster: Cluster, record: Record, content: bytes) -> None:
     put_hyper_node(cluster, hyper_node_facts(obj, problem))
 
 
-def _see_workload(cluster: Cluster, uid: str, content: bytes) -> None:
+def _see_workload(cluster: Cluster, record: Record, uid: str, content: bytes) -> None:
     put_workload(cluster, uid, schedulers_of(content))
     plain = read(PlainObject, content)
     annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
-    kept = {key: annotations[key] for key in (MIN_MEMBER, QUEUE_NAME) if key in annotations}
-    if kept:
-        cluster.owners[uid] = kept
-    else:
-        cluster.owners.pop(uid, None)
+    put_owner(cluster, uid, record.subject.split("/")[1], annotations)
 
 
 def _see_queue(cluster: Cluster, record: Record, content: bytes) -> None:

@@ -32,7 +32,7 @@ def _drf(books: Books, group: PodGroup) -> object:
 
 
 def _sla(books: Books, group: PodGroup) -> object:
-    deadline = deadline_of(books.policy, group)
+    deadline = deadline_of(books, group)
     return (1, 0) if deadline is None else (0, deadline)
 
 

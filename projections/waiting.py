@@ -1,6 +1,6 @@
 """How long pod groups may wait (Volcano's `sla`): a deadline each, and who has waited longer than that.
 
-    deadline = creation + waiting time of the group, else of the policy
+    deadline = creation + waiting time of the group or of the owner of its pods, else of the policy
 
 A deadline makes a cycle due. From then on the group is overdue: `sla` lets it in.
 
@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from msgspec import structs
 
 from projections.accounts import Books
+from projections.group_facts import WAITING_TIME, waiting_time
 from projections.pod_groups import WAITING, PodGroup, Refusal
-from projections.policy import Policy
 from projections.touched import Due
 
 PATIENCE_NS: Final = 300_000_000_000
@@ -32,13 +32,20 @@ class Watching(Books, Protocol):
         """Bring what follows from a group's pods in line."""
 
 
-def deadline_of(policy: Policy, group: PodGroup) -> int | None:
+def deadline_of(books: Books, group: PodGroup) -> int | None:
     """When the group has waited as long as it may; None where it may wait for ever."""
-    if policy.sla is None:
+    rules = books.policy.sla
+    if rules is None:
         return None
-    stated = None if group.facts is None else group.facts.waiting_ns
-    waiting = policy.sla.waiting_ns if stated is None else stated
+    stated = _of_owner(books, group) if group.facts is None else group.facts.waiting_ns
+    waiting = rules.waiting_ns if stated is None else stated
     return None if waiting is None else group.created_ns + waiting
+
+
+def _of_owner(books: Books, group: PodGroup) -> int | None:
+    """What the owner says whose pods are a group without an object."""
+    said = books.owners.get(group.key.partition("/podgroup-")[2])
+    return None if said is None else waiting_time(said.get(WAITING_TIME))[0]
 
 
 def is_overdue(books: Books, group: PodGroup) -> bool:
@@ -53,7 +60,7 @@ def watch(books: Books, group: PodGroup) -> None:
         del commons.patience[group.key]
     if books.policy.sla is None and not commons.deadlines and not commons.overdue:
         return
-    deadline = deadline_of(books.policy, group)
+    deadline = deadline_of(books, group)
     if commons.overdue.get(group.key, deadline) != deadline:
         del commons.overdue[group.key]
     waits = (group.phase == WAITING or bool(group.pending)) and not group.is_foreign

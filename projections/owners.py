@@ -1,0 +1,37 @@
+"""What owners of pods say of the pod groups that have no object: their minimum, and how long they may wait.
+
+Volcano's controller copies that to the PodGroup which it makes for the pods of an owner.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from projections.cluster import Cluster
+from projections.group_facts import WAITING_TIME
+from projections.membership import origin_of
+from projections.pods import MIN_MEMBER, QUEUE_NAME
+
+_INHERITED: Final = (MIN_MEMBER, QUEUE_NAME, WAITING_TIME)
+
+
+def put_owner(
+    cluster: Cluster, uid: str, namespace: str, annotations: Mapping[str, str] | None
+) -> None:
+    """An owner came or changed, or is gone and says nothing any more. The group of its pods follows."""
+    kept = (
+        {key: annotations[key] for key in _INHERITED if key in annotations} if annotations else {}
+    )
+    if cluster.owners.get(uid, {}) == kept:
+        return
+    if kept:
+        cluster.owners[uid] = kept
+    else:
+        del cluster.owners[uid]
+    group = cluster.groups.get(f"{namespace}/podgroup-{uid}")
+    if group is None or group.facts is not None:
+        return
+    first = next(iter(group.pods.values()))
+    if annotations is not None:
+        origin = origin_of(first.facts, kept, cluster.namespaces)
+        group.min_available = origin.min_available
+    cluster.settle(group)
