@@ -228,6 +228,8 @@ def _audit_queue(state: Audited, name: str) -> None:
         _same(f"queue {name} {ledger}", kept, counted)
         assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
     assert queue.facts is not None or queue.groups, f"queue {name} is nothing to anybody"
+    groups = [cluster.groups[key] for key in queue.groups]
+    queue.recount_offers((one.priority, pod) for one in groups for pod in one.pods.values())
 
 
 def _audit_places(state: Audited) -> None:

@@ -155,7 +155,7 @@ class Cluster:
                 pod.charge = accounts.charge(self, pod)
             assert pod.charge is not None
             queue.book("allocated", pod.charge, sign)
-            queue.hold(pod.pod_class.request, sign)
+            queue.hold(pod, group.priority, sign)
             add(group.allocated, pod.charge, sign)
         elif status == PENDING:
             if sign > 0:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from projections.accounts import Books
 from projections.nodes import NodeTable
 from projections.pod_groups import LineKey, PodGroup
-from projections.pods import BOUND, RUNNING, Pod
+from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
 from projections.policy import EVICTING, Policy
 from projections.queues import Queue
 from projections.refusals import NODE_CODES
@@ -118,6 +118,11 @@ def settle_contest(cluster: Contested, group: PodGroup) -> None:
     if group.facts is not None:
         priority = priority_of(cluster.priority_classes, group.facts.priority_class)
     has_spare = group.ready_count - group.best_effort_count > group.min_available
+    if priority != group.priority:
+        queue = cluster.queues[group.queue]
+        for pod in [one for one in group.pods.values() if one.status in ALLOCATED]:
+            queue.offer(pod, group.priority, -1)
+            queue.offer(pod, priority, 1)
     if (priority, has_spare) != (group.priority, group.has_spare):
         group.priority, group.has_spare = priority, has_spare
         stir(cluster, group)

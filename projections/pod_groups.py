@@ -1,6 +1,7 @@
 """Pod groups: pods that belong together, their phase, and what holds them up."""
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -285,7 +286,8 @@ class PodGroup:
     def next_phase(self) -> str:
         """The phase that follows from its pods and what was decided on those that wait (volcano A.2).
 
-        A gang whose last pods are on their way to their nodes keeps its phase until they are seen there.
+        A gang whose last pods are on their way to their nodes, or are promised room that others leave for it,
+        keeps its phase until they are seen there.
         """
         if self.is_foreign:
             return (self.facts.phase if self.facts else "") or WAITING
@@ -295,9 +297,15 @@ class PodGroup:
             return UNSURE
         if scheduled and scheduled >= self.min_available:
             return COMPLETED if scheduled == finished else RUNS
-        if self.ready_count and self.is_ready:
+        if (self.ready_count or self.promise) and self.is_provided_for:
             return self.phase
         return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
+
+    @property
+    def is_provided_for(self) -> bool:
+        """Whether the gang is whole with the pods that are promised room."""
+        roles = Counter(self.pods[uid].facts.role for uid in self.promise if self.min_tasks)
+        return self.is_ready_with(len(self.promise), roles)
 
     @property
     def is_stuck(self) -> bool:

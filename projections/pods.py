@@ -322,4 +322,5 @@ def is_charged_alike(old: Pod | None, new: Pod | None) -> bool:
         and old.charge == new.charge
         and old.status in ALLOCATED
         and new.status in ALLOCATED
+        and old.facts.is_evictable == new.facts.is_evictable
     )

@@ -17,6 +17,7 @@ from projections.objects import (
     nanoseconds_of,
 )
 from projections.pod_class import Amounts, amount_of
+from projections.pods import ALLOCATED, Pod
 from projections.quantity import Quantity, QuantityError
 
 Faults = tuple[tuple[str, str], ...]
@@ -133,7 +134,7 @@ class Queue:
 
     __slots__ = (
         "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
-        "groups", "held", "inqueue", "is_mute", "misplaced", "name", "parent", "pending", "promised",
+        "groups", "held", "inqueue", "is_mute", "misplaced", "name", "offered", "parent", "pending", "promised",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -149,6 +150,8 @@ class Queue:
         """Charges of pods that are binding, bound or running."""
         self.held: Amounts = {}
         """What pods that are binding, bound or running request, by resource, charged or not."""
+        self.offered: dict[int, tuple[Amounts, Amounts]] = {}
+        """Priority to the charges and requests of those of these pods that may be evicted."""
         self.promised: Amounts = {}
         """Charges of pods that are promised room."""
         self.pending: Amounts = {}
@@ -225,13 +228,35 @@ class Queue:
             above.note(ledger, charge, sign)
             above = above.parent
 
-    def hold(self, request: tuple[tuple[str, int], ...], sign: int) -> None:
-        """Count what a pod requests, for the queue and all above it."""
+    def hold(self, pod: Pod, priority: int, sign: int) -> None:
+        """Count what a charged pod requests, for the queue and all above it; and as what it could give up."""
+        request = pod.pod_class.request
+        self.offer(pod, priority, sign)
         add(self.held, request, sign)
         above = self.parent
         while above is not None:
             add(above.below.setdefault("held", {}), request, sign)
             above = above.parent
+
+    def offer(self, pod: Pod, priority: int, sign: int) -> None:
+        """Count a charged pod as what groups above its group's priority could take, if it may be evicted."""
+        if not pod.facts.is_evictable:
+            return
+        offered = self.offered.setdefault(priority, ({}, {}))
+        add(offered[0], pod.charge or (), sign)
+        add(offered[1], pod.pod_class.request, sign)
+        if not offered[1]:
+            del self.offered[priority]
+
+    def recount_offers(self, pods: Iterable[tuple[int, Pod]]) -> None:
+        """Count again what is offered, from its pods and the priorities of their groups, to prove it."""
+        counted: dict[int, tuple[Amounts, Amounts]] = {}
+        for priority, pod in pods:
+            if pod.status in ALLOCATED and pod.facts.is_evictable:
+                charges, requests = counted.setdefault(priority, ({}, {}))
+                add(charges, pod.charge or (), 1)
+                add(requests, pod.pod_class.request, 1)
+        assert self.offered == counted, f"queue {self.name} offers {self.offered}, not {counted}"
 
     def note(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Remember how the record being applied changes what is used or reserved."""

@@ -53,7 +53,7 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     if group.phase == WAITING and "enqueue" in books.policy.actions:
         if group.facts is None and not group.pending:
             return ()
-        return (("enqueue", alone if group.problem else _least(books, group)),)
+        return (("enqueue", alone if group.problem else _admission(books, group)),)
     if group.phase == WAITING and group.facts is not None and not group.pending:
         return (("allocate", alone if group.problem else ("admit",)),)
     keys: list[LineKey] = []
@@ -68,8 +68,17 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     return tuple(keys)
 
 
+def _admission(books: Books, group: PodGroup) -> tuple[object, ...]:
+    """Equal for groups that are admitted alike: what they need at least, and whether they waited too long.
+
+    Where somebody could be evicted for them, those of equal priority.
+    """
+    if "preempt" in books.policy.actions:
+        return (group.priority, *_least(books, group))
+    return _least(books, group)
+
+
 def _least(books: Books, group: PodGroup) -> tuple[object, ...]:
-    """Equal for groups that are admitted alike: what they need at least, and whether they waited too long."""
     key = _amounts(accounts.minimum(books, group))
     if books.policy.overcommit is not None:
         key = (*key, _amounts(least_of(books, group)))

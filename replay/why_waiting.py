@@ -178,7 +178,9 @@ def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
     least = accounts.minimum(cluster, group)
     if group.phase != WAITING or least is None:
         return ()
-    return reserved_limits(cluster, cluster.queue(group.queue), least)
+    queue = cluster.queue(group.queue)
+    relief = session.relief.of_queue(group, least) if cluster.policy.evicting else {}
+    return reserved_limits(cluster, queue, least, relief)
 
 
 def _gang_text(group: PodGroup) -> str:

@@ -4,6 +4,7 @@ Nothing here decides. A decision is explained from the State as it was just befo
 had decided by then is in it. What a look tries on the way it gives back.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -42,7 +43,8 @@ class Limit(Struct, frozen=True):
     used: int
     """Allocated, or promised."""
     reserved: int
-    """Held for groups that are admitted and not placed yet, above what groups use beyond their minimum."""
+    """Held for groups that are admitted and not placed yet, above what groups use beyond their minimum, or
+    could give up."""
     requested: int
     limit: int | None
     """None: without limit."""
@@ -217,19 +219,24 @@ def charged_limits(
     )
 
 
-def reserved_limits(cluster: Cluster, queue: Queue, least: Amounts) -> tuple[Limit, ...]:
-    """A queue beside the minimum of a group that asks to be admitted.
+def reserved_limits(
+    cluster: Cluster, queue: Queue, least: Amounts, relief: Mapping[str, Amounts] | None = None
+) -> tuple[Limit, ...]:
+    """A queue beside the minimum of a group that asks to be admitted. What others could give up for it
+    counts as not reserved.
 
     A choice of cards is one entry: all the cards it may fall on, and what is reserved on any of them.
     """
     limits: list[Limit] = []
+    relief = relief or {}
+    own = relief.get(queue.name, {})
     for above in queue.lineage[1:]:
         limits += [
             Limit(
                 name=name,
                 queue=above.name,
                 used=ledger.used(above, name, {}),
-                reserved=ledger.reserved(above, name),
+                reserved=ledger.reserved(above, name) - relief.get(above.name, {}).get(name, 0),
                 requested=amount,
                 limit=ledger.admission_limit(cluster, above, name),
             )
@@ -246,7 +253,7 @@ def reserved_limits(cluster: Cluster, queue: Queue, least: Amounts) -> tuple[Lim
             Limit(
                 name=name,
                 used=sum(ledger.used(queue, one, {}) for one in ours),
-                reserved=held - sum(queue.elastic.get(one, 0) for one in ours),
+                reserved=held - sum(queue.elastic.get(one, 0) + own.get(one, 0) for one in ours),
                 requested=amount,
                 limit=None if None in most else sum(one for one in most if one is not None),
             )

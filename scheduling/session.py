@@ -3,10 +3,11 @@
 from projections.cluster import Cluster
 from projections.lines import Line
 from projections.state import State
+from scheduling.quota.relief import Relief
 from scheduling.ranking import Rankings
 from scheduling.reach import Reach
-from scheduling.wake import is_awakened
 from scheduling.topology.network import Network
+from scheduling.wake import is_awakened
 
 
 class Session:
@@ -17,6 +18,7 @@ class Session:
         self.cluster: Cluster = state.cluster
         self.rankings = Rankings(state.cluster)
         self.reach = Reach(state.cluster)
+        self.relief = Relief(state)
         self.groups_examined = 0
         self.network = Network(self.rankings)
         """How often an action tried a pod group."""

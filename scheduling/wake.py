@@ -48,6 +48,8 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     refusal = head.refusals.get(line.action)
     if refusal is None:
         return not head.promise or _could_be_kept(state, line, due)
+    if line.action == "enqueue" and _could_take_from(state, line, refusal.code, due):
+        return True
     if refusal.code in QUEUE_CODES:
         return _is_eased(state, line.queue, (refusal.limit,), due)
     if refusal.code in COMMON_CODES:
@@ -64,6 +66,17 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
     if refusal.code in EVICTION_CODES:
         return _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
+
+
+def _could_take_from(state: State, line: Line, code: str, due: Due) -> bool:
+    """Whether somebody came from whom the line could take what keeps it from being let in, or queues changed."""
+    policy = state.cluster.policy
+    if "reclaim" in policy.actions and (code in COMMON_CODES or policy.has_queue_tree):
+        others = any(name != line.queue for name in due.arrived)
+        if others or EVERYTHING in due.eased.get(line.queue, ()):
+            return True
+    lowest = due.arrived.get(line.queue)
+    return "preempt" in policy.actions and lowest is not None and lowest < line.head.priority
 
 
 def _minds(state: State, group: PodGroup, due: Due) -> bool:

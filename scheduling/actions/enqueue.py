@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from events.decision import EnqueueDecided
+from events.decision import EnqueueDecided, PipelineWithdrawn
 from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import PodGroup
@@ -27,12 +27,16 @@ def _admit(session: Session, line: Line) -> Iterator[Decision]:
     if reason is None:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    yield from refuse_line(line, reason)
+    if group.promise:
+        # It fell below its minimum since: what is kept for it nobody would ask for.
+        yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
+    if line.is_led_by(group):
+        yield from refuse_line(line, reason)
 
 
 def _refusal(session: Session, group: PodGroup) -> Reason | None:
     problem = standing_problem(session, group)
     if problem is not None:
         return problem
-    short = why_not_admitted(session.cluster, group)
+    short = why_not_admitted(session, group)
     return None if short is None else by_quota(short)

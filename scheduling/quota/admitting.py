@@ -12,21 +12,23 @@ from typing import Final, Literal, TypeAlias
 from projections import accounts
 from projections.cluster import Cluster
 from projections.overcommit import least_of
+from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.waiting import is_overdue
 from scheduling.quota.ledger import Shortage, amount_text, may_enqueue
+from scheduling.session import Session
 
 Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
 
 
-def why_not_admitted(cluster: Cluster, group: PodGroup) -> Shortage | None:
+def why_not_admitted(session: Session, group: PodGroup) -> Shortage | None:
     """Why the group may not enter its queue now, or None."""
-    for tier in cluster.policy.tiers:
+    for tier in session.cluster.policy.tiers:
         is_permitted = False
         for plugin in tier:
             if plugin.name not in _VOTES or not plugin.takes_part("enableJobEnqueued"):
                 continue
-            vote = _VOTES[plugin.name](cluster, group)
+            vote = _VOTES[plugin.name](session, group)
             if isinstance(vote, Shortage):
                 return vote
             is_permitted |= vote == "permit"
@@ -49,21 +51,36 @@ def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
     return False
 
 
-def _by_quota(cluster: Cluster, group: PodGroup) -> Vote:
+def _by_quota(session: Session, group: PodGroup) -> Vote:
+    cluster = session.cluster
     least = accounts.minimum(cluster, group)
     if least is None:
         return "permit"
-    return may_enqueue(cluster, cluster.queue(group.queue), least) or "permit"
+    queue = cluster.queue(group.queue)
+    short = may_enqueue(cluster, queue, least)
+    if short is not None and cluster.policy.evicting:
+        short = may_enqueue(cluster, queue, least, session.relief.of_queue(group, least))
+    return short or "permit"
 
 
-def _by_overcommit(cluster: Cluster, group: PodGroup) -> Vote:
+def _by_overcommit(session: Session, group: PodGroup) -> Vote:
     """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
-    least, rules, commons = least_of(cluster, group), cluster.policy.overcommit, cluster.commons
+    cluster = session.cluster
+    least = least_of(cluster, group)
+    vote = _within_factor(cluster, least or {}, {})
+    if vote != "permit" and cluster.policy.evicting:
+        vote = _within_factor(cluster, least or {}, session.relief.of_cluster(group, least or {}))
+    return vote
+
+
+def _within_factor(cluster: Cluster, least: Amounts, relief: Amounts) -> Vote:
+    rules, commons = cluster.policy.overcommit, cluster.commons
     assert rules is not None
     over: list[str] = []
     numbers: list[str] = []
-    for name, amount in (least or {}).items():
-        total = commons.used.get(name, 0) + commons.backlog.get(name, 0) + amount
+    for name, amount in least.items():
+        used = commons.used.get(name, 0) - relief.get(name, 0)
+        total = used + commons.backlog.get(name, 0) + amount
         most = cluster.totals.get(name, 0) * rules.factor
         if total > most:
             over.append(name)
@@ -80,11 +97,11 @@ def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
     return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
 
 
-def _by_sla(cluster: Cluster, group: PodGroup) -> Vote:
-    return "permit" if is_overdue(cluster, group) else "abstain"
+def _by_sla(session: Session, group: PodGroup) -> Vote:
+    return "permit" if is_overdue(session.cluster, group) else "abstain"
 
 
-_VOTES: Final[dict[str, Callable[[Cluster, PodGroup], Vote]]] = {
+_VOTES: Final[dict[str, Callable[[Session, PodGroup], Vote]]] = {
     "capacity": _by_quota,
     "capacity-card": _by_quota,
     "proportion": _by_quota,

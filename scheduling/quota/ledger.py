@@ -92,22 +92,26 @@ def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
     return queue.allocated.get(name, 0) + queue.promised.get(name, 0) + extra.get(name, 0)
 
 
-def may_enqueue(cluster: Cluster, queue: Queue, least: Amounts) -> Shortage | None:
-    """Why a group with this minimum is not admitted, or None."""
+def may_enqueue(
+    cluster: Cluster, queue: Queue, least: Amounts, relief: Mapping[str, Amounts] | None = None
+) -> Shortage | None:
+    """Why a group with this minimum is not admitted, or None. `relief` is by how much ledgers could be less."""
+    relief = relief or {}
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
     by_card = cluster.policy.quota == "capacity-card"
     plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
     for one in queue.lineage:
         short: list[Shortage] = []
         for name, amount in plain.items():
-            total = used(one, name, {}) + reserved(one, name) + amount
+            less = relief.get(one.name, {}).get(name, 0)
+            total = used(one, name, {}) + reserved(one, name) - less + amount
             most = admission_limit(cluster, one, name)
             if most is not None and total > most:
                 short.append(shortage(one, name, amount, total, most))
         if short:
             return short[0] if by_card else _all_of(short)
     if choices and by_card:
-        return _may_reserve(cluster, queue, choices)
+        return _may_reserve(cluster, queue, choices, relief.get(queue.name, {}))
     return None
 
 
@@ -124,7 +128,9 @@ def _all_of(short: list[Shortage]) -> Shortage:
     return Shortage(short[0].code, short[0].limit, message)
 
 
-def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | None:
+def _may_reserve(
+    cluster: Cluster, queue: Queue, wanted: Amounts, relief: Amounts
+) -> Shortage | None:
     """Whether the card quotas can host these reservations beside all that are already made.
 
     Reservations of several cards are a flow from reservations to the cards they may fall on.
@@ -136,12 +142,14 @@ def _may_reserve(cluster: Cluster, queue: Queue, wanted: Amounts) -> Shortage | 
         most = limit(cluster, queue, card)
         if most is None:
             return None
-        room[card] = max(0, most - used(queue, card, {}) + queue.elastic.get(card, 0))
+        spare = queue.elastic.get(card, 0) + relief.get(card, 0)
+        room[card] = max(0, most - used(queue, card, {}) + spare)
     reach = {name: members(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
         amount, ours = wanted[name], reach[name]
         most = sum(limit(cluster, queue, one) or 0 for one in ours)
         total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+        total -= sum(relief.get(one, 0) for one in ours)
         # The sum is the rule of the design. It is the stricter one where a card is used above its quota.
         fits = total <= most and (
             _has_room_of_its_own(ours, amount, held, room, reach)

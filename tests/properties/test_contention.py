@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events.codec import event_of
-from events.decision import EvictionDecided, PipelineDecided, PipelineWithdrawn
+from events.decision import EvictionDecided, GangBindDecided, PipelineDecided, PipelineWithdrawn
 from events.normalize import JsonObject
 from events.record import Record
 from projections.snapshot import restore, take
@@ -32,7 +32,9 @@ _memory = st.sampled_from([0, 0, 0, 1, 3])
 def policies(draw: st.DrawFn) -> bytes:
     """A policy that evicts, its plugins in one tier or in two."""
     actions = draw(st.sampled_from(["allocate, preempt, reclaim", "allocate, reclaim, preempt"]))
+    actions = draw(st.sampled_from(["", "enqueue, "])) + actions
     rest = f'{PLUGINS},{{"name":"{draw(st.sampled_from(QUOTAS))}"}}'
+    rest += draw(st.sampled_from(["", ',{"name":"overcommit"}']))
     between = draw(st.sampled_from([",", ']},{"plugins":[']))
     tiers = f'[{{"plugins":[{draw(st.sampled_from(FIRST))}{between}{rest}]}}]'
     return f'{{"actions":"{actions}","tiers":{tiers}}}'.encode()
@@ -42,12 +44,15 @@ def policies(draw: st.DrawFn) -> bytes:
 def groups(draw: st.DrawFn) -> tuple[JsonObject, list[tuple[int, int]]]:
     """The body of a PodGroup, and what cores and memory each of its pods requests."""
     sizes = draw(st.lists(st.tuples(st.integers(1, 3), _memory), min_size=1, max_size=4))
+    least = draw(st.integers(1, len(sizes)))
     spec: JsonObject = {
-        "minMember": draw(st.integers(1, len(sizes))),
+        "minMember": least,
+        "minResources": {"cpu": str(sum(cpu for cpu, _ in sizes[:least]))},
         "queue": draw(st.sampled_from(["qa", "qb"])),
         "priorityClassName": draw(st.sampled_from(["", "", "mid", "high"])),
     }
-    return {"spec": spec, "status": {"phase": "Inqueue"}}, sizes
+    phase = draw(st.sampled_from(["Inqueue", "Pending"]))
+    return {"spec": spec, "status": {"phase": phase}}, sizes
 
 
 def decided(log: list[tuple[Record, bytes | None]]) -> Iterator[tuple[Record, object]]:
@@ -111,15 +116,18 @@ def test_evictions_end_and_are_not_in_vain(
 def _judge(game: Game) -> None:
     """Whoever is evicted leaves for a group that is promised the room, and that then gets it."""
     waiting: dict[str, int] = {}
+    owed: dict[str, int] = {}
     for record, event in decided(game.witness.log):
         if isinstance(event, EvictionDecided):
-            waiting[event.in_favour_of] = record.position
+            waiting[event.in_favour_of] = owed[event.in_favour_of] = record.position
+            if event.pod_group != event.in_favour_of:
+                owed.pop(event.pod_group, None)  # It had to make way itself.
         elif isinstance(event, PipelineDecided):
             waiting.pop(event.pod_group, None)
+        elif isinstance(event, GangBindDecided):
+            owed.pop(event.pod_group, None)
         elif isinstance(event, PipelineWithdrawn):
-            raise AssertionError(
-                f"{record.position}: room promised to {event.pod_group} is taken back"
-            )
+            assert event.pod_group not in owed, f"{record.position}: room that others left is lost"
     kept = take(game.step.state)
     assert take(restore(kept)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
