@@ -197,9 +197,11 @@ def _network_hurdle(group: PodGroup, far: Reason | None) -> Iterable[Hurdle]:
     if not group.is_close:
         return
     wishes = [] if group.closeness is None else [f"its pods are to be {group.closeness.text}"]
-    for rule in () if group.parts is None else group.parts.rules:
-        if rule.closeness is not None:
-            wishes.append(f"those of a sub-group {rule.name} {rule.closeness.text}")
+    wishes += [
+        f"those of a sub-group {rule.name} {rule.closeness.text}"
+        for rule in (() if group.parts is None else group.parts.rules)
+        if rule.closeness is not None
+    ]
     yield _hurdle("network", far, ", ".join(wishes))
 
 

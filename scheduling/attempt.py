@@ -48,10 +48,9 @@ class Attempt:
     def is_ready(self) -> bool:
         """Whether the gang is whole with the pods that have room now."""
         trial = self.trial
-        parts = trial.parts
-        if parts and trial.later:
-            parts = trial.parts_of(trial.now)
-        return bool(trial.now) and self.group.is_ready_with(len(trial.now), trial.roles, parts)
+        if not trial.now:
+            return False
+        return self.group.is_ready_with(len(trial.now), trial.roles, trial.parts_now)
 
     @property
     def is_pipelined(self) -> bool:

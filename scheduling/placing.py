@@ -18,7 +18,7 @@ from scheduling.refuse import Reason
 from scheduling.session import Session
 from scheduling.topology.candidates import Candidates, Wanted
 from scheduling.topology.inside import inside
-from scheduling.topology.network import limit_of, problem_of, slots_of
+from scheduling.topology.network import limit_of, problem_of, slots_by_part, slots_of
 from scheduling.topology.where import ANYWHERE, Where
 
 
@@ -72,10 +72,12 @@ def places(
     if closeness is None:
         yield ANYWHERE
         return
+    by_part = slots_by_part(session.cluster, group)
+    slots = slots_of(session.cluster, group) if part is None else by_part.get(part, ())
     wanted = Wanted(
         pods=tuple(pods),
         needed=len(pods),
-        slots=tuple(slots_of(session.cluster, group, part)),
+        slots=tuple(slots),
         limit=limit_of(session.cluster, closeness),
     )
     candidates = Candidates(session.network, group, wanted)

@@ -31,8 +31,8 @@ class Trial:
         """What these pods would be charged."""
         self.roles: dict[str, int] = {}
         """Role to pods placed now."""
-        self.parts: dict[PartKey, int] = {}
-        """Sub-group to pods placed now or later."""
+        self.nodes_of: dict[PartKey, list[Node]] = {}
+        """Sub-group to the nodes of its pods that are placed now or later."""
         self.evicted: list[Pod] = []
         """Pods that would leave, in the order in which they were chosen."""
         self.taken: dict[str, list[Pod]] = {}
@@ -65,7 +65,7 @@ class Trial:
         """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
         self.lift(pod)
         (self.later if later else self.now).append((pod, node))
-        self._count_part(pod, 1)
+        self._note_part(pod, node)
         if is_last:
             return
         kind = "promised" if later else "occupied"
@@ -83,22 +83,34 @@ class Trial:
             self.cluster.nodes.shift(node, kind, request, -1)
             pod, _ = (self.later if kind == "promised" else self.now).pop()
             del node.guests[pod.facts.uid]
-            self._count_part(pod, -1)
+            self._note_part(pod, None)
             self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), -1)
             if kind != "promised" and pod.facts.role:
                 self.roles[pod.facts.role] -= 1
 
-    def parts_of(self, placed: list[tuple[Pod, Node]]) -> dict[PartKey, int]:
-        """Sub-group to how many of these pods are its own."""
+    @property
+    def parts(self) -> dict[PartKey, int]:
+        """Sub-group to pods placed now or later."""
+        return {key: len(nodes) for key, nodes in self.nodes_of.items()}
+
+    @property
+    def parts_now(self) -> dict[PartKey, int]:
+        """Sub-group to pods placed now."""
+        if not self.later or not self.nodes_of:
+            return self.parts
         parts = self.group.parts
-        keys = [] if parts is None else [parts.key_of(pod.facts.labels) for pod, _ in placed]
+        keys = [] if parts is None else [parts.key_of(pod.facts.labels) for pod, _ in self.now]
         return dict(Counter(key for key in keys if key is not None))
 
-    def _count_part(self, pod: Pod, sign: int) -> None:
-        if self.group.parts is not None:
-            key = self.group.parts.key_of(pod.facts.labels)
-            if key is not None:
-                self.parts[key] = self.parts.get(key, 0) + sign
+    def _note_part(self, pod: Pod, node: Node | None) -> None:
+        """A pod of a sub-group has a node; or (None) the one that got its node last has it no longer."""
+        key = None if self.group.parts is None else self.group.parts.key_of(pod.facts.labels)
+        if key is None:
+            return
+        if node is not None:
+            self.nodes_of.setdefault(key, []).append(node)
+        else:
+            self.nodes_of[key].pop()
 
     def evict(self, pod: Pod) -> None:
         """Let a pod leave: its room will be free, and its queue is charged for it no longer."""

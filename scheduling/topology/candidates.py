@@ -7,6 +7,7 @@ the one that they would fill best (`Loads.binpack`), then the first by name.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,8 @@ class Candidates:
 
         Where pods must leave before, the room is there later only.
         """
-        now, most = self._placeable_now(), self._placeable_at_most()
+        now = self._placeable_now
+        most = self._placeable_at_most
         for step in self.steps():
             chosen = [one for one in step if most[one.index] >= self.wanted.needed]
             rank = self._rank(chosen) if len(chosen) > 1 else [(0, 0, "")]
@@ -76,15 +78,17 @@ class Candidates:
     @property
     def nearest(self) -> Domain | None:
         """The domain with room for most of the pods, now or later; None where none may be tried."""
-        most = self._placeable_at_most()
+        most = self._placeable_at_most
         allowed = [one for step in self.steps() for one in step]
         return max(allowed, key=lambda one: int(most[one.index]), default=None)
 
+    @cached_property
     def _placeable_now(self) -> Room:
         return self.placeable(self._cluster.nodes.column)
 
+    @cached_property
     def _placeable_at_most(self) -> Room:
-        now = self._placeable_now()
+        now = self._placeable_now
         if not self._cluster.nodes.leaving:
             return now
         return np.maximum(now, self.placeable(self._later))

@@ -137,23 +137,35 @@ class Domains:
         return found
 
     @cached_property
-    def home(self) -> npt.NDArray[np.intp]:
-        """Slot by slot the index of the smallest domain that the node is in."""
-        found = np.full(len(self.top.slots), self.top.index, dtype=np.intp)
-        for one in reversed(self.all):
-            found[one.slots] = one.index
-        return found
+    def places(self) -> "Places":
+        """The nodes by which domains they are in."""
+        return Places(self)
 
-    @cached_property
-    def layers(self) -> list[npt.NDArray[np.intp]]:
-        """All HyperNodes of every node: in each layer one, by its index, or `len(self.all)` for none."""
-        found: list[npt.NDArray[np.intp]] = []
-        for slot in range(len(self.top.slots)):
-            for depth, one in enumerate(self.of_slot(slot)[:-1]):
-                if depth == len(found):
-                    found.append(np.full(len(self.top.slots), len(self.all), dtype=np.intp))
-                found[depth][slot] = one.index
-        return found
+
+class Places:
+    """Nodes that are in the same domains, together: what is so of one of them is so of all."""
+
+    def __init__(self, domains: Domains) -> None:
+        known: dict[tuple[int, ...], int] = {}
+        count = len(domains.top.slots)
+        found = (tuple(one.index for one in domains.of_slot(slot)) for slot in range(count))
+        self.of_slot = np.fromiter(
+            (known.setdefault(one, len(known)) for one in found), dtype=np.intp, count=count
+        )
+        """Slot by slot which of the places the node is in."""
+        self.home = np.array([indices[0] for indices in known], dtype=np.intp)
+        """Place by place the index of the smallest domain that it is in."""
+        depth = max((len(one) for one in known), default=1) - 1
+        nothing = len(domains.all)
+        self.layers = [
+            np.array([one[at] if at < len(one) - 1 else nothing for one in known], dtype=np.intp)
+            for at in range(depth)
+        ]
+        """All HyperNodes of each place: in each layer one, by its index, or that behind the last for none."""
+
+    def in_domain(self, domain: Domain) -> npt.NDArray[np.intp]:
+        """The places in a domain."""
+        return np.unique(self.of_slot[domain.slots])
 
 
 def _by_tier(domains: Iterable[Domain]) -> Iterator[list[Domain]]:

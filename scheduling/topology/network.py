@@ -4,7 +4,7 @@ from typing import Final
 
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
-from projections.pods import ALLOCATED, Pod
+from projections.pods import ALLOCATED
 from projections.sub_groups import Closeness, PartKey
 from scheduling.ranking import Rankings
 from scheduling.topology.domains import Domains
@@ -89,17 +89,21 @@ def limit_of(cluster: Cluster, closeness: Closeness) -> int | None:
     return min(bounds, default=None)
 
 
-def slots_of(cluster: Cluster, group: PodGroup, part: PartKey | None = None) -> list[int]:
-    """Where the pods of a group, or of one of its sub-groups, stand or are on their way to."""
-    nodes = (
-        cluster.nodes.nodes.get(pod.node) for pod in group.pods.values() if _is_of(group, pod, part)
-    )
-    return [node.slot for node in nodes if node is not None and node.facts is not None]
+def slots_of(cluster: Cluster, group: PodGroup) -> list[int]:
+    """Where the pods of a group stand or are on their way to."""
+    return [slot for slots in slots_by_part(cluster, group).values() for slot in slots]
 
 
-def _is_of(group: PodGroup, pod: Pod, part: PartKey | None) -> bool:
-    if pod.status not in ALLOCATED:
-        return False
-    return part is None or (
-        group.parts is not None and group.parts.key_of(pod.facts.labels) == part
-    )
+def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[PartKey | None, list[int]]:
+    """The same by sub-group; pods of none stand under None."""
+    found: dict[PartKey | None, list[int]] = {}
+    if not group.allocated_count:
+        return found
+    for pod in group.pods.values():
+        if pod.status not in ALLOCATED:
+            continue
+        node = cluster.nodes.nodes.get(pod.node)
+        if node is not None and node.facts is not None:
+            key = None if group.parts is None else group.parts.key_of(pod.facts.labels)
+            found.setdefault(key, []).append(node.slot)
+    return found

@@ -10,12 +10,12 @@ from typing import Protocol, TypeAlias
 
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.sub_groups import Closeness, PartKey, Parts
+from projections.sub_groups import PartKey, Parts
 from scheduling.refuse import Reason
 from scheduling.topology.candidates import Candidates, Wanted
 from scheduling.topology.domains import Domain
 from scheduling.topology.inside import inside
-from scheduling.topology.network import Network, limit_of, slots_of
+from scheduling.topology.network import Network, limit_of, slots_by_part
 from scheduling.topology.where import Where, Within
 from scheduling.trial import Trial
 
@@ -41,6 +41,7 @@ class Trying(Protocol):
 
 def place_parts(attempt: Trying, network: Network, parts: Parts) -> None:
     """Try all waiting pods of a group, sub-group by sub-group."""
+    placing = _Placing(attempt, network, parts)
     failed: dict[object, None] = {}
     for key, pods in _units(attempt.group, parts):
         shape = _shape(attempt, parts, key, pods)
@@ -48,11 +49,106 @@ def place_parts(attempt: Trying, network: Network, parts: Parts) -> None:
             continue
         if key is not None and (missing := _missing(parts, key)) > len(pods):
             attempt.reason = attempt.reason or _too_few(parts, key, missing, pods)
-        elif not _is_placed(attempt, network, key, pods):
+        elif not placing.place(key, pods):
             failed[shape] = None
         elif attempt.is_ready:
             return
     attempt.reason = attempt.reason or _too_few_parts(parts)
+
+
+class _Placing:
+    """Giving nodes to pods that are placed together."""
+
+    def __init__(self, attempt: Trying, network: Network, parts: Parts) -> None:
+        self._attempt = attempt
+        self._trial = attempt.trial
+        self._network = network
+        self._parts = parts
+        cluster = network.rankings.cluster
+        self._standing = slots_by_part(cluster, attempt.group)
+        self._limits = [
+            None if rule.closeness is None else limit_of(cluster, rule.closeness)
+            for rule in parts.rules
+        ]
+
+    def place(self, key: PartKey | None, pods: list[Pod]) -> bool:
+        """Give all these pods nodes, or none of them. Whether it came about, now or later."""
+        if key is None or self._parts.rules[key[0]].closeness is None:
+            return self._all_of(pods) is not None
+        candidates = self._candidates(key, pods)
+        attempt, reason = self._attempt, self._attempt.reason
+        is_placed = self._place_close(candidates, pods)
+        attempt.reason = None
+        if is_placed:
+            for node in self._trial.nodes_of[key][-len(pods) :]:
+                attempt.where.note(node)
+        else:
+            self._find_reason(key, candidates, pods)
+        attempt.reason = reason or attempt.reason
+        return is_placed
+
+    def _place_close(self, candidates: Candidates, pods: list[Pod]) -> bool:
+        """Place pods in a domain, the closest first, but rather now in one of a higher tier than later in a
+        closer one. Whether there was one with room for all."""
+        later: Domain | None = None
+        for domain, is_now in candidates.tried:
+            if later is not None and not is_now:
+                continue
+            found = self._within(domain, candidates, pods)
+            if found:
+                return True
+            if found is not None:
+                self._trial.take_back(self._trial.count - len(pods))
+                later = later or domain
+        return later is not None and self._within(later, candidates, pods) is not None
+
+    def _within(self, domain: Domain, candidates: Candidates, pods: list[Pod]) -> bool | None:
+        """Place pods in a domain, as `_all_of` does."""
+        outer = self._attempt.where
+        self._attempt.where = inside(self._network, self._attempt.group, domain, candidates)
+        found = self._all_of(pods)
+        self._attempt.where = outer
+        return found
+
+    def _all_of(self, pods: list[Pod]) -> bool | None:
+        """Give all these pods nodes, or none. Whether all have room now; None where not all have room."""
+        trial = self._trial
+        before, waits = trial.count, len(trial.later)
+        kept = self._attempt.where.keep()
+        for pod in pods:
+            if not self._attempt.try_pod(pod):
+                trial.take_back(before)
+                self._attempt.where.go_back(kept)
+                return None
+        return len(trial.later) == waits
+
+    def _find_reason(self, key: PartKey, candidates: Candidates, pods: list[Pod]) -> None:
+        """Find out why there is no room for a sub-group, in the domain where there is most."""
+        attempt, outer = self._attempt, self._attempt.where
+        domain = candidates.nearest or self._network.domains.nowhere
+        attempt.where = inside(self._network, attempt.group, domain, candidates)
+        before = self._trial.count
+        for pod in pods:
+            if not attempt.try_pod(pod):
+                break
+        found = self._trial.count - before
+        self._trial.take_back(before)
+        attempt.where = outer
+        if attempt.reason is not None:
+            name = f"sub-group {name_of(self._parts, key)}"
+            attempt.reason = candidates.told(attempt.reason, name, found)
+
+    def _candidates(self, key: PartKey, pods: list[Pod]) -> Candidates:
+        where = self._attempt.where
+        own = self._trial.nodes_of.get(key, ())
+        wanted = Wanted(
+            pods=tuple(pods),
+            needed=len(pods),
+            slots=(*self._standing.get(key, ()), *(node.slot for node in own)),
+            limit=self._limits[key[0]],
+            within=where.domain if isinstance(where, Within) else None,
+        )
+        return Candidates(self._network, self._attempt.group, wanted)
 
 
 def _units(group: PodGroup, parts: Parts) -> Iterator[Unit]:
@@ -88,7 +184,7 @@ def _missing(parts: Parts, key: PartKey) -> int:
 def _shape(attempt: Trying, parts: Parts, key: PartKey | None, pods: list[Pod]) -> object:
     """Equal for pods for which there is no room if there was none for others before: room only gets less."""
     classes = tuple(sorted(pod.pod_class.index for pod in pods))
-    has_others = key is not None and bool(parts.ready.get(key) or attempt.trial.parts.get(key))
+    has_others = key is not None and bool(parts.ready.get(key) or attempt.trial.nodes_of.get(key))
     return (key if has_others or key is None else key[0], classes)
 
 
@@ -109,94 +205,7 @@ def _too_few_parts(parts: Parts) -> Reason:
     return Reason("NotEnoughPodsOfSubGroup", "", f"there are not pods enough for {wanted}")
 
 
-def name_of(parts: Parts | None, key: PartKey) -> str:
+def name_of(parts: Parts, key: PartKey) -> str:
     """A sub-group as people call it: its policy, and the values of the labels it looks at."""
-    assert parts is not None
     values = ", ".join(key[1])
     return f"{parts.rules[key[0]].name} ({values})" if values else parts.rules[key[0]].name
-
-
-def _is_placed(attempt: Trying, network: Network, key: PartKey | None, pods: list[Pod]) -> bool:
-    rule = None if key is None or attempt.group.parts is None else attempt.group.parts.rules[key[0]]
-    if key is None or rule is None or rule.closeness is None:
-        return _try_all(attempt, pods) is not None
-    return _is_close(attempt, network, key, pods)
-
-
-def _try_all(attempt: Trying, pods: list[Pod]) -> bool | None:
-    """Give all these pods nodes, or none of them. Whether all have room now; None where not all have room."""
-    trial = attempt.trial
-    before, waits = trial.count, len(trial.later)
-    for pod in pods:
-        if not attempt.try_pod(pod):
-            trial.take_back(before)
-            return None
-    return len(trial.later) == waits
-
-
-def _is_close(attempt: Trying, network: Network, key: PartKey, pods: list[Pod]) -> bool:
-    """Place pods of a sub-group in a domain as close as its policy asks, the closest first; rather now in one
-    of a higher tier than later in a closer one."""
-    outer, reason = attempt.where, attempt.reason
-    candidates = _candidates(attempt, network, key, pods)
-    later: Domain | None = None
-    for domain, is_now in candidates.tried:
-        if later is not None and not is_now:
-            continue
-        before = attempt.trial.count
-        found = _try_in(attempt, inside(network, attempt.group, domain, candidates), pods)
-        if found:
-            return True
-        if found is not None:
-            attempt.trial.take_back(before)
-            later = later or domain
-        attempt.reason = reason
-    if later is not None:
-        place = inside(network, attempt.group, later, candidates)
-        return _try_in(attempt, place, pods) is not None
-    domain = candidates.nearest or network.domains.nowhere
-    attempt.where = inside(network, attempt.group, domain, candidates)
-    found_room = _count(attempt, pods)
-    attempt.where = outer
-    if attempt.reason is not None and reason is None:
-        name = f"sub-group {name_of(attempt.group.parts, key)}"
-        attempt.reason = candidates.told(attempt.reason, name, found_room)
-    return False
-
-
-def _try_in(attempt: Trying, place: Where, pods: list[Pod]) -> bool | None:
-    outer, attempt.where = attempt.where, place
-    found = _try_all(attempt, pods)
-    attempt.where = outer
-    return found
-
-
-def _count(attempt: Trying, pods: list[Pod]) -> int:
-    """How many of the pods have a node, one after the other; they are taken back."""
-    before = attempt.trial.count
-    for pod in pods:
-        if not attempt.try_pod(pod):
-            break
-    found = attempt.trial.count - before
-    attempt.trial.take_back(before)
-    return found
-
-
-def _candidates(attempt: Trying, network: Network, key: PartKey, pods: list[Pod]) -> Candidates:
-    group, cluster = attempt.group, network.rankings.cluster
-    assert group.parts is not None
-    closeness: Closeness | None = group.parts.rules[key[0]].closeness
-    assert closeness is not None
-    own = [
-        node.slot
-        for pod, node in attempt.trial.placed
-        if group.parts.key_of(pod.facts.labels) == key
-    ]
-    wanted = Wanted(
-        pods=tuple(pods),
-        needed=len(pods),
-        slots=(*slots_of(cluster, group, key), *own),
-        limit=limit_of(cluster, closeness),
-        within=attempt.where.domain if isinstance(attempt.where, Within) else None,
-    )
-    return Candidates(network, group, wanted)

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from projections.nodes import Node, NodeTable
 from projections.plugin_arguments import Topology
@@ -49,6 +50,12 @@ class Where(Protocol):
     def note(self, node: Node) -> None:
         """A pod of the group is tried on a node."""
 
+    def keep(self) -> object:
+        """What was noted so far."""
+
+    def go_back(self, kept: object) -> None:
+        """Forget what was noted since."""
+
 
 class Anywhere:
     """Any node of the cluster."""
@@ -69,6 +76,13 @@ class Anywhere:
 
     def note(self, node: Node) -> None:
         """It makes no difference."""
+
+    def keep(self) -> object:
+        """Nothing is noted."""
+        return None
+
+    def go_back(self, kept: object) -> None:
+        """Nothing was noted."""
 
 
 ANYWHERE: Final = Anywhere()
@@ -104,11 +118,21 @@ class Faded(Anywhere):
         """What the domains of each node add to its score, of those that can take the pod."""
         packed = self._loads.binpack(pod_class.amounts, self.plugin.resources)[:-1]
         values = np.append(packed * self._factors // FULL, (0, 0))
-        raw = np.zeros(len(can), dtype=np.int64)
-        for layer in self._domains.layers:
+        places = self._domains.places
+        raw = np.zeros(len(places.home), dtype=np.int64)
+        for layer in places.layers:
             raw += values[layer]
-        most = int(raw[can].max())
-        return raw * FULL // most * self.plugin.weight if most else raw
+        most = int(raw[places.of_slot[can]].max())
+        if most:
+            raw = raw * FULL // most * self.plugin.weight
+        return raw[places.of_slot]
+
+
+class Noted(Struct, frozen=True):
+    """Where pods of a group stand, as far as it is noted."""
+
+    used: Domain | None
+    there: Scores
 
 
 class Nearness:
@@ -133,6 +157,14 @@ class Nearness:
         for slot in slots:
             self.note(slot)
 
+    def keep(self) -> "Noted":
+        """What was noted so far."""
+        return Noted(self._used, self._there.copy())
+
+    def go_back(self, kept: "Noted") -> None:
+        """Forget what was noted since."""
+        self._used, self._there = kept.used, kept.there.copy()
+
     def note(self, slot: int) -> None:
         """One more pod of the group stands on this node."""
         there = self._domains.of_slot(slot)
@@ -146,22 +178,26 @@ class Nearness:
         """What closeness adds to the scores of these nodes; `can` says which of them can take the pod."""
         if self._used is None or not can.any():
             return np.zeros(len(slots), dtype=np.int64)
-        points = self._by_tier(self._used)[slots]
-        best = can & (points == points[can].max())
-        if np.count_nonzero(best) > 1:
-            home = self._domains.home[slots[best]]
-            shares = self._there[home] * FULL // self._pods
-            points[best] += np.where(home == self._domains.top.index, 0, shares)
-        return points * self._weight
+        places = self._domains.places
+        there = places.of_slot[slots]
+        counts = np.bincount(there[can], minlength=len(places.home))
+        points = self._by_tier(self._used)
+        best = points == points[counts > 0].max()
+        if int(counts[best].sum()) > 1:
+            shares = self._there[places.home] * FULL // self._pods
+            points = points + np.where(best & (places.home != self._domains.top.index), shares, 0)
+        return points[there] * self._weight
 
     def _by_tier(self, used: Domain) -> Scores:
+        """The tier points of each place."""
         known, points = self._tiers
         if known is not used:
             high, low = self._domains.top.tier, self._domains.lowest
-            points = np.zeros(len(self._domains.top.slots), dtype=np.int64)
+            places = self._domains.places
+            points = np.zeros(len(places.home), dtype=np.int64)
             for one in reversed([*used.lineage]):
                 if high > low:
-                    points[one.slots] = FULL * (high - one.tier) // (high - low)
+                    points[places.in_domain(one)] = FULL * (high - one.tier) // (high - low)
             self._tiers = (used, points)
         return points
 
@@ -203,6 +239,15 @@ class Within:
     def admits(self, node: Node) -> bool:
         """Whether the node is in the domain."""
         return node.facts is not None and bool(self._inside[node.slot])
+
+    def keep(self) -> object:
+        """What was noted so far."""
+        return None if self._nearness is None else self._nearness.keep()
+
+    def go_back(self, kept: object) -> None:
+        """Forget what was noted since."""
+        if self._nearness is not None and isinstance(kept, Noted):
+            self._nearness.go_back(kept)
 
     def note(self, node: Node) -> None:
         """Nodes close to this one are better from now on."""
