@@ -227,8 +227,12 @@ def effective_request(spec: PodSpec) -> Amounts:
 
 
 def amounts_of(quantities: Quantities) -> Amounts:
-    """Quantities as whole numbers in the units of `Amounts`. Raises QuantityError."""
-    return {name: amount_of(name, quantity) for name, quantity in quantities.items()}
+    """Quantities as whole numbers in the units of `Amounts`. Raises QuantityError, for less than none, too."""
+    amounts = {name: amount_of(name, quantity) for name, quantity in quantities.items()}
+    for name, amount in amounts.items():
+        if amount < 0:
+            raise QuantityError(f"{name}: {quantities[name]} is negative")
+    return amounts
 
 
 def amount_of(name: str, quantity: Quantity) -> int:

@@ -122,7 +122,9 @@ def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]
     amounts: Amounts = {}
     for name, quantity in (given or {}).items():
         try:
-            amounts[name] = max(0, amount_of(name, quantity))
+            amounts[name] = amount_of(name, quantity)
+            if amounts[name] < 0:
+                raise QuantityError(f"{quantity} is negative")
         except QuantityError as error:
             amounts[name] = 0
             faults.append(("InvalidQuantity", f"spec.{field}.{name}: {error}; it counts as 0"))
