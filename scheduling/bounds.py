@@ -31,6 +31,12 @@ def needs_spare(policy: Policy, action: str) -> bool:
     return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
 
 
+def is_settled_by_quota(policy: Policy) -> bool:
+    """Whether nobody who votes on reclaiming puts one group before another, so that quotas decide alone."""
+    names = [one.name for tier in voters(policy, "reclaim") for one in tier]
+    return not any(name in ("gang", "drf") for name in names)
+
+
 def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
     """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
     tiers = voters(policy, action)

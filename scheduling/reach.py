@@ -17,7 +17,7 @@ from projections.nodes import SHORT_MAX, Node, Request
 from projections.pod_class import Amounts
 from projections.pods import ALLOCATED
 from scheduling.bounds import needs_spare, priority_bound
-from scheduling.quota.reclaiming import gives
+from scheduling.quota.reclaiming import givers
 
 COLUMNS_MAX: Final = 256
 """Columns kept at a time; when there are more, all are forgotten."""
@@ -40,8 +40,7 @@ def whose(cluster: Cluster, action: str, queue: str, priority: int) -> Whose:
     """Whose pods an action could evict for a group of a queue and a priority."""
     queues: tuple[str, ...] = (queue,)
     if action == "reclaim":
-        others = (one for _, one in sorted(cluster.queues.items()))
-        queues = tuple([one.name for one in others if one.name != queue and gives(cluster, one)])
+        queues = tuple(sorted(givers(cluster, queue)))
     policy = cluster.policy
     return Whose(queues, priority_bound(policy, action, priority), needs_spare(policy, action))
 

@@ -3,6 +3,7 @@
 from projections.cluster import Cluster
 from projections.lines import Line
 from projections.state import State
+from scheduling.quota.reclaiming import Givers
 from scheduling.quota.relief import Relief
 from scheduling.ranking import Rankings
 from scheduling.reach import Reach
@@ -19,8 +20,9 @@ class Session:
         self.rankings = Rankings(state.cluster)
         self.reach = Reach(state.cluster)
         self.relief = Relief(state)
-        self.groups_examined = 0
         self.network = Network(self.rankings)
+        self.givers = Givers(state.cluster)
+        self.groups_examined = 0
         """How often an action tried a pod group."""
         self._due: dict[int, None] = {}
         """Lines (by identity) with a group that changed."""
@@ -44,7 +46,9 @@ class Session:
 
     def could_change(self, line: Line) -> bool:
         """Whether, as things are now, the line could get another answer than the one that stands."""
-        return id(line) in self._due or is_awakened(self.state, line, self.state.considered)
+        return id(line) in self._due or is_awakened(
+            self.state, line, self.state.considered, self.givers
+        )
 
     def mark_due(self, line: Line) -> None:
         """A group in the line has just changed."""

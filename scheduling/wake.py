@@ -12,6 +12,7 @@ from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
 from scheduling.bounds import priority_bound
+from scheduling.quota.reclaiming import Givers, gives
 from scheduling.reach import could_free, whose
 from scheduling.slow.meeting import minds
 
@@ -31,14 +32,15 @@ def wakes(state: State, at_ns: int) -> bool:
         return True
     if due.is_empty:
         return False
+    givers = Givers(state.cluster)
     return any(
-        is_awakened(state, line, due)
+        is_awakened(state, line, due, givers)
         for lines in state.cluster.lines.by_queue.values()
         for line in lines.values()
     )
 
 
-def is_awakened(state: State, line: Line, due: Due) -> bool:
+def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
     """Whether what happened could change the answer that this line got."""
     if due.everything:
         return True
@@ -64,6 +66,8 @@ def is_awakened(state: State, line: Line, due: Due) -> bool:
             or _minds(state, head, due)
         )
     if refusal.code in EVICTION_CODES:
+        if line.action == "reclaim" and not givers.is_any_but(line.queue):
+            return False
         return _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
 
@@ -98,14 +102,17 @@ def _could_be_kept(state: State, line: Line, due: Due) -> bool:
 
 def _could_evict(state: State, line: Line, due: Due) -> bool:
     """Whether somebody came whom the line could evict, or whether less than before is lacking."""
+    cluster = state.cluster
     if due.eased.get(line.queue) or _could_be_freed(state, line, due):
         return True
     if line.action != "preempt":
-        return any(queue != line.queue for queue in due.arrived)
+        return any(
+            name != line.queue and gives(cluster, cluster.queue(name)) for name in due.arrived
+        )
     lowest = due.arrived.get(line.queue)
     if lowest is None:
         return False
-    bound = priority_bound(state.cluster.policy, line.action, line.head.priority)
+    bound = priority_bound(cluster.policy, line.action, line.head.priority)
     return bound is None or lowest < bound or bool(line.head.allocated_count)
 
 

@@ -10,15 +10,17 @@ own may ask, and what is used beyond a quota may be taken. In a tree of queues `
 says how far up the same must hold of the queues above (0: it is asked of the two queues alone).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from projections.cluster import Cluster
 from projections.entitlement import deserved_of, real_capability
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
+from projections.policy import Policy
 from projections.queue_tree import ROOT
 from projections.queues import Queue
+from scheduling.bounds import is_settled_by_quota
 from scheduling.quota import ledger
 
 
@@ -55,15 +57,65 @@ def why_not_entitled(
 
 def gives(cluster: Cluster, queue: Queue) -> bool:
     """Whether a queue could have anything that others may reclaim; one that could not, has nothing."""
-    if queue.facts is not None and not queue.facts.is_reclaimable:
+    if not _is_reclaimable(queue):
         return False
-    quota = cluster.policy.quota
-    if quota not in ("capacity", "proportion") or not cluster.policy.has(
-        quota, "enableReclaimable"
-    ):
-        return True
-    deserved = deserved_of(cluster, queue)
-    return any(amount > deserved.get(name, 0) for name, amount in queue.allocated.items())
+    return not _keeps_what_it_deserves(cluster.policy) or _has_more(cluster, queue)
+
+
+def givers(cluster: Cluster, queue: str) -> Iterator[str]:
+    """The other queues that could have anything to give to one."""
+    is_kept = _keeps_what_it_deserves(cluster.policy)
+    for name, other in cluster.queues.items():
+        if name == queue or not _is_reclaimable(other):
+            continue
+        if not is_kept or _has_more(cluster, other):
+            yield name
+
+
+class Givers:
+    """Who could give anything up, kept as of one position of the log."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._as_of = -1
+        self._names: tuple[str, ...] = ()
+
+    def is_any_but(self, queue: str) -> bool:
+        """Whether any other queue could."""
+        if self._as_of != self._cluster.position:
+            self._as_of, self._names = self._cluster.position, tuple(givers(self._cluster, ""))
+        return len(self._names) > 1 or any(name != queue for name in self._names)
+
+
+def _is_reclaimable(queue: Queue) -> bool:
+    return queue.facts is None or queue.facts.is_reclaimable
+
+
+def _has_more(cluster: Cluster, queue: Queue) -> bool:
+    """Whether a queue has more than it deserves of anything; with cards, of anything that is deserved by name."""
+    have = queue.allocated
+    if cluster.policy.quota != "capacity-card":
+        deserved = deserved_of(cluster, queue)
+        return any(amount > deserved.get(name, 0) for name, amount in have.items())
+    if not have or queue.facts is None:
+        return False
+    quota = queue.facts.quota
+    for name, amount in quota.items():
+        if 0 < amount < have.get(name, 0):
+            return True
+    return any(
+        0 < amount < have.get(name, 0)
+        for name, amount in queue.facts.deserved.items()
+        if name not in quota
+    )
+
+
+def _keeps_what_it_deserves(policy: Policy) -> bool:
+    """Whether a queue that has no more than it deserves loses nothing to others."""
+    quota = policy.quota
+    if quota == "capacity-card":
+        return is_settled_by_quota(policy)
+    return quota in ("capacity", "proportion") and policy.has(quota, "enableReclaimable")
 
 
 def is_within_deserved(

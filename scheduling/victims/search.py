@@ -232,11 +232,14 @@ class Search:
         _count(counts, "node(s) are closed to it", int((~is_open).sum()))
         _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
         can[list(self._tried.get(pod_class.index, ()))] = False
+        can &= is_open
         if self.action == "reclaim":
-            for slot in np.flatnonzero(is_open & can):
+            for slot in np.flatnonzero(can):
                 yield table.order[int(slot)]
             return
-        scores = ranking.scores_of(is_open & can)
+        if not can.any():
+            return
+        scores = ranking.scores_of(can)
         while len(scores) and scores[best := int(scores.argmax())] >= 0:
             scores[best] = -1
             yield table.order[best]
