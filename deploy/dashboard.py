@@ -42,11 +42,26 @@ def queue_cards(measure: str) -> str:
     )
 
 
+def queue_part(metric: str) -> str:
+    """How much of what it may have of cpu or memory each chosen queue uses."""
+    used, most = (
+        f'max by (queue) ({metric}{{measure="{one}", queue=~"$queue"}})'
+        for one in ("allocated", "limit")
+    )
+    return f"{used} / {most}"
+
+
+DAY: Final = 'max by (card) (max_over_time(muster_cards{measure="total"}[1d]))'
+"""The most cards that there were within a day."""
+
+
 ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
         "Now",
         (
             Panel("Leaders", (("sum(muster_leader)", ""),), kind="stat", about="One is right."),
+            Panel("Nodes", (('max(muster_objects{kind="Node"})', ""),), kind="stat"),
+            Panel("Cards", ((f"sum({cards('total')})", ""),), kind="stat"),
             Panel("Cards free", ((f"sum({cards('free')})", ""),), kind="stat"),
             Panel(
                 "Pod groups waiting",
@@ -59,18 +74,52 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
         "Cards",
         (
+            Panel("There are", ((cards("total"), "{{card}}"),), stacked=True),
             Panel("Allocated", ((cards("allocated"), "{{card}}"),), stacked=True),
-            Panel("Free", ((cards("free"), "{{card}}"),)),
             Panel(
-                "Lost",
+                "Free",
+                ((cards("free"), "{{card}}"),),
+                about="Below 0 where pods hold cards that are not healthy, or gone.",
+            ),
+        ),
+    ),
+    (
+        "Lost",
+        (
+            Panel(
+                "Cards not healthy",
                 ((f"{cards('total')} - {cards('healthy')}", "{{card}}"),),
-                about="There, and not healthy.",
+                about="Their node says that it has them, and cannot give them away.",
+            ),
+            Panel(
+                "Cards gone within a day",
+                ((f"{DAY} - ({cards('total')} or {DAY} * 0)", "{{card}}"),),
+                about="With their nodes, or cut up otherwise (MIG, MPS).",
+            ),
+            Panel("Nodes", (('max(muster_objects{kind="Node"})', "nodes"),)),
+        ),
+    ),
+    (
+        "Quotas beside the cluster",
+        (
+            Panel("Given out in quotas", ((cards("quota"), "{{card}}"),), stacked=True),
+            Panel(
+                "Over-commit",
+                ((f"{cards('quota')} / {cards('total')}", "{{card}}"),),
+                unit="percentunit",
+                about="Above 100 % queues were promised more than there is: whoever comes last waits for nodes.",
+            ),
+            Panel(
+                "Quota without a card",
+                ((f"{cards('quota')} - {cards('total')} > 0", "{{card}}"),),
+                about="What would have to be bought, or taken back.",
             ),
         ),
     ),
     (
         "Queues",
         (
+            Panel("Quota", ((queue_cards("capability"), "{{queue}} {{resource}}"),), stacked=True),
             Panel(
                 "Used",
                 ((queue_cards("allocated"), "{{queue}} {{resource}}"),),
@@ -94,6 +143,36 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         ),
     ),
     (
+        "Queues: what is left, cpu and memory",
+        (
+            Panel(
+                "Above the quota",
+                (
+                    (
+                        f"{queue_cards('allocated')} - {queue_cards('limit')} > 0",
+                        "{{queue}} {{resource}}",
+                    ),
+                ),
+                about="The quota was lowered, or pods were bound by others. Nobody is evicted for it.",
+            ),
+            Panel(
+                "Reserved",
+                ((queue_cards("inqueue"), "{{queue}} {{resource}}"),),
+                about="For groups that are admitted and have no nodes yet.",
+            ),
+            Panel(
+                "Cpu, of what the queue may use",
+                ((queue_part("muster_queue_cpu_cores"), "{{queue}}"),),
+                unit="percentunit",
+            ),
+            Panel(
+                "Memory, of what the queue may use",
+                ((queue_part("muster_queue_memory_bytes"), "{{queue}}"),),
+                unit="percentunit",
+            ),
+        ),
+    ),
+    (
         "Waiting",
         (
             Panel(
@@ -105,6 +184,16 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                     ),
                 ),
                 stacked=True,
+            ),
+            Panel(
+                "Pod groups by queue and reason",
+                (
+                    (
+                        'max by (queue, code) (muster_pending_pod_groups{queue=~"$queue"})',
+                        "{{queue}} {{code}}",
+                    ),
+                ),
+                about="`muster queue show QUEUE` names them, `muster why` says what each waits for.",
             ),
             Panel(
                 "Pods by queue",

@@ -96,7 +96,8 @@ def queues(cluster: Cluster) -> Iterator[Family]:
 
 
 def cards(cluster: Cluster) -> Family:
-    """Cards of all nodes, by model."""
+    """Cards of all nodes, and what queues are given of them, by model. A model of which nothing is left is
+    told with 0 as long as a quota names it."""
     total: Tally[str] = Tally()
     healthy: Tally[str] = Tally()
     allocated: Tally[str] = Tally()
@@ -109,12 +110,17 @@ def cards(cluster: Cluster) -> Family:
             total[name] += count
             healthy[name] += facts.allocatable.get(resource, 0)
             allocated[name] += node.occupied.get(resource, 0)
+    quota: Tally[str] = Tally()
+    for queue in cluster.queues.values():
+        if queue.facts is not None and cluster.policy.quota == "capacity-card":
+            quota.update(queue.facts.quota)
     family = _family("muster_cards")
-    for card in sorted(total):
+    for card in sorted({*total, *quota}):
         family.add_metric((card, "total"), total[card])
         family.add_metric((card, "healthy"), healthy[card])
         family.add_metric((card, "allocated"), allocated[card])
         family.add_metric((card, "free"), healthy[card] - allocated[card])
+        family.add_metric((card, "quota"), quota[card])
     return family
 
 

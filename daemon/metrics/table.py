@@ -172,7 +172,8 @@ _STATE: Final = (
         {
             "card": "the card model",
             "measure": "`total` (capacity), `healthy` (allocatable), `allocated`, `free` (healthy - "
-            "allocated, below 0 where cards were lost under running pods)",
+            "allocated, below 0 where cards were lost under running pods), `quota` (of all queues "
+            "together, which may be more than there are)",
         },
     ),
     Metric(

@@ -12,6 +12,7 @@ import yaml
 
 from daemon.metrics.table import METRICS
 from tests.checkout import ROOT
+from tests.deploy.promql import NoQueryError, kind_of
 
 RULES = ROOT / "deploy/monitoring/rules.yaml"
 DASHBOARD = ROOT / "deploy/kustomize/components/monitoring/dashboard.json"
@@ -75,15 +76,56 @@ def test_what_only_grows_is_asked_for_its_growth(title: str, expression: str, te
         assert grows == bool(re.search(rf"(rate|increase)\({name}\b", expression)), name
 
 
-@pytest.mark.parametrize("measure", ["total", "healthy", "allocated", "free"])
-def test_measures_of_cards_that_are_asked_for_are_those_of_the_table(measure: str) -> None:
-    assert f"`{measure}`" in METRICS["muster_cards"].labels["measure"]
+@pytest.mark.parametrize("name", sorted(one for one in METRICS if "measure" in METRICS[one].labels))
+def test_measures_that_are_asked_for_are_those_of_the_table(name: str) -> None:
     asked = {
         word
         for _, expression, _ in QUERIES
-        for word in re.findall(r'muster_cards\{measure="(\w+)"', expression)
+        for word in re.findall(rf'{name}\{{measure="(\w+)"', expression)
     }
-    assert asked <= {"total", "healthy", "allocated", "free"}
+    assert asked
+    assert asked <= set(re.findall(r"`(\w+)`", METRICS[name].labels["measure"]))
+
+
+@pytest.mark.parametrize(("title", "expression", "text"), QUERIES)
+def test_every_query_can_be_read_and_gives_series(title: str, expression: str, text: str) -> None:
+    assert kind_of(expression) == "instant"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum by (queue (muster_pending_pods)",
+        "rate(muster_records_total)",
+        "muster_cards[1d]",
+        "muster_cards{measure=total}",
+        "max by (card) (muster_cards) >",
+        "ratee(muster_records_total[5m])",
+        "muster_cards and 1",
+        "1 + 1",
+        "histogram_quantile(sum(muster_wait_seconds_bucket), 0.5)",
+        "muster_cards muster_cards",
+    ],
+)
+def test_what_is_no_query_for_series_is_found(text: str) -> None:
+    try:
+        kind = kind_of(text)
+    except NoQueryError:
+        return
+    assert kind != "instant"
+
+
+def test_the_dashboard_shows_what_is_there_given_out_used_promised_too_often_and_waited_for() -> (
+    None
+):
+    """Volcano D.11: per card and per queue, and what helps to find over-allocation and lost nodes."""
+    shown = " ".join(expression for _, expression, _ in panels())
+    for measure in ("total", "quota", "allocated", "healthy", "free"):
+        assert f'muster_cards{{measure="{measure}"}}' in shown
+    for measure in ("capability", "allocated", "request", "inqueue", "limit"):
+        assert f'muster_queue_cards{{measure="{measure}"' in shown
+    assert "max by (queue, code) (muster_pending_pod_groups" in shown
+    assert 'muster_objects{kind="Node"}' in shown
 
 
 def test_every_alert_is_named_once_and_says_how_bad_it_is() -> None:

@@ -45,9 +45,20 @@ async def test_what_is_without_limit_has_no_capability_and_all_else() -> None:
 
 async def test_cards_of_all_nodes_are_summed_by_model() -> None:
     metrics = await played()
-    measures = ("total", "healthy", "allocated", "free")
+    measures = ("total", "healthy", "allocated", "free", "quota")
     found = [value(metrics, "muster_cards", card="H200", measure=one) for one in measures]
-    assert found == [10, 8, 3, 5]
+    assert found == [10, 8, 3, 5, 3]
+
+
+async def test_cards_that_only_quotas_name_are_none_and_quotas_add_up() -> None:
+    more = """
+  - kind: Queue
+    metadata: {name: more, annotations: {volcano.sh/card.quota: '{"H200": 100, "K80": 2}'}}
+"""
+    metrics = await played(CLUSTER + more)
+    assert value(metrics, "muster_cards", card="H200", measure="quota") == 103
+    found = [value(metrics, "muster_cards", card="K80", measure=one) for one in ("total", "quota")]
+    assert found == [0, 2]
 
 
 async def test_who_waits_is_told_by_queue_and_reason() -> None:
