@@ -6,6 +6,7 @@ from events.decision import GangBindDecided
 from events.union import Decision
 from projections.lines import Line
 from projections.nodes import Node
+from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from scheduling.attempt import incomplete, standing_problem
 from scheduling.placing import free_pods, places, unplaceable
@@ -31,12 +32,18 @@ def _fill(session: Session, line: Line) -> Iterator[Decision]:
     found: list[tuple[Pod, Node]] = []
     if reason is None:
         found, reason = _find(session, line)
-    if found and group.is_ready:
+    if found and _may_go(group, len(found)):
         yield GangBindDecided(
             pod_group=group.key, queue=group.queue, placements=placements(session.cluster, found)
         )
     elif reason is not None:
         yield from refuse_line(line, reason)
+
+
+def _may_go(group: PodGroup, count: int) -> bool:
+    """Whether so many of its best-effort pods may go: the gang is whole with them, or has begun already."""
+    have = group.ready_count - group.best_effort_count + count
+    return group.is_ready and (have >= group.min_available or group.allocated_count > 0)
 
 
 def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason | None]:
