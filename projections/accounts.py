@@ -150,9 +150,12 @@ def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
     total: Amounts = {}
     for pod_class, count in first_classes(group):
         for name, amount in ask(books, pod_class):
-            is_plain = name in ("cpu", "memory")
-            if not (is_plain and cards_only) and not _is_denied(books, pod_class, name):
-                total[name] = total.get(name, 0) + amount * count
+            if name in ("cpu", "memory"):
+                if cards_only:
+                    continue
+            elif _is_denied(books, pod_class, name):
+                continue
+            total[name] = total.get(name, 0) + amount * count
     return total
 
 
@@ -172,6 +175,9 @@ def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
     Where roles have minimums of their own the first pods of each role come before all others.
     """
     wanted = group.min_available
+    if len(group.live_classes) == 1:
+        [(index, count)] = group.live_classes.items()
+        return [(group.classes[index], min(count, wanted))]
     counted = [(group.classes[index], count) for index, count in sorted(group.live_classes.items())]
     if sum(group.live_classes.values()) <= wanted:
         return counted

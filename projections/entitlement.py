@@ -65,8 +65,7 @@ def deserved_of(cluster: Cluster, queue: Queue) -> Amounts:
     if facts is None:
         return {}
     if cluster.policy.quota == "capacity-card":
-        entitled = {**facts.deserved, **facts.quota}
-        return {name: amount for name, amount in entitled.items() if amount}
+        return queue.entitled
     deserved: Amounts = {}
     for name in (*facts.deserved, *facts.guarantee):
         most = real_capability(cluster, queue, name)

@@ -135,7 +135,7 @@ class Queue:
     """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
 
     __slots__ = (
-        "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
+        "_entitled", "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
         "groups", "held", "inqueue", "is_mute", "misplaced", "name", "offered", "parent", "pending", "promised",
     )  # fmt: skip
 
@@ -162,6 +162,7 @@ class Queue:
         """Reserved by admitted groups and not yet used by them."""
         self.elastic: Amounts = {}
         """Used by groups above their minimum."""
+        self._entitled: tuple[QueueFacts | None, Amounts] = (None, {})
         self._moved: tuple[Amounts, Amounts] = ({}, {})
         """How what is used, and what is used or reserved, changed with the record being applied."""
         self.parent: Queue | None = None
@@ -198,6 +199,14 @@ class Queue:
         if not self.below:
             return own.get(name, 0)
         return own.get(name, 0) + self.below.get(ledger, {}).get(name, 0)
+
+    @property
+    def entitled(self) -> Amounts:
+        """What its object says that it deserves, cards by their quota; found once for each object."""
+        if self._entitled[0] is not self.facts:
+            stated = {**self.facts.deserved, **self.facts.quota} if self.facts else {}
+            self._entitled = (self.facts, {name: one for name, one in stated.items() if one})
+        return self._entitled[1]
 
     @property
     def faults(self) -> Faults:

@@ -83,6 +83,8 @@ class Turn:
 
     def _parting(self, other: "Turn") -> tuple[_Step, _Step]:
         """Where the ways up of the two queues part; their own places where one is above the other."""
+        if self.steps[0].name != other.steps[0].name:
+            return self.steps[0], other.steps[0]
         for mine, theirs in zip(self.steps, other.steps, strict=False):
             if mine.name != theirs.name:
                 return mine, theirs
@@ -125,8 +127,12 @@ class Turns:
         if self._fair is not None:
             moved = [one for one in self._fair.refresh(name) if one in self._current]
         for one in moved:
-            self._current[one] = self._now(one)
-            heapq.heappush(self._heap, self._current[one])
+            before, now = self._current[one], self._now(one)
+            self._current[one] = now
+            if self._heap and self._heap[0] is before:
+                heapq.heapreplace(self._heap, now)
+            else:
+                heapq.heappush(self._heap, now)
 
     def _now(self, name: str) -> Turn:
         return Turn(self._cluster, self._cluster.queue(name), self._fair)
