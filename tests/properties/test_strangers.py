@@ -1,0 +1,71 @@
+"""Whose a pod group is does not depend on the order in which its Job, its object and its pods were seen."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.normalize import JsonObject
+from events.sighting import Gone, Seen, Sighting
+from projections.snapshot import restore, take
+from tests.scheduling.given import Told, raw
+
+SCHEDULERS = st.sampled_from(["", "muster", "volcano", "default-scheduler"])
+
+
+def job(scheduler: str) -> bytes:
+    version = "batch.volcano.sh/v1alpha1"
+    return raw("Job", "j", apiVersion=version, spec={"schedulerName": scheduler})
+
+
+def group(owned: bool, phase: str) -> bytes:
+    owner: JsonObject = {"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
+    metadata: JsonObject = {"ownerReferences": [owner]} if owned else {}
+    return raw("PodGroup", "g", metadata=metadata, spec={"minMember": 1}, status={"phase": phase})
+
+
+def pod(index: int, scheduler: str) -> bytes:
+    metadata: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    spec: JsonObject = {"schedulerName": scheduler, "containers": []}
+    return raw("Pod", f"p{index}", metadata=metadata, spec=spec)
+
+
+OBJECTS = st.tuples(
+    st.builds(job, SCHEDULERS),
+    st.builds(group, st.booleans(), st.sampled_from(["", "Pending", "Inqueue", "Running"])),
+    st.builds(pod, st.just(1), SCHEDULERS),
+    st.builds(pod, st.just(2), SCHEDULERS),
+)
+
+
+def told_of(sightings: list[Sighting]) -> Told:
+    """State after these, one by one, with a cycle after each."""
+    told = Told(tells=True)
+    told.show_the_rest()
+    for one in sightings:
+        told.see(one)
+        told.cycle()
+    return told
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), OBJECTS, st.sets(st.integers(0, 3)))
+def test_whose_a_group_is_follows_from_what_is_there(
+    data: st.DataObject, objects: tuple[bytes, ...], gone: set[int]
+) -> None:
+    shown = [objects[at] for at in data.draw(st.permutations(range(4)))]
+    told = told_of([*map(Seen, shown), *(Gone(objects[at]) for at in sorted(gone))])
+    left = [one for at, one in enumerate(objects) if at not in gone]
+    plain = told_of([Seen(one) for one in left])
+    groups = [
+        {key: one.is_foreign for key, one in each.state.cluster.groups.items()}
+        for each in (told, plain)
+    ]
+    assert groups[0] == groups[1]
+    assert told.state.cluster.strangers.queues == plain.state.cluster.strangers.queues
+    for key, is_foreign in groups[0].items():
+        found = told.state.cluster.groups[key]
+        assert not is_foreign or not (
+            found.pods or found.inqueue or told.state.cluster.lines.of(found)
+        )
+    again = restore(take(told.state))
+    again.validate()
+    assert {key: one.is_foreign for key, one in again.cluster.groups.items()} == groups[0]
