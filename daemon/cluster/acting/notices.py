@@ -202,20 +202,24 @@ def _bind_failed(event: BindFailed) -> list[Notice]:
 
 
 def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
-    """The group, where it has an object, and the pods that wait; the one that was looked at first."""
+    """The group, where it has an object, and the pods that wait; the one that was looked at first.
+
+    A gang that is whole and has begun is not told what pods beyond it lack (#4971 of Volcano).
+    """
     group = cluster.groups.get(event.pod_group)
     if group is None or event.action in EVICTING:
         return  # That nobody is evicted for it is no reason why it waits.
     named = event.code if event.code in QUOTA_REASONS else ""
     told = event.message if named else group_text(group, event.code, event.message, event.pod)
-    yield from _on_group(
-        cluster,
-        event.pod_group,
-        WARNING,
-        reason=named or "Unschedulable",
-        action=event.code,
-        note=told,
-    )
+    if not (group.is_ready and group.allocated_count):
+        yield from _on_group(
+            cluster,
+            event.pod_group,
+            WARNING,
+            reason=named or "Unschedulable",
+            action=event.code,
+            note=told,
+        )
     first = [one for one in group.pending if one.key == event.pod]
     rest = (one for one in group.pending if one.key != event.pod)
     origin = first[0] if first else None

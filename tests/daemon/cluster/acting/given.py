@@ -12,8 +12,8 @@ from scheduling.step import Step
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 
 
-def cluster(pods: int = 2, *, has_group: bool = True) -> Cluster:
-    """Queue q1 (faulty), node n1, and the pods a-0, a-1 ... of the group default/a."""
+def cluster(pods: int = 2, *, has_group: bool = True, running: int = 0) -> Cluster:
+    """Queue q1 (faulty), node n1, and the pods a-0, a-1 ... of the group default/a; the first of them run."""
     shown: list[dict[str, object]] = [
         _object("Queue", "q1", "uid-q1", VOLCANO, spec={"capability": {"cpu": "much"}}),
         _object("Node", "n1", "uid-n1", "v1", status={"allocatable": {"cpu": "8"}}),
@@ -26,8 +26,10 @@ def cluster(pods: int = 2, *, has_group: bool = True) -> Cluster:
         name = f"a-{index}"
         one = _object("Pod", name, f"uid-{name}", "v1", "default", annotations=group)
         containers = [{"name": "c", "resources": {"requests": {"cpu": "16"}}}]
-        one["spec"] = {"schedulerName": "muster", "containers": containers}
-        one["status"] = {"phase": "Pending"}
+        runs = index < running
+        on = {"nodeName": "n1"} if runs else {}
+        one["spec"] = {"schedulerName": "muster", "containers": containers, **on}
+        one["status"] = {"phase": "Running" if runs else "Pending"}
         shown.append(one)
     step = Step(State(), GENESIS)
     step.start(

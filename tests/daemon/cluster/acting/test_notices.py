@@ -112,6 +112,11 @@ def test_a_group_without_pods_is_told_alone_and_pods_without_a_group_object_too(
     assert [one.regarding.kind for one in without] == ["Pod"]
 
 
+def test_a_gang_that_runs_is_not_told_what_pods_beyond_it_lack_b_14() -> None:
+    told = Noticer().notices(refusal(pod="default/a-1"), cluster(pods=2, running=1))
+    assert [(one.regarding.name, one.note) for one in told] == [("a-1", "m")]
+
+
 def test_only_so_many_pods_of_a_refusal_are_told() -> None:
     last = f"default/a-{PODS_TOLD_MAX + 4}"
     told = Noticer().notices(refusal(pod=last), cluster(pods=PODS_TOLD_MAX + 5))
