@@ -8,7 +8,7 @@ from projections.policy import EVICTING
 from scheduling.explain import Choice, Lacking, Limit
 
 LEVELS: Final = (
-    *("cluster", "pod group", "queue", "admission", "card", "gang", "quota", "nodes"),
+    *("cluster", "pod group", "queue", "admission", "card", "gang", "network", "quota", "nodes"),
     *EVICTING,
 )
 """What a group has to pass, in this order."""

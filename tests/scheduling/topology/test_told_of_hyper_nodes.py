@@ -1,0 +1,106 @@
+"""What the log, the views, `why` and a snapshot say of HyperNodes."""
+
+from pathlib import Path
+
+import pytest
+
+from projections import snapshot
+from projections.inventory import drop_hyper_node
+from projections.views.now import topology_rows
+from replay.why_waiting import waiting
+from scheduling.wake import wakes
+from tests.scenarios.play import HERE, name_of, play, scenario_of
+from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.topology.given import group, hyper_node, member, see, session_of, two_racks
+
+SCENARIOS = sorted((HERE / "topology").glob("*.yaml"))
+
+
+def _faults(told: Told) -> list[str]:
+    return [one for one in told.kinds() if one.startswith("object_faulted")]
+
+
+def test_what_cannot_be_used_is_told_once_each_time_it_changes() -> None:
+    told = two_racks()
+    told.cycle()
+    assert _faults(told) == []
+    see(told, hyper_node("t", 2, children=("a",)))
+    told.cycle()
+    assert _faults(told) == ["object_faulted HyperNode//a"]
+    see(told, hyper_node("t", 3, children=("a",)))
+    told.cycle()
+    assert _faults(told) == []
+    told.see(gone(hyper_node("t", 2)))
+    told.cycle()
+    see(told, hyper_node("t", 2, children=("a",)))
+    told.cycle()
+    assert _faults(told) == ["object_faulted HyperNode//a"]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"tier": "low"}, {"tier": 1, "members": 7}, {"members": [{"type": 1}]}]
+)
+def test_a_hypernode_that_cannot_be_read_has_no_members(spec: dict[str, object]) -> None:
+    told = two_racks()
+    see(told, raw("HyperNode", "a", spec=spec))
+    told.cycle()
+    assert _faults(told) == ["object_faulted HyperNode//a"]
+    assert told.state.cluster.nodes.hyper.above("a1") == []
+
+
+def test_hypernodes_that_change_nothing_for_anybody_wake_nobody() -> None:
+    told = two_racks()
+    see(told, group("g", 1), member("g-1", "g"))
+    told.cycle()
+    told.cycle()
+    see(told, hyper_node("t", 1, "c"))
+    assert not wakes(told.state, told.now_ns)
+
+
+def test_the_view_names_the_domains_of_a_node_the_closest_first() -> None:
+    told = two_racks()
+    see(told, node("d", labels={"example.com/hypernode": "by-label"}))
+    cluster = told.state.cluster
+    assert [row[4] for row in topology_rows(cluster, "a1")] == ["a,s"]
+    assert [row[4] for row in topology_rows(cluster, "d")] == ["by-label"]
+    drop_hyper_node(cluster, "s")
+    assert sorted(cluster.touched.topology) == ["a1", "a2", "b1", "b2"]
+    assert [row[4] for row in topology_rows(cluster, "a1")] == ["a"]
+
+
+def test_why_names_the_domain_that_comes_nearest_and_what_it_lacks() -> None:
+    told = two_racks(cpu=1)
+    see(told, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
+    see(told, *(member(f"g-{at}", "g") for at in range(3)))
+    told.cycle()
+    found = waiting(session_of(told), told.state.cluster.groups["default/g"])
+    assert found is not None
+    texts = {one.level: one.text for one in found.hurdles}
+    assert texts["network"] == "its pods are to be within a HyperNode of tier 1 or below"
+    assert (
+        "0/2 nodes of HyperNode a (tier 1) are unavailable: 2 Insufficient cpu." in texts["nodes"]
+    )
+    assert texts["nodes"].endswith("that the gang lacks: a comes nearest, with room for 2.")
+
+
+def test_why_names_what_is_wrong_with_the_tree() -> None:
+    told = two_racks()
+    see(told, hyper_node("t", 2, children=("a",)))
+    see(told, group("g", 1, {"mode": "soft"}), member("g-1", "g"))
+    told.cycle()
+    found = waiting(session_of(told), told.state.cluster.groups["default/g"])
+    assert found is not None
+    assert found.code == "TopologyNotReady"
+    assert not {one.level: one.passed for one in found.hurdles}["network"]
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=name_of)
+async def test_a_snapshot_keeps_the_network(path: Path) -> None:
+    played = await play(scenario_of(path))
+    state = played.end.state
+    restored = snapshot.restore(snapshot.take(state))
+    restored.validate()
+    kept, there = state.cluster.nodes.hyper, restored.cluster.nodes.hyper
+    assert (there.facts, there.nodes, there.parents) == (kept.facts, kept.nodes, kept.parents)
+    assert (there.circular, there.torn) == (kept.circular, kept.torn)
+    assert snapshot.take(restored) == snapshot.take(state)
