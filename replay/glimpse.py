@@ -4,12 +4,23 @@ from collections.abc import Callable
 from typing import Final
 
 from projections.group_facts import group_facts
+from projections.hyper_nodes import hyper_node_facts
 from projections.nodes import node_facts
-from projections.objects import NodeObject, PodGroupObject, PodObject, QueueObject, read
+from projections.objects import (
+    HyperNodeObject,
+    NodeObject,
+    PodGroupObject,
+    PodObject,
+    QueueObject,
+    read,
+)
 from projections.pod_class import parse_class
 from projections.pods import pod_facts
 from projections.queues import queue_facts
 from replay.amount import amounts_text
+
+NAMED_MAX: Final = 4
+"""Members of a HyperNode that are named."""
 
 
 def glimpse(kind: str, content: bytes) -> str:
@@ -65,6 +76,8 @@ def _group(content: bytes) -> list[str]:
         f"needs {facts.min_available} pods",
         f"and {least} at least" if least else "",
         f"queue {facts.queue}" if facts.queue else "",
+        f"pods {facts.closeness.text}" if facts.closeness else "",
+        *(f"sub-groups {rule.name} of {rule.size} pods" for rule in facts.part_rules),
         facts.problem,
     ]
 
@@ -82,9 +95,28 @@ def _queue(content: bytes) -> list[str]:
     ]
 
 
+def _hyper_node(content: bytes) -> list[str]:
+    obj = read(HyperNodeObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts = hyper_node_facts(obj)
+    named = [*facts.children, *facts.nodes]
+    shown = named[:NAMED_MAX] + (
+        [f"and {len(named) - NAMED_MAX} more"] if len(named) > NAMED_MAX else []
+    )
+    return [
+        f"tier {facts.tier}" + (f" ({facts.tier_name})" if facts.tier_name else ""),
+        f"of {', '.join(shown)}" if shown else "",
+        *(f"of nodes like {one}" for one in facts.patterns),
+        "of nodes with labels" if facts.selectors else "",
+        *(message for _, message in facts.faults),
+    ]
+
+
 _LOOKS: Final[dict[str, Callable[[bytes], list[str]]]] = {
     "Pod": _pod,
     "Node": _node,
     "PodGroup": _group,
     "Queue": _queue,
+    "HyperNode": _hyper_node,
 }

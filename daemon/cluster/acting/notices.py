@@ -264,6 +264,10 @@ def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[Notice]:
         return _on_group(
             cluster, key, WARNING, reason="Misconfigured", action=event.code, note=event.message
         )
+    if kind == "HyperNode":
+        uid, _ = cluster.others.get(kind, {}).get(key, ("", ""))
+        regarding = Regarding(kind, key.strip("/"), uid, api_version="topology.volcano.sh/v1alpha1")
+        return [Notice(regarding, WARNING, "Misconfigured", event.code, event.message)]
     node = cluster.nodes.nodes.get(key.strip("/"))
     if node is None or node.facts is None:
         return []

@@ -188,6 +188,17 @@ def test_a_queue_that_cannot_be_read_is_told() -> None:
     assert not Noticer().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
 
 
+def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name() -> None:
+    shown = cluster()
+    shown.others["HyperNode"] = {"/n1": ("uid-h", "digest")}
+    event = ObjectFaulted(subject="HyperNode//n1", code="InvalidHyperNode", message="m")
+    (told,) = Noticer().notices(event, shown)
+    assert told.regarding == Regarding(
+        "HyperNode", "n1", "uid-h", "", "topology.volcano.sh/v1alpha1"
+    )
+    assert told.action == "InvalidHyperNode"
+
+
 def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
     def told(subject: str) -> list[Notice]:
         event = ObjectFaulted(subject=subject, code="SeveralProductLabels", message="m")

@@ -1,0 +1,32 @@
+"""What a story says of objects that say how close nodes and pods are."""
+
+from replay.glimpse import glimpse
+
+
+def test_a_hypernode_is_told_by_its_tier_and_its_members() -> None:
+    names = [f'{{"type":"Node","selector":{{"exactMatch":{{"name":"n{at}"}}}}}}' for at in range(6)]
+    pattern = '{"type":"Node","selector":{"regexMatch":{"pattern":"^x"}}}'
+    broken = '{"type":"Node","selector":{}}'
+    members = ",".join([*names, pattern, broken])
+    content = (
+        f'{{"metadata":{{"name":"r"}},"spec":{{"tier":2,"tierName":"row","members":[{members}]}}}}'
+    )
+    assert glimpse("HyperNode", content.encode()) == (
+        "tier 2 (row), of n0, n1, n2, n3, and 2 more, of nodes like ^x, "
+        "spec.members[7]: it names nobody; it is left out"
+    )
+
+
+def test_a_hypernode_that_cannot_be_read_says_why() -> None:
+    assert glimpse("HyperNode", b'{"metadata":{"name":"r"},"spec":7}').startswith("Expected")
+
+
+def test_a_pod_group_is_told_how_close_its_pods_are_to_be() -> None:
+    spec = (
+        '{"minMember":4,"networkTopology":{"mode":"hard","highestTierAllowed":2},'
+        '"subGroupPolicy":[{"name":"stage","subGroupSize":2}]}'
+    )
+    content = f'{{"metadata":{{"name":"g"}},"spec":{spec}}}'
+    assert glimpse("PodGroup", content.encode()) == (
+        "needs 4 pods, pods within a HyperNode of tier 2 or below, sub-groups stage of 2 pods"
+    )
