@@ -43,7 +43,8 @@ class Value:
 
     def error(self, reason: str) -> ScenarioError:
         """An error at this place, to be raised."""
-        return ScenarioError(f"{self.place}: {reason}")
+        # A name in it may hold a line break; a complaint is one line.
+        return ScenarioError(f"{self.place}: {' '.join(reason.split())}")
 
     @property
     def is_mapping(self) -> bool:

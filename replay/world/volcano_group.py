@@ -17,6 +17,7 @@ from replay.world.content import (
     uid_of,
     whole_at,
 )
+from replay.world.happening import PARTITION, TASK_SPEC
 from replay.world.manifest import Manifest
 from replay.world.scenario import kind_named
 from replay.world.shop import Shop
@@ -85,7 +86,24 @@ def _group_spec(shop: Shop, owner: Manifest) -> JsonObject:
     for key in ("priorityClassName", "networkTopology"):
         if spec.get(key):
             group[key] = spec[key]
+    if parts := [_part(name, task) for name, task in tasks if section(task, "partitionPolicy")]:
+        group["subGroupPolicy"] = parts
     return group
+
+
+def _part(name: str, task: Task) -> Json:
+    """The partitions of a task are gangs inside the gang: its pods, by the number of their partition."""
+    policy = section(task, "partitionPolicy")
+    part: JsonObject = {
+        "name": name,
+        "labelSelector": {"matchLabels": {TASK_SPEC: name}},
+        "matchLabelKeys": [PARTITION],
+        "subGroupSize": whole_at(policy, "partitionSize", 1),
+    }
+    for said, written in (("minPartitions", "minSubGroups"), ("networkTopology",) * 2):
+        if policy.get(said):
+            part[written] = policy[said]
+    return part
 
 
 def _minimum_resources(shop: Shop, tasks: list[Task], available: int) -> Amounts:
