@@ -6,7 +6,7 @@ import msgspec
 
 from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
-from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest, Reply
+from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest, Reply, Sighting
 from projections.batch import Batch
 from projections.pods import RUNNING
 from projections.state import State
@@ -24,6 +24,8 @@ class Game:
     def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
         self.api, self.witness, self.step = Api(), Witness(), Step(State(), GENESIS)
         self.evict = evict or self.api.evict
+        self.arrange: Callable[[list[Sighting]], list[Sighting]] = list
+        """In which order what there is to see is shown."""
         self.now_ns = 0
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
@@ -49,7 +51,7 @@ class Game:
         for _ in range(ROUNDS_MAX):
             before = len(self.witness.log)
             shown, self.api.unseen = self.api.unseen, []
-            self.take(self.step.observe(shown, self.now_ns))
+            self.take(self.step.observe(self.arrange(shown), self.now_ns))
             self.now_ns += SECOND
             self.take(self.step.cycle(self.now_ns))
             for request in list(self.step.requests()):

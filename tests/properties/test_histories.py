@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.properties.machine import History
 
-REACHED_MIN: Final = 3
+REACHED_MIN: Final = 2
 """In so many histories at least each of these must happen, or nothing is known of it."""
 REACHED: Final = (
     "pods are bound",

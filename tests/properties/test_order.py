@@ -1,17 +1,20 @@
 """What is there decides, not in which order a list happened to show it."""
 
+from hashlib import sha256
+
 import msgspec
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
-from events.sighting import Listed, Seen
+from events.sighting import Gone, Listed, Seen, Sighting
 from projections.state import State
 from replay.world.content import section
 from scheduling.step import Step
 from tests.properties import shapes
 from tests.properties.api import KINDS, Api
+from tests.properties.town import Day, House, Town, houses, lives, policies, quotas
 
 COUNT = 8
 
@@ -80,3 +83,51 @@ def test_the_order_of_a_list_decides_nothing(
 ) -> None:
     as_made = {kind: list(range(COUNT)) for kind in KINDS}
     assert decisions(api, policy, as_made) == decisions(api, policy, shuffled)
+
+
+def mixed(shown: list[Sighting], seed: int) -> list[Sighting]:
+    """The same, where each kind shows its objects in another order; of one object all comes as it came."""
+    kinds: list[str] = []
+    objects: dict[str, dict[str, list[Sighting]]] = {}
+    for one in shown:
+        assert isinstance(one, Seen | Gone)
+        obj = msgspec.json.decode(one.raw)
+        kinds.append(obj["kind"])
+        uid = section(obj, "metadata")["uid"]
+        objects.setdefault(obj["kind"], {}).setdefault(str(uid), []).append(one)
+    waiting: dict[str, list[Sighting]] = {}
+    for kind, lists in objects.items():
+        order = sorted(lists, key=lambda uid: sha256(f"{seed} {uid}".encode()).digest())
+        waiting[kind] = [one for uid in order for one in lists[uid]]
+    return [waiting[kind].pop(0) for kind in kinds]
+
+
+def decided(town: Town) -> list[tuple[str, bytes]]:
+    """All that was ever decided."""
+    records = [record for record, _ in town.game.witness.log]
+    return [(one.kind, one.body) for one in records if "_decided" in one.kind]
+
+
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    policy=policies,
+    there=st.lists(houses, min_size=1, max_size=3),
+    quota=st.tuples(quotas, quotas),
+    days=lives(),
+    seed=st.integers(0, 1 << 16),
+)
+def test_the_order_within_a_batch_decides_nothing_for_as_long_as_a_cluster_lives(
+    policy: bytes,
+    there: list[House],
+    quota: tuple[dict[str, int], dict[str, int]],
+    days: list[Day],
+    seed: int,
+) -> None:
+    one, other = Town(policy, there, quota), Town(policy, there, quota)
+    other.game.arrange = lambda shown: mixed(shown, seed)
+    for day in days:
+        one.live(day)
+        other.live(day)
+        assert decided(one) == decided(other)

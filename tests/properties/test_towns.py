@@ -6,9 +6,9 @@ from typing import Final
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.town import Deed, House, Job, Town, deeds, houses, jobs, policies, quotas
+from tests.properties.town import Day, House, Town, houses, lives, policies, quotas
 
-REACHED_MIN: Final = 5
+REACHED_MIN: Final = 2
 REACHED: Final = (
     "pods are bound: a gang",
     "room is promised",
@@ -32,24 +32,17 @@ _seen: Counter[str] = Counter()
     policy=policies,
     there=st.lists(houses, min_size=1, max_size=3),
     quota=st.tuples(quotas, quotas),
-    days=st.lists(
-        st.lists(st.one_of(jobs(), jobs(), deeds), min_size=1, max_size=4), min_size=2, max_size=5
-    ),
+    days=lives(),
 )
 def towns(
     policy: bytes,
     there: list[House],
     quota: tuple[dict[str, int], dict[str, int]],
-    days: list[list[Job | Deed]],
+    days: list[Day],
 ) -> None:
     town = Town(policy, there, quota)
     for day in days:
-        for one in day:
-            if isinstance(one, Job):
-                town.come(one)
-            else:
-                town.happen(one)
-        town.game.play()
+        town.live(day)
         town.judge()
     reached = town.game.witness.reached
     _seen.update(reached.keys())

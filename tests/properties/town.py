@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.normalize import JsonObject
 from projections.pod_groups import WAITING, PodGroup
@@ -106,6 +106,32 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
+Day = list[Job | Deed]
+_days: st.SearchStrategy[list[Day]] = st.lists(
+    st.lists(st.one_of(jobs(), jobs(), deeds), min_size=1, max_size=4), max_size=3
+)
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Day]:
+    """What happens day by day. Many a first day is followed by one on which others want the same cards."""
+    first: Day = list(draw(st.lists(jobs(), min_size=1, max_size=4)))
+    low = Job("qa", is_high=False, size=4, least=1, names="A", amount=1, states=False)
+    less, more = ({"A": count, "B": 4, SLICED: 4, SHARED: 4} for count in (1, 4))
+    later: Day = []
+    match draw(st.sampled_from(["", "preempt", "reclaim"])):
+        case "preempt":
+            first = [Deed("quota", 0, more), low, *first]
+            later = [structs.replace(low, is_high=True, least=draw(st.integers(1, 2)))]
+        case "reclaim":
+            first = [Deed("quota", 0, more), low, *first]
+            later = [Deed("quota", 0, less), Deed("quota", 1, more)]
+            later.append(structs.replace(low, queue="qb", size=draw(st.integers(1, 4))))
+        case _:
+            pass
+    return [first, later, *draw(_days)]
+
+
 class Town:
     """A game, and who lives there."""
 
@@ -115,14 +141,21 @@ class Town:
         self.game = Game(policy)
         self.houses = {f"n{index}": house for index, house in enumerate(there)}
         self.jobs: dict[str, Job] = {}
-        self.disturbed: dict[str, None] = {}
-        """Jobs that lost a pod by other than our doing."""
         self.quotas = dict(zip(QUEUES, quota, strict=True))
         self.game.api.put("PriorityClass", "high", {"value": 9})
         for name in self.houses:
             self._build(name)
         for name in QUEUES:
             self._grant(name)
+
+    def live(self, day: Day) -> None:
+        """Let a day pass, and all come to rest."""
+        for one in day:
+            if isinstance(one, Job):
+                self.come(one)
+            else:
+                self.happen(one)
+        self.game.play()
 
     def come(self, job: Job) -> None:
         """A job comes."""
