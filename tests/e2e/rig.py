@@ -123,10 +123,18 @@ class Rig:
         wanted = {"parallelism": pods, "completions": pods, "template": template}
         return await self.api.create(JOBS, self._manifest(JOBS, name, wanted))
 
-    async def deployment(self, name: str, pods: int, cards: int = 1) -> Object:
-        """A Deployment."""
+    async def deployment(
+        self,
+        name: str,
+        pods: int,
+        cards: int = 1,
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> Object:
+        """A Deployment. `annotations` are those of its pods."""
         labels = {"app": name}
-        template = {"metadata": {"labels": labels}, "spec": self.spec(cards)}
+        metadata = {"labels": labels, "annotations": annotations or {}}
+        template = {"metadata": metadata, "spec": self.spec(cards, **spec)}
         spec = {"replicas": pods, "selector": {"matchLabels": labels}, "template": template}
         return await self.api.create(DEPLOYMENTS, self._manifest(DEPLOYMENTS, name, spec))
 
