@@ -87,6 +87,23 @@ def test_resources_of_binpack_have_weights_of_their_own() -> None:
     }
 
 
+def test_the_scorers_weigh_what_volcano_gives_them() -> None:
+    policy, _ = parse({"tiers": [{"plugins": [{"name": "nodeorder"}, {"name": "binpack"}]}]})
+    assert policy.node_order is not None
+    assert policy.binpack is not None
+    assert msgspec.to_builtins(policy.node_order) == {
+        "leastrequested.weight": 1,
+        "mostrequested.weight": 0,
+        "nodeaffinity.weight": 2,
+        "podaffinity.weight": 2,
+        "balancedresource.weight": 1,
+        "tainttoleration.weight": 3,
+        "imagelocality.weight": 1,
+        "podtopologyspread.weight": 2,
+    }
+    assert (policy.binpack.weight, policy.binpack.resources) == (1, (("cpu", 1), ("memory", 1)))
+
+
 @pytest.mark.parametrize(
     ("document", "path"),
     [
