@@ -24,6 +24,7 @@ class Game:
     def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
         self.api, self.witness, self.step = Api(), Witness(), Step(State(), GENESIS)
         self.evict = evict or self.api.evict
+        self.bind: Callable[[BindRequest], Reply] = self.api.bind
         self.arrange: Callable[[list[Sighting]], list[Sighting]] = list
         """In which order what there is to see is shown."""
         self.now_ns = 0
@@ -57,7 +58,7 @@ class Game:
             for request in list(self.step.requests()):
                 reply: Reply
                 if isinstance(request, BindRequest):
-                    reply = self.api.bind(request)
+                    reply = self.bind(request)
                 elif isinstance(request, EvictRequest):
                     reply = self.evict(request)
                 else:

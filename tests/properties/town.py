@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, structs
 
 from events.normalize import JsonObject
+from events.sighting import BindRequest, Refused, Reply
 from projections.pod_groups import WAITING, PodGroup
 from tests.properties.game import SECOND, Game
 from tests.properties.shapes import CARD, GPU, GROUP, QUOTA, SHARE, SHARED, SLICE, SLICED
@@ -39,6 +40,11 @@ policies = st.builds(
     st.sampled_from(_TIERS),
 )
 _counts = st.integers(0, 4)
+
+
+def is_one_tier(policy: bytes) -> bool:
+    """Whether all plugins vote together."""
+    return policy.decode().endswith(f"{_TIERS[2]}}}")
 
 
 class House(Struct, frozen=True):
@@ -71,7 +77,8 @@ class Job(Struct, frozen=True):
 
 
 class Deed(Struct, frozen=True):
-    """What else happens: `end` of a job, a `node` lost or back, a `quota` changed; `which` of them."""
+    """What else happens: `end` of a job, a `node` lost or back, a `quota` changed; `which` of them. Or `refuse`:
+    so many bindings come to nothing."""
 
     what: str
     which: int
@@ -87,7 +94,10 @@ houses = st.builds(
     st.sampled_from([0, 0, 2, 4]),
 )
 deeds = st.builds(
-    Deed, st.sampled_from(["end", "end", "node", "quota", "quota"]), st.integers(0, 5), quotas
+    Deed,
+    st.sampled_from(["end", "end", "node", "quota", "quota", "refuse"]),
+    st.integers(0, 5),
+    quotas,
 )
 
 
@@ -139,6 +149,10 @@ class Town:
         self, policy: bytes, there: list[House], quota: tuple[dict[str, int], dict[str, int]]
     ) -> None:
         self.game = Game(policy)
+        self.game.bind = self._bind
+        self.refuses = 0
+        self.breaks_gangs = not is_one_tier(policy) and b"preempt" in policy
+        """A later tier may give away what `gang` in the first would keep."""
         self.houses = {f"n{index}": house for index, house in enumerate(there)}
         self.jobs: dict[str, Job] = {}
         self.quotas = dict(zip(QUEUES, quota, strict=True))
@@ -202,8 +216,16 @@ class Town:
                 name = QUEUES[deed.which % len(QUEUES)]
                 self.quotas[name] = deed.quota
                 self._grant(name)
+            case "refuse":
+                self.refuses += deed.which
             case _:
                 pass
+
+    def _bind(self, request: BindRequest) -> Reply:
+        if not self.refuses:
+            return self.game.api.bind(request)
+        self.refuses -= 1
+        return Refused("Forbidden", "no")
 
     def _build(self, name: str) -> None:
         house = self.houses[name]
@@ -233,6 +255,9 @@ class Town:
         self._each_card_is_paid_for_once(in_use)
         for name, job in self.jobs.items():
             group = step.state.cluster.groups.get(f"default/{name}")
+            if group is not None and not self.breaks_gangs:
+                bound = group.allocated_count
+                assert not 0 < bound < job.least, f"{name}: {bound} of {job.least} are bound"
             if group is not None and group.pending:
                 self._could_not_be_served(group, job, in_use)
 
