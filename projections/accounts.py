@@ -4,7 +4,7 @@ Under `capacity-card` a queue is charged cpu, memory and card names; under `capa
 name. A waiting pod that would take any of several cards is counted under their compound name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from projections.cards import REQUEST_ANNOTATION
@@ -13,7 +13,7 @@ from projections.group_facts import compound
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
-from projections.pods import FAILED, GATED, RELEASING, SUCCEEDED, Charge, Pod
+from projections.pods import GATED, Charge, Pod
 from projections.policy import Policy
 
 
@@ -183,22 +183,7 @@ def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
         return counted
     if len({(one.request, one.cards) for one, _ in counted}) == 1:
         return [(counted[0][0], wanted)]
-    live = [pod for pod in group.pods.values() if pod.status not in (SUCCEEDED, FAILED, RELEASING)]
-    live.sort(key=lambda pod: pod.heading)
-    if roles := group.enforced_roles:
-        live = _roles_first(live, roles)
-    return [(pod.pod_class, 1) for pod in live[:wanted]]
-
-
-def _roles_first(pods: list[Pod], roles: Mapping[str, int]) -> list[Pod]:
-    missing = dict(roles)
-    first: list[Pod] = []
-    rest: list[Pod] = []
-    for pod in pods:
-        wanted = missing.get(pod.facts.role, 0)
-        missing[pod.facts.role] = wanted - 1
-        (first if wanted > 0 else rest).append(pod)
-    return first + rest
+    return [(group.classes[index], count) for index, count in group.first.classes()]
 
 
 def request_differs(books: Books, group: PodGroup) -> str:
@@ -274,13 +259,11 @@ def _with_strays(
 
     Such a pod has what it needs: its node has another label by now, or somebody else placed it there.
     """
+    live = _asked_by(books, [group.classes[index] for index in group.live_classes])
+    if all(name in live for name in used if name not in ("cpu", "memory")):
+        return missing
     classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
-    asked = {
-        card
-        for one in classes.values()
-        for name, _ in ask(books, one)
-        for card in (name, *members(books, name))
-    }
+    asked = _asked_by(books, classes.values())
     strays = [name for name in used if name not in ("cpu", "memory") and name not in asked]
     left: list[tuple[str, int]] = []
     for name, amount in missing:
@@ -291,3 +274,13 @@ def _with_strays(
         if amount:
             left.append((name, amount))
     return left
+
+
+def _asked_by(books: Books, classes: Iterable[PodClass]) -> set[str]:
+    """The cards that pods of these classes ask for, and whatever else they are charged."""
+    return {
+        card
+        for one in classes
+        for name, _ in ask(books, one)
+        for card in (name, *members(books, name))
+    }

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from projections import accounts, nominations, strangers
 from projections.cluster import Cluster
 from projections.faults import Pairs
+from projections.foremost import recount as recount_first
 from projections.hyper_audit import recount as recount_hyper_nodes
 from projections.nodes import SHORT_MAX, Node
 from projections.overcommit import backlog_of
@@ -150,6 +151,7 @@ def _audit_group(state: Audited, key: str) -> None:
     finished = (SUCCEEDED, FAILED, RELEASING)
     live = [pod for pod in group.pods.values() if pod.status not in finished]
     _same_index(f"{what} live classes", group.live_classes, live)
+    recount_first(group.foremost, live, what)
     busy = [pod for pod in waiting if not pod.pod_class.is_best_effort]
     _same_index(f"{what} pending classes", group.pending_classes, busy)
     held: Amounts = {}

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from projections.foremost import Foremost
 from projections.group_facts import GroupFacts, wish_of
 from projections.pod_class import Amounts, PodClass
 from projections.pods import (
@@ -14,6 +15,7 @@ from projections.pods import (
     BINDING,
     BOUND,
     FAILED,
+    GONE,
     PENDING,
     READY,
     RELEASING,
@@ -96,20 +98,22 @@ class PodGroup:
 
     __slots__ = (
         "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
-        "facts", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark", "min_available", "min_tasks",
-        "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
+        "facts", "foremost", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark",
+        "min_available", "min_tasks", "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
         "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
     )  # fmt: skip
 
     parts: Parts | None
     """Its sub-groups, where it has policies of such."""
+    foremost: Foremost | None
+    """The first pods, as many as the gang needs, once anybody has asked."""
 
     def __init__(self, key: str) -> None:
         self.key = self.uid = key
         """`namespace/name`"""
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.voice, self.cause, self.parts = Voice(), 0, None
+        self.voice, self.cause, self.parts, self.foremost = Voice(), 0, None, None
         """What its object is to say; and the position of the record that last changed it."""
         self.wish: GroupFacts | None = None
         """What its object says, without what the scheduler tells it."""
@@ -231,6 +235,14 @@ class PodGroup:
         )
 
     @property
+    def first(self) -> Foremost:
+        """The first pods, as many as the gang needs; found anew where it needs others."""
+        if self.foremost is None or not self.foremost.suits(self.min_available, self.enforced_roles):
+            live = [pod for pod in self.pods.values() if pod.status not in GONE]
+            self.foremost = Foremost(self.min_available, self.enforced_roles, live)
+        return self.foremost
+
+    @property
     def has_enough_pods(self) -> bool:
         """Whether there are pods enough to make up the gang."""
         return self.valid_count >= self.min_available
@@ -266,7 +278,9 @@ class PodGroup:
             self.ready_count += sign
             if role := pod.facts.role:
                 self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
-        if status not in (SUCCEEDED, FAILED, RELEASING):
+        if status not in GONE:
+            if self.foremost is not None:
+                self.foremost.shift(pod, sign)
             self.classes[pod.pod_class.index] = pod.pod_class
             _shift(self.live_classes, pod.pod_class.index, sign)
         if status == PENDING:

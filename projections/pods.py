@@ -30,6 +30,8 @@ ALLOCATED: Final = (BINDING, BOUND, RUNNING)
 """Statuses in which a pod is charged to its queue."""
 READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
 """Statuses that count towards the gang."""
+GONE: Final = (SUCCEEDED, FAILED, RELEASING)
+"""Statuses in which a pod cannot help to make up the gang any more."""
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 COSCHEDULING_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.accounts import first_classes
+from projections.foremost import recount
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod, PodFacts
+from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, Pod, PodFacts
 
 CLASSES = [
     PodClass(index=0, request=(("cpu", 1), ("pods", 1))),
@@ -83,3 +84,24 @@ def test_the_first_pods_are_counted_by_what_they_ask_for(
         found[of_class.request] = found.get(of_class.request, 0) + count
     found = {request: count for request, count in found.items() if count}
     assert found == expected(pods, wanted, group.enforced_roles)
+
+
+@given(
+    made=st.lists(st.tuples(st.integers(0, 7), shapes), max_size=20),
+    wanted=st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    roles=st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 3)),
+)
+def test_the_first_pods_stay_in_line_as_pods_come_change_and_go(
+    made: list[tuple[int, tuple[int, str, str, int]]], wanted: list[int], roles: dict[str, int]
+) -> None:
+    group = PodGroup("default/g")
+    for turn, (number, shape) in enumerate(made):
+        group.min_available, group.min_tasks = wanted[turn % len(wanted)], roles
+        known, came = group.pods.get(f"p-{number}"), pod(f"p-{number}", shape)
+        if known is not None:
+            group.strike(known)
+        if known is None or shape[3]:
+            group.enlist(came)
+        live = [one for one in group.pods.values() if one.status not in GONE]
+        assert group.first.wanted == group.min_available
+        recount(group.foremost, live, "the gang's")

@@ -1,0 +1,126 @@
+"""The first pods of a gang that has more than it needs, kept in line as pods come and go.
+
+What the gang needs at least is what its first `wanted` pods ask for, in task order. Where roles have minimums
+of their own the first pods of each role come before all others. To sort thousands of pods with each change
+would cost the square of their number; here a change costs next to nothing.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+
+from projections.pods import Pod
+
+Entry = tuple[tuple[int, int, int, str], int]
+"""Heading of a pod and the index of its class."""
+
+
+class _Split:
+    """Entries in order, the first `most` of them apart from the rest."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.first: list[Entry] = []
+        self.rest: list[Entry] = []
+        self.by_class: dict[int, list[Entry]] = {}
+        """Class index to those of the first that are of it, in order."""
+
+    def add(self, entry: Entry) -> Entry | None:
+        """Put an entry in. What is among the rest by that: this one, or the one that it drives out."""
+        if len(self.first) < self.most and not self.rest:
+            self._enter(entry)
+            return None
+        if self.first and entry < self.first[-1]:
+            self._enter(entry)
+            entry = self._leave(self.first[-1])
+        insort(self.rest, entry)
+        return entry
+
+    def remove(self, entry: Entry) -> Entry | None:
+        """Take an entry out. What is no longer among the rest by that: this one, or the one that moves up."""
+        if self.first and entry <= self.first[-1]:
+            self._leave(entry)
+            if not self.rest:
+                return None
+            entry = self.rest[0]
+            self._enter(entry)
+        del self.rest[bisect_left(self.rest, entry)]
+        return entry
+
+    def resize(self, most: int) -> None:
+        """Let more or fewer entries be the first."""
+        self.most = most
+        while len(self.first) > most:
+            self.rest.insert(0, self._leave(self.first[-1]))
+        while len(self.first) < most and self.rest:
+            self._enter(self.rest.pop(0))
+
+    def _enter(self, entry: Entry) -> None:
+        insort(self.first, entry)
+        insort(self.by_class.setdefault(entry[1], []), entry)
+
+    def _leave(self, entry: Entry) -> Entry:
+        of_class = self.by_class[entry[1]]
+        for entries in (self.first, of_class):
+            del entries[bisect_left(entries, entry)]
+        if not of_class:
+            del self.by_class[entry[1]]
+        return entry
+
+
+class Foremost:
+    """The first pods of one gang. `pods` are all that could count towards it."""
+
+    def __init__(self, wanted: int, roles: Mapping[str, int], pods: Iterable[Pod]) -> None:
+        self.wanted, self.roles = wanted, dict(roles)
+        self._by_role = {role: _Split(least) for role, least in roles.items()}
+        self._others = _Split(0)
+        for pod in pods:
+            self.shift(pod, 1)
+
+    def suits(self, wanted: int, roles: Mapping[str, int]) -> bool:
+        """Whether these are the first pods of a gang that needs so many."""
+        return self.wanted == wanted and self.roles == roles
+
+    def shift(self, pod: Pod, sign: int) -> None:
+        """A pod counts from now on, or (-1) no longer: it must be as it was when it came."""
+        entry: Entry | None = _entry(pod)
+        split = self._by_role.get(pod.facts.role)
+        for one in (split, self._others):
+            if one is not None and entry is not None:
+                entry = one.add(entry) if sign > 0 else one.remove(entry)
+        self._balance()
+
+    def classes(self) -> list[tuple[int, int]]:
+        """Class index to how many of the first pods are of it, in the order in which they come first."""
+        counts: dict[int, int] = {}
+        for splits in (list(self._by_role.values()), [self._others]):
+            begins = [(entries[0], entries) for one in splits for entries in one.by_class.values()]
+            for (_, index), entries in sorted(begins):
+                counts[index] = counts.get(index, 0) + len(entries)
+        return list(counts.items())
+
+    def _balance(self) -> None:
+        leading = sum(len(split.first) for split in self._by_role.values())
+        self._others.resize(max(0, self.wanted - leading))
+
+
+def recount(kept: Foremost | None, pods: Iterable[Pod], what: str) -> None:
+    """Put the pods in order again, to prove that none was lost (for `projections/audit.py`)."""
+    if kept is None:
+        return
+    missing = dict(kept.roles)
+    leading: list[Entry] = []
+    others: list[Entry] = []
+    for pod in sorted(pods, key=lambda one: one.heading):
+        least = missing.get(pod.facts.role, 0)
+        missing[pod.facts.role] = least - 1
+        (leading if least > 0 else others).append(_entry(pod))
+    counted: dict[int, int] = {}
+    for _, index in [*leading, *others][: kept.wanted]:
+        counted[index] = counted.get(index, 0) + 1
+    found = kept.classes()
+    assert found == list(counted.items()), f"{what} first pods: kept {found}, counted {counted}"
+
+
+def _entry(pod: Pod) -> Entry:
+    return pod.heading, pod.pod_class.index
