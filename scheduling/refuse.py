@@ -1,7 +1,7 @@
 """Refusals: the code, what limits, and a text with the numbers of the moment."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,10 @@ class Reason(Struct, frozen=True):
     """Whether that is so of the nodes that are open to it now, cordons and taints being what they are."""
 
 
+Most: TypeAlias = Callable[[npt.NDArray[np.int64]], int]
+"""How many pods of a gang may be had together, of how many each node has room for."""
+
+
 class Extent(Struct, frozen=True):
     """The nodes that a refusal speaks of."""
 
@@ -46,8 +50,7 @@ class Extent(Struct, frozen=True):
     """Slot by slot whether the node is one of them; None for all nodes."""
     name: str = ""
     """What they are called together; empty for all nodes."""
-    most: Callable[[npt.NDArray[np.int64]], int] = lambda room: int(room.sum())
-    """How many pods of a gang may be had together, of how many each node has room for."""
+    most: Most = lambda room: int(room.sum())
 
 
 EVERYWHERE: Final = Extent()

@@ -105,10 +105,16 @@ class _Placing:
     def _within(self, domain: Domain, candidates: Candidates, pods: list[Pod]) -> bool | None:
         """Place pods in a domain, as `_all_of` does."""
         outer = self._attempt.where
-        self._attempt.where = inside(self._network, self._attempt.group, domain, candidates)
+        self._attempt.where = self._inside(domain, candidates)
         found = self._all_of(pods)
         self._attempt.where = outer
         return found
+
+    def _inside(self, domain: Domain, candidates: Candidates) -> Within:
+        # Only those of the sub-group must be in the domain: for the gang holds what held before.
+        attempt = self._attempt
+        most = attempt.where.extent.most
+        return inside(self._network, attempt.group, domain, candidates, most)
 
     def _all_of(self, pods: list[Pod]) -> bool | None:
         """Give all these pods nodes, or none. Whether all have room now; None where not all have room."""
@@ -126,7 +132,7 @@ class _Placing:
         """Find out why there is no room for a sub-group, in the domain where there is most."""
         attempt, outer = self._attempt, self._attempt.where
         domain = candidates.nearest or self._network.domains.nowhere
-        attempt.where = inside(self._network, attempt.group, domain, candidates)
+        attempt.where = self._inside(domain, candidates)
         before = self._trial.count
         for pod in pods:
             if not attempt.try_pod(pod):

@@ -8,7 +8,7 @@ Formulas: Volcano's `network-topology-aware`. Points are thousandths; what is ad
 nodes as any other.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ from projections.nodes import Node, NodeTable
 from projections.plugin_arguments import Topology
 from projections.pod_class import PodClass
 from scheduling.ranking import Ranking
-from scheduling.refuse import EVERYWHERE, Extent
+from scheduling.refuse import EVERYWHERE, Extent, Most
 from scheduling.score import FULL
 from scheduling.topology.domains import Domain, Domains, Mask
 from scheduling.topology.loads import Loads
@@ -210,7 +210,7 @@ class Within:
         table: NodeTable,
         domain: Domain,
         nearness: Nearness | None,
-        most: Callable[[Scores], int],
+        most: Most,
     ) -> None:
         self._table = table
         self.domain = domain
