@@ -1,9 +1,10 @@
 """A step, and objects to show it."""
 
 import msgspec
+from msgspec import Raw
 
 from events.normalize import JsonObject
-from events.process import DaemonStarted
+from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS, Record
 from events.sighting import Gone, Listed, Listing, Seen, Sighting
 from projections.batch import Batch
@@ -16,24 +17,27 @@ SECOND = 1_000_000_000
 class Told:
     """A step that has begun, and the records that it made since they were last asked for."""
 
-    def __init__(self, *, tells: bool = False) -> None:
+    def __init__(self, *, tells: bool = False, policy: dict[str, object] | None = None) -> None:
         self.step = Step(State(), GENESIS)
         self.step.tells = tells
         self.now_ns = 0
         self.records: list[Record] = []
-        self.start()
+        self.start(policy)
 
     @property
     def state(self) -> State:
         """What is true so far."""
         return self.step.state
 
-    def start(self) -> None:
-        """Begin an epoch, as a daemon that was restarted does."""
+    def start(self, policy: dict[str, object] | None = None) -> None:
+        """Begin an epoch, as a daemon that was restarted does, perhaps with another policy."""
+        changed = None
+        if policy is not None:
+            changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
-        self._keep(self.step.start(started, None, self.step.head.epoch + 1, self.now_ns))
+        self._keep(self.step.start(started, changed, self.step.head.epoch + 1, self.now_ns))
 
     def see(self, *sightings: Sighting) -> None:
         """Show it something."""

@@ -154,6 +154,26 @@ def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
     assert told.kinds() == ["queue_observed Queue//q"], "our own words are no news"
 
 
+def test_a_queue_above_others_is_told_what_is_allocated_in_them() -> None:
+    """Volcano A.1: ancestors included."""
+    capacity = {"name": "capacity", "enableHierarchy": True}
+    told = Told(tells=True, policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
+    told.show_all("Node", node("n1"))
+    told.show_all(
+        "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
+    )
+    queued = {"annotations": {"scheduling.volcano.sh/queue-name": "dev"}}
+    told.show_all("Pod", pod("a", metadata=queued))
+    told.show_the_rest()
+    told.cycle()
+    found = {
+        one.name: one.allocated
+        for one in requests(told, QueueStatusRequest)
+        if isinstance(one, QueueStatusRequest)
+    }
+    assert found["eng"] == found["dev"] == {"cpu": "1", "memory": "0", "pods": "1"}
+
+
 def test_a_queue_that_will_not_hear_is_left_alone_until_it_changes() -> None:
     told = Told(tells=True)
     told.show_all("Queue", raw("Queue", "q", spec={}))
