@@ -122,11 +122,12 @@ def _make_pod(shop: Shop, owner: Manifest, children: Children) -> None:
     name, spec = name_of(owner), section(owner, "spec")
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     annotations: dict[str, str] = {}
-    pod_name = f"{name}-{children.made}"
+    prefix = ""
     if text_at(spec, "completionMode") == "Indexed":
         index = _free_index(shop, children)
         labels[_INDEX] = annotations[_INDEX] = index
-        pod_name = f"{name}-{index}-{children.made}"
+        prefix = f"{index}-"
+    pod_name = shop.number(owner, children, prefix)
     shop.make_pod(
         owner, children, section(spec, "template"), pod_name, marks=Marks(labels, annotations)
     )

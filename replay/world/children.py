@@ -71,10 +71,6 @@ class Children:
         """The active pods, oldest first."""
         return [key for key, child in self.all.items() if key[0] == "Pod" and _is_active(child)]
 
-    def has_stopping(self) -> bool:
-        """Whether some are being deleted."""
-        return Child.STOPPING in self.all.values()
-
     def of(self, resource: str) -> list[Key]:
         """The owned objects of another resource."""
         return [key for key in self.all if key[0] == resource]

@@ -50,7 +50,7 @@ def reconcile_replica_set(shop: Shop, owner: Manifest, children: Children) -> No
     spec = section(owner, "spec")
     replicas, template = whole_at(spec, "replicas", 1), section(spec, "template")
     for _ in range(children.active, replicas):
-        shop.make_pod(owner, children, template, f"{name_of(owner)}-{children.made}", marks=Marks())
+        shop.make_pod(owner, children, template, shop.number(owner, children), marks=Marks())
     if children.active > replicas:
         youngest = reversed(children.pods())
         order = sorted(youngest, key=lambda key: children.all[key] is Child.RUNNING)

@@ -72,8 +72,8 @@ _RESOURCE_LISTS: Final = (
 )
 """Keys of mappings of resource to quantity; `resource` is the one inside `guarantee`."""
 _COUNTS: Final = (
-    *("backoffLimit", "completions", "maxRetry", "minAvailable", "minMember"),
-    *("parallelism", "replicas"),
+    *("backoffLimit", "completions", "maxRetry", "minAvailable", "minMember", "minSuccess"),
+    *("activeDeadlineSeconds", "parallelism", "replicas", "ttlSecondsAfterFinished"),
 )
 
 

@@ -72,6 +72,13 @@ class Shop:
             _POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         )
 
+    def number(self, owner: Manifest, children: Children, prefix: str = "") -> str:
+        """A name for the next pod: by its number, past those that others took."""
+        namespace, start = namespace_of(owner), f"{name_of(owner)}-{prefix}"
+        while self.store.find(("Pod", namespace, f"{start}{children.made}")) is not None:
+            children.made += 1
+        return f"{start}{children.made}"
+
     def make(self, owner: Manifest, kind: Kind, name: str, body: JsonObject) -> Manifest:
         """An object of another kind, owned; its metadata may bring labels and annotations."""
         metadata: JsonObject = {

@@ -17,6 +17,7 @@ from replay.world.scenario import Apply, Delete, Fail, Scenario, Step, kind_name
 from replay.world.volcano_phases import LIVE, Course, next_phase, phase_after
 from replay.world.volcano_policies import action_for
 from replay.world.volcano_words import ACTIONS
+from tests.replay.world.given import world
 
 SECOND = 1_000_000_000
 
@@ -72,6 +73,41 @@ def test_the_first_rule_that_fits_answers_and_those_of_the_task_come_first(
 def test_an_action_may_have_to_wait() -> None:
     owner = job([{"event": "PodEvicted", "action": "AbortJob", "timeout": "1m"}], [])
     assert action_for(owner, Happening("PodEvicted", "a")) == ("AbortJob", 60 * SECOND)
+
+
+def test_a_time_that_cannot_be_read_is_none() -> None:
+    owner = job([{"event": "PodEvicted", "action": "AbortJob", "timeout": "soon"}], [])
+    assert action_for(owner, Happening("PodEvicted", "a")) == ("AbortJob", 0)
+
+
+@pytest.mark.parametrize(
+    ("priority", "cpu"),
+    [(0, "20"), (5, "22")],
+    ids=["a ps and a worker more", "two workers more, which go first"],
+)
+def test_beyond_the_minimums_of_tasks_further_pods_count_by_priority(
+    priority: int, cpu: str
+) -> None:
+    made = world(f"""
+        cluster:
+          - apiVersion: batch.volcano.sh/v1alpha1
+            kind: Job
+            metadata: {{name: j, uid: u}}
+            spec:
+              minAvailable: 6
+              tasks:
+                - name: ps
+                  replicas: 2
+                  minAvailable: 1
+                  template: {{spec: {{containers: [{{resources: {{limits: {{cpu: 2}}}}}}]}}}}
+                - name: worker
+                  replicas: 5
+                  minAvailable: 3
+                  template:
+                    spec: {{priority: {priority}, containers: [{{resources: {{limits: {{cpu: 4}}}}}}]}}
+        """)
+    group = made.find("PodGroup", "default", "j-u") or {}
+    assert section(group, "spec", "minResources") == {"cpu": cpu}
 
 
 @pytest.mark.parametrize(
