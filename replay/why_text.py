@@ -115,9 +115,10 @@ def _held(held: Held) -> list[str]:
 
 def _choice(choice: Choice, answer: Answer) -> list[str]:
     charged = f", charged {amounts_text(choice.cards)}" if choice.cards else ""
+    of = f" of {choice.domain}" if choice.domain else ""
     lines = [
         f"why {choice.node} for {choice.pod}{charged}: decision {answer.decision} of cycle"
-        f" {answer.cycle}, {choice.candidates} of {choice.nodes} nodes could take it"
+        f" {answer.cycle}, {choice.candidates} of {choice.nodes} nodes{of} could take it"
     ]
     if not choice.agrees:
         lines.append("  (another node comes out best today: other code decided this)")

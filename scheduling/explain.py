@@ -28,6 +28,9 @@ from scheduling.quota.choice import CardChoice, choose_cards
 from scheduling.ranking import Cards, Rankings, first_card
 from scheduling.refuse import node_reasons
 from scheduling.score import Scorer
+from scheduling.topology.chosen import place_of
+from scheduling.topology.network import Network
+from scheduling.topology.where import Where
 from scheduling.trial import Trial
 
 NODES_MAX: Final = 5
@@ -87,6 +90,8 @@ class Choice(Struct, frozen=True):
     """The queue just before, with what the pod was charged."""
     agrees: bool
     """Whether the same node is found best again."""
+    domain: str = ""
+    """The domain of the network that it had to be in; empty where there was no such."""
 
 
 class Lacking(Struct, frozen=True):
@@ -116,32 +121,38 @@ def choice(
                 return None
             trial.lift(pod)
             if placement.uid == uid:
-                return _choice(rankings, trial, pod, node)
+                place, domain = place_of(Network(rankings), group, event.placements, uid)
+                found = _choice(rankings, trial, place, pod, node)
+                return structs.replace(found, domain=domain)
             trial.place(pod, node, later=False)
     finally:
         trial.discard()
     return None
 
 
-def _choice(rankings: Rankings, trial: Trial, pod: Pod, node: Node) -> Choice:
+def _choice(rankings: Rankings, trial: Trial, place: Where, pod: Pod, node: Node) -> Choice:
     cluster, pod_class = rankings.cluster, pod.pod_class
     queue = cluster.queue(trial.group.queue)
     cards = cards_allowed(cluster, queue, pod_class, trial.extra)
-    scores = rankings.of(pod_class, cards).scores()
+    plain = rankings.of(pod_class, cards).scores()
+    scores = place.scores(rankings.of(pod_class, cards), pod_class)
     order = np.lexsort((np.arange(len(scores)), -scores))
     candidates = int((scores >= 0).sum())
     best = [int(slot) for slot in order[: min(candidates, NODES_MAX)]]
     if node.slot not in best:
         best.append(node.slot)
     charge = accounts.charge_on(cluster, pod_class, node.name)
+    inside = place.extent.inside if place.extent.name else None
     return Choice(
         pod=pod.key,
         node=node.name,
         cards={name: amount for name, amount in charge if name in cluster.cards.resource},
-        nodes=len(scores),
+        nodes=len(scores) if inside is None else int(np.count_nonzero(inside)),
         candidates=candidates,
-        ranked=tuple(_scored(rankings, pod_class, slot, int(scores[slot])) for slot in best),
-        reasons=node_reasons(rankings, pod_class, cards)[0],
+        ranked=tuple(
+            _scored(rankings, pod_class, slot, int(plain[slot]), int(scores[slot])) for slot in best
+        ),
+        reasons=node_reasons(rankings, pod_class, cards, inside)[0],
         limits=charged_limits(cluster, queue, charge, trial.extra),
         agrees=best[0] == node.slot,
     )
@@ -158,11 +169,14 @@ def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Am
     return known or pod_class.cards or None
 
 
-def _scored(rankings: Rankings, pod_class: PodClass, slot: int, score: int) -> Scored:
+def _scored(rankings: Rankings, pod_class: PodClass, slot: int, plain: int, score: int) -> Scored:
+    """A node with its score, of which the plugins that look at nodes alone give the plain one."""
     node = rankings.cluster.nodes.order[slot]
     parts = score_parts(rankings.cluster.policy, pod_class, node)
-    if score >= 0 and (rest := score - sum(parts.values())):
+    if plain >= 0 and (rest := plain - sum(parts.values())):
         parts["preference"] = rest
+    if score >= 0 and score != plain:
+        parts["network"] = score - plain
     return Scored(
         node=node.name,
         score=score,

@@ -19,7 +19,7 @@ from scheduling.session import Session
 from scheduling.topology.candidates import Candidates, Wanted
 from scheduling.topology.inside import inside
 from scheduling.topology.network import limit_of, problem_of, slots_by_part, slots_of
-from scheduling.topology.where import ANYWHERE, Where
+from scheduling.topology.where import Where
 
 
 def unplaceable(session: Session, group: PodGroup) -> Reason | None:
@@ -70,7 +70,7 @@ def places(
     """Where such pods may go together, the place tried first first; the last one is where most of them may."""
     closeness = _closeness(group, part)
     if closeness is None:
-        yield ANYWHERE
+        yield session.network.anywhere
         return
     by_part = slots_by_part(session.cluster, group)
     slots = slots_of(session.cluster, group) if part is None else by_part.get(part, ())

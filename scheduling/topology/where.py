@@ -41,6 +41,9 @@ class Where(Protocol):
     def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
         """The best node that has room now."""
 
+    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+        """The score of each node, slot by slot; -1 where the pod cannot go."""
+
     def best_later(self, ranking: Ranking) -> Node | None:
         """The best node that will have room once leaving pods have left."""
 
@@ -65,6 +68,10 @@ class Anywhere:
     def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
         """The node with the best score."""
         return ranking.best()
+
+    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+        """The scores as they are."""
+        return ranking.scores()
 
     def best_later(self, ranking: Ranking) -> Node | None:
         """The node that will have the best score."""
@@ -107,12 +114,18 @@ class Faded(Anywhere):
 
     def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
         """The node with the best score, its domains counted in."""
+        scores = self.scores(ranking, pod_class)
+        if not len(scores) or scores[best := int(scores.argmax())] < 0:
+            return None
+        return self._table.order[best]
+
+    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+        """The scores with the domains counted in."""
         scores = ranking.scores()
         can = scores >= 0
         if not can.any():
-            return None
-        scores = scores + self.points(pod_class, can)
-        return self._table.order[int(np.where(can, scores, -1).argmax())]
+            return scores
+        return np.where(can, scores + self.points(pod_class, can), -1)
 
     def points(self, pod_class: PodClass, can: Mask) -> Scores:
         """What the domains of each node add to its score, of those that can take the pod."""
@@ -225,12 +238,24 @@ class Within:
         slots = self.domain.slots
         if not len(slots):
             return None
-        scores = ranking.scores()[slots]
-        if self._nearness is not None:
-            can = scores >= 0
-            scores = np.where(can, scores + self._nearness.points(slots, can), -1)
+        scores = self._own(ranking)
         best = int(scores.argmax())
         return self._table.order[int(slots[best])] if scores[best] >= 0 else None
+
+    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+        """The scores with closeness counted in; -1 outside of the domain."""
+        scores = np.full(len(self._table.order), -1, dtype=np.int64)
+        scores[self.domain.slots] = self._own(ranking)
+        return scores
+
+    def _own(self, ranking: Ranking) -> Scores:
+        """The scores of the domain's nodes."""
+        slots = self.domain.slots
+        scores = ranking.scores()[slots]
+        if self._nearness is None:
+            return scores
+        can = scores >= 0
+        return np.where(can, scores + self._nearness.points(slots, can), -1)
 
     def best_later(self, ranking: Ranking) -> Node | None:
         """The node of the domain that will have the best score."""

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node
 from tests.scheduling.topology.given import group, hyper_node, member, nodes_of, see
 
@@ -31,7 +32,7 @@ class AGroup(Struct):
     def shown(self) -> Iterator[bytes]:
         """Its objects."""
         mode = "hard" if self.is_hard else "soft"
-        closeness = {"mode": mode, "highestTierAllowed": self.tier}
+        closeness: JsonObject = {"mode": mode, "highestTierAllowed": self.tier}
         policy = {
             "name": "p",
             "matchLabelKeys": ["part"],

@@ -11,9 +11,15 @@ from replay.why_waiting import waiting
 from scheduling.wake import wakes
 from tests.scenarios.play import HERE, name_of, play, scenario_of
 from tests.scheduling.given import Told, gone, node, raw
+from tests.scheduling.test_explain import explained
 from tests.scheduling.topology.given import group, hyper_node, member, see, session_of, two_racks
 
 SCENARIOS = sorted((HERE / "topology").glob("*.yaml"))
+
+
+def _body(path: Path) -> str:
+    """A scenario without its sentence."""
+    return path.read_text(encoding="utf-8").partition("\n")[2]
 
 
 def _faults(told: Told) -> list[str]:
@@ -92,6 +98,27 @@ def test_why_names_what_is_wrong_with_the_tree() -> None:
     assert found is not None
     assert found.code == "TopologyNotReady"
     assert not {one.level: one.passed for one in found.hurdles}["network"]
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=name_of)
+async def test_every_node_that_was_chosen_comes_out_best_again(path: Path) -> None:
+    choices = await explained(_body(path))
+    assert [(one.pod, one.domain) for one in choices if not one.agrees] == []
+    for made in choices:
+        for one in made.ranked:
+            assert sum(one.parts.values()) == one.score
+
+
+async def test_a_choice_names_the_domain_and_what_closeness_added() -> None:
+    path = HERE / "topology" / "what_runs_already_says_where_the_rest_goes.yaml"
+    [made] = await explained(_body(path))
+    assert (made.domain, made.nodes, made.candidates) == ("HyperNode b (tier 1)", 2, 1)
+    path = HERE / "topology" / "pods_of_a_soft_gang_go_near_each_other.yaml"
+    near, far = await explained(_body(path))
+    assert near.domain == "HyperNode b (tier 1)"
+    # Best by tier and alone: 100 points. The other rack is of the same spine: 50, and none of the group.
+    assert [one.parts for one in near.ranked] == [{"network": 100_000}]
+    assert [one.parts for one in far.ranked] == [{"network": 50_000}] * 2
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=name_of)
