@@ -143,7 +143,8 @@ class Step:
         freed = considered.freed_at
         if isinstance(event, GangBindDecided):
             freed = max((considered.freed.get(one.node, 0) for one in event.placements), default=0)
-        return max(eased, freed) or group.cause or None
+        rewired = considered.rewired if group.is_close else 0
+        return max(eased, freed, rewired) or group.cause or None
 
     # Records
 

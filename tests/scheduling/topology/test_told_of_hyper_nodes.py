@@ -54,6 +54,18 @@ def test_a_hypernode_that_cannot_be_read_has_no_members(spec: dict[str, object])
     assert told.state.cluster.nodes.hyper.above("a1") == []
 
 
+def test_a_gang_that_is_bound_because_of_a_hypernode_says_so() -> None:
+    told = two_racks(cpu=1)
+    see(told, group("g", 3, {"mode": "hard", "highestTierAllowed": 1}))
+    see(told, *(member(f"g-{at}", "g") for at in range(3)))
+    told.cycle()
+    see(told, hyper_node("a", 1, "a1", "a2", "c"))
+    shown = told.state.position
+    told.cycle()
+    [bound] = [one for one in told.records if one.kind.startswith("gang_bind_decided")]
+    assert bound.cause == shown
+
+
 def test_hypernodes_that_change_nothing_for_anybody_wake_nobody() -> None:
     told = two_racks()
     see(told, group("g", 1), member("g-1", "g"))
