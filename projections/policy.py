@@ -60,6 +60,13 @@ _FLAGS = frozenset(
 """Switches of a plugin that are on unless they are said to be off."""
 _FLAGS_OFF = frozenset({"enableHierarchy", "enabledClusterOrder"})
 """Switches that are off unless they are said to be on."""
+_UNHEEDED: Final = {
+    ("gang", "enableJobReady"): "a gang is always whole",
+    ("priority", "enableTaskOrder"): "pods of a group always go by priority",
+    ("capacity-card", "enabledAllocatable"): "quotas of cards always hold",
+    ("proportion", "enabledOverused"): "a queue never gets more than it deserves",
+}
+"""Plugin and switch that mean something to Volcano and change nothing here, and why."""
 
 BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},\
 {"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
@@ -204,7 +211,7 @@ class _Parser:
             cards=_as(found.get("capacity-card"), CardQuota) or CardQuota(),
             node_order=_as(found.get("nodeorder"), NodeOrder),
             binpack=_as(found.get("binpack"), BinPack),
-            predicates=_as(found.get("predicates"), Predicates),
+            predicates=_as(found.get("predicates"), Predicates) if _filters(tiers) else None,
             limits_pods=all(
                 one.name != keeper or one.takes_part("enabledAllocatable")
                 for tier in tiers
@@ -260,13 +267,13 @@ class _Parser:
                 continue
             if name in found:
                 raise PolicyError(f"{at}: plugin {name} is named twice")
-            plugins.append(Plugin(name=name, switched=self._flags(plugin, at)))
+            plugins.append(Plugin(name=name, switched=self._flags(name, plugin, at)))
             arguments = plugin.get("arguments")
             given = {} if arguments is None else object_at(arguments, f"{at}.arguments")
             found[name] = read_arguments(name, given, f"{at}.arguments", self.warn)
         return tuple(plugins)
 
-    def _flags(self, plugin: JsonObject, path: str) -> frozenset[str]:
+    def _flags(self, name: str, plugin: JsonObject, path: str) -> frozenset[str]:
         switched: set[str] = set()
         for key, value in plugin.items():
             if key in ("name", "arguments"):
@@ -275,6 +282,8 @@ class _Parser:
                 self.warn(f"{path}.{key}", "muster does not know this key")
             elif truth_at(value, f"{path}.{key}") != (key in _FLAGS):
                 switched.add(key)
+                if reason := _UNHEEDED.get((name, key)):
+                    self.warn(f"{path}.{key}", f"changes nothing: {reason}")
         return frozenset(switched)
 
     def _configurations(self, value: object) -> bool:
@@ -297,6 +306,12 @@ def _check_tier(plugins: tuple[Plugin, ...], path: str) -> None:
     has_tree = any(one.name == "drf" and one.takes_part("enableHierarchy") for one in plugins)
     if has_tree and any(one.name == "proportion" for one in plugins):
         raise PolicyError(f"{path}: hierarchical drf and proportion contradict each other")
+
+
+def _filters(tiers: list[tuple[Plugin, ...]]) -> bool:
+    """Whether `predicates` keeps pods off nodes."""
+    plugins = [one for tier in tiers for one in tier]
+    return any(one.name == "predicates" and one.takes_part("enablePredicate") for one in plugins)
 
 
 def _as(value: object, kind: type[_T]) -> _T | None:

@@ -241,6 +241,16 @@ def test_the_configuration_that_volcano_has_built_in_is_taken_whole() -> None:
     assert not policy.has("drf", "enablePreemptable")
 
 
+def test_a_flag_that_means_something_to_volcano_and_nothing_here_is_named() -> None:
+    gang: JsonObject = {"name": "gang", "enableJobReady": False, "enableJobOrder": False}
+    _, warned = parse(
+        {"tiers": [{"plugins": [gang, {"name": "priority", "enableTaskOrder": "true"}]}]}
+    )
+    assert [(one.path, one.message) for one in warned] == [
+        ("tiers[0].plugins[0].enableJobReady", "changes nothing: a gang is always whole")
+    ]
+
+
 def test_hierarchical_drf_orders_queues_where_it_stands() -> None:
     drf: JsonObject = {"name": "drf", "enableHierarchy": True}
     policy, _ = parse({"tiers": [{"plugins": [drf, {"name": "capacity"}]}]})
