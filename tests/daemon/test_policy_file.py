@@ -61,6 +61,20 @@ def test_a_change_is_found_once_it_rests_and_once_only(path: Path) -> None:
     assert bytes(file.current.policy) == b'{"actions":"enqueue, allocate"}'
 
 
+def test_a_folder_that_is_swapped_under_the_file_is_a_change(tmp_path: Path) -> None:
+    """As the kubelet does it with a ConfigMap: only a link above the file is another."""
+    for name, text in (("one", ALL), ("two", LESS)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(text)
+    data, swapped = tmp_path / "..data", tmp_path / "..data_tmp"
+    data.symlink_to("one")
+    (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
+    file = PolicyFile(tmp_path / "policy.yaml", read)
+    swapped.symlink_to("two")
+    swapped.replace(data)
+    assert looks(file) == ['{"actions":"enqueue, allocate"}']
+
+
 def test_the_same_in_other_words_is_no_change(path: Path) -> None:
     file = PolicyFile(path, read)
     rewrite(path, f"# as before\n{ALL}")

@@ -31,7 +31,7 @@ DEADLINE_SECONDS = 30.0
 class Daemon:
     """A daemon in a process of its own, and what it told."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *words: str) -> None:
         self._told = folder / "told"
         with self._told.open("wb") as told_to:
             self.process = subprocess.Popen(  # noqa: S603  # our own command
@@ -39,6 +39,7 @@ class Daemon:
                     *(sys.executable, "-m", "daemon", "run", "--log", str(folder / "run.db")),
                     *("--simulate", str(scenario(folder, CLUSTER)), "--http", "127.0.0.1:0"),
                     *("--listen", "127.0.0.1:0"),
+                    *words,
                 ],
                 cwd=ROOT,
                 stderr=told_to,
@@ -103,6 +104,26 @@ def test_others_see_what_muster_does_and_it_sees_what_they_do(
             "select message from decision where kind = 'refuse' limit 1"
         ).fetchall()
     assert "1 Insufficient cpu" in reason
+
+
+def test_a_policy_file_that_changes_decides_from_then_on(tmp_path: Path) -> None:
+    """Volcano E.2"""
+    path = tmp_path / "policy.yaml"
+    path.write_text("actions: enqueue\n")
+    daemon = Daemon(tmp_path, f"--scheduler-conf={path}")
+    try:
+        pods = f"{daemon.told('simulated API server')['url']}/api/v1/namespaces/default/pods"
+        until(lambda: nodes(pods) == ["", "", ""])
+        daemon.told("cycle_opened")
+        path.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: predicates}]}]\n')
+        until(lambda: nodes(pods) == ["", "n1", "n1"])
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(DEADLINE_SECONDS) == 0
+    finally:
+        daemon.process.kill()
+        daemon.process.wait()
+    [replayed] = documents(muster("replay", tmp_path / "run.db", "--output", "json"))
+    assert replayed["equal"] is True
 
 
 def nodes(pods: str) -> list[str]:
