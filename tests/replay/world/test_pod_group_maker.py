@@ -152,24 +152,69 @@ def cluster(quota: int, sizes: list[int]) -> list[Json]:
     return found
 
 
+POLICIES: list[JsonObject] = [
+    {},
+    {
+        "actions": "enqueue, allocate, preempt, reclaim, backfill",
+        "tiers": [
+            {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+            {
+                "plugins": [
+                    {"name": "overcommit"},
+                    {"name": "drf"},
+                    {"name": "predicates"},
+                    {"name": "capacity-card"},
+                    {"name": "binpack"},
+                ]
+            },
+        ],
+    },
+]
+"""The built-in policy, and one with all that looks at groups."""
+
+
+def scaled(load: list[Json], at: int, replicas: int) -> list[Json]:
+    """Every ReplicaSet of a load that is no gang gets as many pods, and then one."""
+    names = [
+        str(section(one, "metadata")["name"])
+        for one in load
+        if isinstance(one, dict) and section(one, "metadata").get("annotations") == {}
+    ]
+    return [
+        {
+            "at": f"{at + later}s",
+            "patch": [
+                {"kind": "ReplicaSet", "name": name, "merge": {"spec": {"replicas": count}}}
+                for name in names
+            ],
+        }
+        for later, count in ((0, replicas), (3, 1))
+        if names
+    ]
+
+
 @settings(max_examples=25, deadline=None)
 @given(
+    policy=st.sampled_from(POLICIES),
+    replicas=st.integers(0, 3),
     loads=st.lists(workloads(), min_size=1, max_size=2),
     quota=st.integers(1, 4),
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
 )
 def test_the_same_pods_are_placed_alike_with_and_without_it(
-    loads: list[list[Json]], quota: int, sizes: list[int]
+    policy: JsonObject, replicas: int, loads: list[list[Json]], quota: int, sizes: list[int]
 ) -> None:
     steps: list[Json] = []
+    last: list[Json] = []
     for at, load in enumerate(loads):
-        named = json.loads(json.dumps(load).replace('"w', f'"l{at}w'))
-        steps.append({"at": f"{2 * at}s", "apply": named})
+        last = json.loads(json.dumps(load).replace('"w', f'"l{at}w'))
+        steps.append({"at": f"{2 * at}s", "apply": last})
     text: JsonObject = {
         "scenario": "alike",
         "cluster": cluster(quota, sizes),
-        "steps": steps,
+        "steps": [*steps, *scaled(last, 6, replicas)],
         "until": "30s",
+        **({"policy": policy} if policy else {}),
     }
     told = []
     for is_there in (False, True):
