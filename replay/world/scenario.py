@@ -14,6 +14,7 @@ from replay.world.document import Value, read_document
 from replay.world.duration import SECOND
 from replay.world.errors import ScenarioError
 from replay.world.manifest import (
+    COMMAND,
     KINDS,
     Kind,
     Manifest,
@@ -206,7 +207,12 @@ class _Known:
         for placed in cluster:
             self.add(placed)
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: Placed, value: Value | None = None) -> None:
+        """An object comes; `value`: in a step, where a command's job must be there already."""
+        if value is not None and placed.kind == COMMAND:
+            target = placed.manifest["target"]
+            assert isinstance(target, dict)
+            self.check(value, "Job", placed.namespace, str(target["name"]))
         self._names[placed.kind.kind, placed.namespace, placed.name] = None
         if "template" in str(placed.manifest.get("spec", "")):
             self._makers[placed.namespace, placed.name + "-"] = None
@@ -247,7 +253,7 @@ def _read_action(name: str, value: Value, at: int, known: _Known | None) -> Iter
         case "apply":
             for placed in read_manifest(value):
                 if known is not None:
-                    known.add(placed)
+                    known.add(placed, value)
                 yield Apply(at, placed.kind, placed.manifest)
         case "delete":
             fields = value.fields("delete", ("kind", "apiVersion", "namespace", "name"))

@@ -90,3 +90,11 @@ def test_a_patch_is_judged_like_the_whole() -> None:
 def test_a_command_that_means_nothing_is_an_error(rest: str, reason: str) -> None:
     with pytest.raises(ScenarioError, match=reason):
         scenario(COMMAND + rest + "\n")
+
+
+def test_a_command_to_a_job_that_nobody_made_is_an_error() -> None:
+    with pytest.raises(ScenarioError, match=r"test\.yaml:5: there is no Job default/j by then"):
+        scenario(COMMAND + "action: AbortJob, target: {kind: Job, name: j}}\n")
+    scenario(
+        JOB + "      tasks: []\n" + COMMAND + "action: AbortJob, target: {kind: Job, name: j}}\n"
+    )
