@@ -5,9 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared
+
+# A busy machine is no fault of an example's.
+settings.register_profile("here", deadline=None)
+settings.load_profile("here")
 
 
 @pytest.fixture(autouse=True)
