@@ -13,8 +13,8 @@ from daemon.cli.assemble import fold, simulate
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
 from replay.run import Replay
-from replay.world.openb import with_pieces
 from replay.world.openb_table import shipped_table
+from replay.world.pieces import with_pieces
 from replay.world.scenario import Scenario, parse_scenario
 from replay.world.workload import workload_pieces
 

@@ -113,7 +113,13 @@ class Outcome(Struct, frozen=True):
 
 
 def outcome(
-    *, scenario: Scenario, world: World, head: Head, decisions: Decisions, state: State
+    *,
+    scenario: Scenario,
+    world: World,
+    head: Head,
+    decisions: Decisions,
+    state: State,
+    account: "JsonObject | None" = None,
 ) -> Outcome:
     """The document of a run, compared with what its scenario expects."""
     entries: list[Json] = list(decisions.entries)
@@ -127,6 +133,7 @@ def outcome(
         "queues": _queues(state),
         "switches": {},
         "workloads": workload_statuses(world.store),
+        "account": account or {},
         "expected": True,
     }
     expect = scenario.expect

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from daemon.cli import assemble
+from daemon.cli.accounting import account_lines, pace_line
 from daemon.cli.assemble import Simulated
 from daemon.cli.inputs import load_scenario, scenario_files
 from daemon.cli.output import (
@@ -27,8 +28,9 @@ from events.errors import UsageError
 from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.now import card_rows
+from replay.account import Account
 from replay.report import Decisions, Outcome, outcome
-from replay.world.openb import Notes
+from replay.world.pieces import Notes
 from replay.world.sources import Completed
 
 SHOWN_MAX = 10
@@ -96,27 +98,28 @@ async def run_scenario(loaded: Completed, url: str | None) -> Run:
                 loaded.scenario, log, with_views=url is not None, progress=shown
             )
             elapsed_ns = clock.elapsed_ns() - began
-        decisions = await decisions_of(log)
+        told = await _read_back(log, simulated)
     finally:
         await log.close()
-    told = outcome(
-        scenario=loaded.scenario,
+    return Run(loaded, simulated, told, elapsed_ns)
+
+
+async def _read_back(log: ReadableLog, simulated: Simulated) -> Outcome:
+    """What a log says was decided, and what came of it. In a simulation time begins at 0."""
+    decisions, account = Decisions(), Account()
+    async for entries in log.read(after=log.base.position):
+        for entry in entries:
+            event = event_of(entry.record)
+            decisions.note(entry.record, event)
+            account.note(entry.record, event, entry.content)
+    return outcome(
+        scenario=simulated.scenario,
         world=simulated.world,
         head=simulated.head,
         decisions=decisions,
         state=simulated.state,
+        account=account.document(simulated.world.now_ns),
     )
-    return Run(loaded, simulated, told, elapsed_ns)
-
-
-async def decisions_of(log: ReadableLog) -> Decisions:
-    """What a log says was decided. In a simulation time begins at 0."""
-    decisions = Decisions()
-    async for entries in log.read(after=log.base.position):
-        for entry in entries:
-            if "_observed." not in entry.record.kind:
-                decisions.note(entry.record, event_of(entry.record))
-    return decisions
 
 
 def report(run: Run, *, durable: bool) -> str:
@@ -128,6 +131,7 @@ def report(run: Run, *, durable: bool) -> str:
             *_summary(run),
             *_cards(run.simulated.state),
             *_waiting(run.simulated.state),
+            *_account(run),
             *_notes(run.loaded.notes),
             *(_saturated(run, durable=durable) if _is_saturated(run) else ()),
             "",
@@ -206,11 +210,22 @@ def _name_of(group: PodGroup) -> str:
 
 
 def _notes(notes: Notes | None) -> Iterator[str]:
+    if notes is not None and notes.origin:
+        yield f"  note       {notes.origin}"
     if notes is not None and notes.shares:
         yield (
             f"  note       {counted(notes.shares, 'pod asks', 'pods ask')} for a fraction of a card: "
             "each counts as a whole card"
         )
+
+
+def _account(run: Run) -> Iterator[str]:
+    """Told of a load that comes from elsewhere: who wrote a small scenario knows what is in it."""
+    scenario, account = run.loaded.scenario, run.outcome.document["account"]
+    if isinstance(account, dict) and (scenario.workload is not None or scenario.trace is not None):
+        yield from account_lines(account)
+        decisions = _entries(run.outcome.document["decisions"])
+        yield pace_line(sum(one["kind"] == "bind" for one in decisions), run.elapsed_ns)
 
 
 def _is_saturated(run: Run) -> bool:

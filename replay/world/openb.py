@@ -5,7 +5,6 @@ A share of a card counts as a whole card here. A pod that names models takes any
 names none takes any card and is charged the one it gets (`unnamedCardPolicy: infer`).
 """
 
-from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -13,7 +12,8 @@ from msgspec import Struct
 
 from events.normalize import Json, JsonObject
 from replay.world.manifest import RUN_SECONDS, Manifest, Placed
-from replay.world.scenario import Apply, Scenario, Step, kind_named
+from replay.world.pieces import Notes, Pieces
+from replay.world.scenario import Apply, kind_named
 
 CARD: Final = "nvidia.com/gpu"
 PODS_PER_NODE: Final = 256
@@ -75,28 +75,6 @@ class PodShape(Struct, frozen=True):
         return self.qos.lower()
 
 
-class Notes(Struct, frozen=True):
-    """What a report on the trace has to say beside the result."""
-
-    nodes: int
-    pods: int
-    card_pods: int
-    shares: int
-    """Pods that asked for a share of a card and count as a whole one."""
-    cards: dict[str, int]
-    """Cards per model in the cluster."""
-    cards_asked: int
-
-
-class Pieces(Struct, frozen=True):
-    """What a trace or a workload brings to a scenario."""
-
-    cluster: tuple[Placed, ...]
-    steps: tuple[Step, ...]
-    policy: dict[str, Json]
-    notes: Notes
-
-
 NamedNode: TypeAlias = tuple[str, NodeShape]
 Arrival: TypeAlias = tuple[int, str, PodShape, int | None]
 """Time in nanoseconds, name, shape, and how many seconds it runs (None: for ever)."""
@@ -122,18 +100,6 @@ def pieces_of(nodes: list[NamedNode], arrivals: list[Arrival], source: str) -> P
     cluster = [Placed(_NODE, _node(name, node), source) for name, node in nodes]
     cluster += [Placed(_QUEUE, _queue(name, cards), source) for name in sorted(queues)]
     return Pieces(tuple(cluster), tuple(steps), POLICY, _notes(nodes, arrivals, cards))
-
-
-def with_pieces(scenario: Scenario, pieces: Pieces) -> Scenario:
-    """The scenario with what its trace or workload brings; its own steps come first at one time."""
-    steps: Iterable[Step] = sorted((*scenario.steps, *pieces.steps), key=lambda step: step.at_ns)
-    has_policy = scenario.policy is not None or scenario.policy_file is not None
-    return msgspec.structs.replace(
-        scenario,
-        policy=scenario.policy if has_policy else pieces.policy,
-        cluster=(*scenario.cluster, *pieces.cluster),
-        steps=tuple(steps),
-    )
 
 
 def _notes(nodes: list[NamedNode], arrivals: list[Arrival], cards: dict[str, int]) -> Notes:

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from replay.world.duration import LONGEST_NS, SECOND
 from replay.world.errors import TraceError
-from replay.world.openb import Arrival, NamedNode, NodeShape, Pieces, PodShape, models_of, pieces_of
+from replay.world.openb import Arrival, NamedNode, NodeShape, PodShape, models_of, pieces_of
+from replay.world.pieces import Pieces
 
 _NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")

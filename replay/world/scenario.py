@@ -85,6 +85,8 @@ class WorkloadSource(Struct, frozen=True):
     """Nodes and pods, of the whole."""
     window_ns: int = 120 * SECOND
     """The time over which the pods arrive."""
+    load_percent: int = 100
+    """What is asked for, of what was asked for when the counts were taken."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -117,7 +119,9 @@ _KEYS: Final = (
 )
 _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
 _TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
-_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window")
+_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load")
+_WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
+"""The workloads there are, and how long their pods come where the scenario does not say."""
 
 
 def parse_scenario(text: str, source: str) -> Scenario:
@@ -312,31 +316,30 @@ def _read_trace(value: Value) -> TraceSource:
 
 
 def _read_workload(value: Value) -> WorkloadSource:
-    if value.is_scalar:
-        return _known_workload(value, WorkloadSource(value.text("workload")))
-    fields = value.fields("workload", _WORKLOAD_KEYS)
+    fields = {"name": value} if value.is_scalar else value.fields("workload", _WORKLOAD_KEYS)
     if "name" not in fields:
         raise value.error("workload: name is missing")
-    source = WorkloadSource(
-        name=fields["name"].text("workload.name"),
+    name = fields["name"].text("workload.name")
+    if name not in _WINDOWS:
+        raise value.error(f"workload: {name!r} is not known; known are {', '.join(_WINDOWS)}")
+    if "load" in fields and name != "spot-gpu":
+        raise fields["load"].error("workload.load goes with `name: spot-gpu` only")
+    return WorkloadSource(
+        name=name,
         seed=fields["seed"].whole("workload.seed") if "seed" in fields else 1,
-        scale_percent=_scale(fields["scale"]) if "scale" in fields else 100,
-        window_ns=fields["window"].time_ns("window") if "window" in fields else 120 * SECOND,
+        scale_percent=_percent(fields, "scale"),
+        window_ns=fields["window"].time_ns("window") if "window" in fields else _WINDOWS[name],
+        load_percent=_percent(fields, "load"),
     )
-    return _known_workload(value, source)
 
 
-def _known_workload(value: Value, source: WorkloadSource) -> WorkloadSource:
-    if source.name != "openb":
-        raise value.error(f"workload: {source.name!r} is not known; known is openb")
-    return source
-
-
-def _scale(value: Value) -> int:
+def _percent(fields: dict[str, Value], name: str) -> int:
     """A share of the whole such as 0.25, in percent."""
-    given = value.plain()
+    if name not in fields:
+        return 100
+    given = fields[name].plain()
     if not isinstance(given, int | float) or isinstance(given, bool) or not 0.01 <= given <= 10:
-        raise value.error("workload.scale must be a number from 0.01 to 10")
+        raise fields[name].error(f"workload.{name} must be a number from 0.01 to 10")
     return round(given * 100)
 
 

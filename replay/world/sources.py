@@ -6,11 +6,12 @@ import msgspec
 from msgspec import Struct
 
 from events.normalize import Json
+from replay.world import openb_table, spot_gpu_table
 from replay.world.document import read_document
-from replay.world.openb import Notes, with_pieces
-from replay.world.openb_table import shipped_table
 from replay.world.openb_trace import TraceText, openb_pieces
-from replay.world.scenario import Scenario
+from replay.world.pieces import Notes, Pieces, with_pieces
+from replay.world.scenario import Scenario, WorkloadSource
+from replay.world.spot_gpu import spot_gpu_pieces
 from replay.world.workload import workload_pieces
 
 Read = Callable[[str], str]
@@ -30,7 +31,7 @@ def completed(scenario: Scenario, read: Read) -> Completed:
         policy = read_policy(read(scenario.policy_file), scenario.policy_file)
         scenario = msgspec.structs.replace(scenario, policy=policy)
     if scenario.workload is not None:
-        pieces = workload_pieces(scenario.workload, shipped_table())
+        pieces = pieces_of_workload(scenario.workload)
     elif (trace := scenario.trace) is not None:
         pieces = openb_pieces(
             TraceText(trace.nodes, read(trace.nodes)),
@@ -44,6 +45,13 @@ def completed(scenario: Scenario, read: Read) -> Completed:
     else:
         return Completed(scenario)
     return Completed(with_pieces(scenario, pieces), pieces.notes)
+
+
+def pieces_of_workload(source: WorkloadSource) -> Pieces:
+    """What a workload brings, made out of the counts that came with this release."""
+    if source.name == "spot-gpu":
+        return spot_gpu_pieces(source, spot_gpu_table.shipped_table())
+    return workload_pieces(source, openb_table.shipped_table())
 
 
 def read_policy(text: str, source: str) -> dict[str, Json]:

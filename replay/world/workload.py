@@ -11,8 +11,9 @@ from hashlib import sha256
 from typing import TypeVar
 
 from replay.world.duration import SECOND
-from replay.world.openb import Arrival, NamedNode, Pieces, PodShape, pieces_of
+from replay.world.openb import Arrival, NamedNode, PodShape, pieces_of
 from replay.world.openb_table import LIFETIMES, NodeCount, OpenbTable, PodCount
+from replay.world.pieces import Pieces
 from replay.world.scenario import WorkloadSource
 
 _CountT = TypeVar("_CountT", NodeCount, PodCount)

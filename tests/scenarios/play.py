@@ -7,6 +7,7 @@ from msgspec import Struct
 from daemon.cli.assemble import Simulated, simulate
 from daemon.log.memory import MemoryLog
 from events.codec import event_of
+from replay.account import Account
 from replay.report import Decisions, Outcome, outcome
 from replay.run import Divergence, Replay
 from replay.world.scenario import Scenario, parse_scenario
@@ -38,11 +39,13 @@ async def play(scenario: Scenario) -> Played:
     """Play a scenario once, and its log again."""
     log = MemoryLog()
     end = await simulate(scenario, log, with_views=False)
-    decisions, replay = Decisions(), Replay()
+    decisions, account, replay = Decisions(), Account(), Replay()
     divergence: Divergence | None = None
     async for entries in log.read():
         for entry in entries:
-            decisions.note(entry.record, event_of(entry.record))
+            event = event_of(entry.record)
+            decisions.note(entry.record, event)
+            account.note(entry.record, event, entry.content)
             divergence = divergence or replay.take(entry.record, entry.content)
     found = outcome(
         scenario=end.scenario,
@@ -50,5 +53,6 @@ async def play(scenario: Scenario) -> Played:
         head=end.head,
         decisions=decisions,
         state=end.state,
+        account=account.document(end.world.now_ns),
     )
     return Played(found, end, replay, divergence or replay.finish())

@@ -18,8 +18,7 @@ from tests.daemon.cli.given import (
 
 KEYS = (
     *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
-    "workloads",
-    "expected",
+    *("workloads", "account", "expected"),
 )
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 130s\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\n"

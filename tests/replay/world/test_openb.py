@@ -12,9 +12,10 @@ from replay.world.content import section, text_at
 from replay.world.errors import TraceError
 from replay.world.manifest import Manifest
 from replay.world.model import World
-from replay.world.openb import POLICY, Pieces, with_pieces
+from replay.world.openb import POLICY
 from replay.world.openb_table import count_trace, shipped_table, write_table
 from replay.world.openb_trace import TraceText, openb_pieces
+from replay.world.pieces import Pieces, with_pieces
 from replay.world.scenario import Apply, Scenario, WorkloadSource
 from replay.world.workload import workload_pieces
 from tests.replay.world.given import SECOND, scenario

@@ -10,7 +10,16 @@ from events.errors import UsageError
 from replay.world.content import section
 from replay.world.errors import ScenarioError
 from replay.world.model import World
-from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, TraceSource, parse_scenario
+from replay.world.scenario import (
+    Apply,
+    Delete,
+    Fail,
+    Patch,
+    Scenario,
+    TraceSource,
+    WorkloadSource,
+    parse_scenario,
+)
 from tests.replay.world.given import SECOND, scenario
 
 POD = "{kind: Pod, metadata: {name: a}}"
@@ -60,6 +69,12 @@ def test_a_trace_and_a_workload_are_only_named() -> None:
     assert workload is not None
     assert (workload.seed, workload.scale_percent) == (7, 25)
     assert scenario("workload: openb").workload is not None
+    workload = scenario("workload: {name: spot-gpu, load: 1.5, window: 2h}").workload
+    assert workload is not None
+    assert (workload.load_percent, workload.window_ns) == (150, 7200 * SECOND)
+    assert scenario("workload: spot-gpu").workload == WorkloadSource(
+        "spot-gpu", window_ns=86_400 * SECOND
+    )
 
 
 BROKEN = [
@@ -125,7 +140,9 @@ BROKEN = [
     ("trace: {format: csv, nodes: a, pods: b}", 2, "'csv' is not known"),
     ("trace: {format: openb, nodes: a}", 2, "trace: pods is missing"),
     ("trace: {format: openb, nodes: a, pods: b, order: random}", 2, "neither time nor saturate"),
-    ("workload: closedb", 2, "'closedb' is not known"),
+    ("workload: closedb", 2, "'closedb' is not known; known are openb, spot-gpu"),
+    ("workload: {name: openb, load: 2}", 2, "workload.load goes with `name: spot-gpu` only"),
+    ("workload: {name: spot-gpu, load: much}", 2, "workload.load must be a number from 0.01"),
     ("workload: {name: openb, scale: 99}", 2, "a number from 0.01 to 10"),
     ("expect: 3", 2, "expect must be a mapping"),
     ("cluster: [", 3, "not YAML"),

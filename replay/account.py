@@ -1,0 +1,287 @@
+"""What came of a run, in figures: how long pods waited, who was evicted, what queues used over time.
+
+All of it is read out of a log: the records are folded once more, and between two batches nothing changes.
+Times are those at which records were written, which in a simulation is the virtual time. A pod that had its
+node when it was first seen did not wait. Room of a pod that is asked to leave is no longer its queue's.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct, field
+
+from events.decision import EvictionDecided, GangBindDecided
+from events.normalize import Json, JsonObject
+from events.record import Record
+from events.union import Event
+from projections.pod_class import Amounts
+from projections.pods import ALLOCATED, Pod
+from projections.state import State
+
+ABOVE_MAX: Final = 100
+"""Decisions beyond a quota that are told one by one; the rest is counted."""
+
+_SECOND: Final = 1_000_000_000
+_PARTS: Final = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
+
+
+class _Life(Struct):
+    """A pod of ours, as far as it has come."""
+
+    kind: str
+    """Its priority class, or `none`."""
+    seen_ns: int
+    begun_ns: int | None = None
+    """Since when it has its node; None while it has none."""
+    has_started: bool = False
+    queue: str = ""
+    charged: Amounts = field(default_factory=dict)
+
+
+class _Kind(Struct):
+    """The pods of one priority class."""
+
+    pods: int = 0
+    waits_ns: list[int] = field(default_factory=list)
+    """How long each that was given a node had to wait for it."""
+    evicted: dict[str, int] = field(default_factory=dict)
+    """Pods by the action that evicted them."""
+    lost_ns: int = 0
+    lost_card_ns: int = 0
+
+
+class _Meter(Struct):
+    """An amount over time."""
+
+    value: int = 0
+    most: int = 0
+    area: int = 0
+    since_ns: int = 0
+
+    def turn(self, now_ns: int, value: int) -> None:
+        """From now on it is so much."""
+        self.area += self.value * (now_ns - self.since_ns)
+        self.value, self.since_ns = value, now_ns
+        self.most = max(self.most, value)
+
+
+class Account:
+    """Takes all records of a log in order, from the first."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.above = 0
+        """Pods that were given a node while that put their queue above its quota of a card."""
+        self._above: list[JsonObject] = []
+        self._lives: dict[str, _Life] = {}
+        self._kinds: dict[str, _Kind] = {}
+        self._used: dict[tuple[str, str], _Meter] = {}
+        self._quotas: dict[tuple[str, str], _Meter] = {}
+        self._totals: dict[str, _Meter] = {}
+        self._nodes: dict[str, Amounts] = {}
+        self._begun_ns: int | None = None
+        self._now_ns = 0
+        self._batch = 0
+
+    def note(self, record: Record, event: Event, content: bytes | None) -> None:
+        """Take in a record."""
+        if record.batch != self._batch:
+            self._settle()
+            self._batch = record.batch
+        self._now_ns = record.recorded_at_ns
+        if self._begun_ns is None:
+            self._begun_ns = self._now_ns
+        self.state.apply(record, event, content)
+        if isinstance(event, GangBindDecided):
+            self._check(record, event)
+        elif isinstance(event, EvictionDecided):
+            self._count_evicted(event)
+
+    def document(self, end_ns: int) -> JsonObject:
+        """The figures up to a moment: the end of the run."""
+        self._settle()
+        length = end_ns - (self._begun_ns or 0)
+        for meter in (*self._used.values(), *self._quotas.values(), *self._totals.values()):
+            meter.turn(end_ns, meter.value)
+        kinds = sorted(self._kinds.items())
+        above: list[Json] = list(self._above)
+        return {
+            "waiting": {name: _waiting(kind) for name, kind in kinds},
+            "evictions": {name: _evictions(kind) for name, kind in kinds if kind.evicted},
+            "use": self._use(length),
+            "cards": self._cards(length),
+            "above_quota": {"pods": self.above, "decisions": above},
+        }
+
+    def _settle(self) -> None:
+        """The batch is over: bring up to date what it touched."""
+        cluster, touched = self.state.cluster, self.state.cluster.touched
+        for name in touched.nodes:
+            self._count_node(name)
+        for name in touched.queues:
+            queue = cluster.queues.get(name)
+            quota = {} if queue is None or queue.facts is None else queue.facts.quota
+            for card in dict.fromkeys((*quota, *self._cards_of(name))):
+                self._turn(self._quotas, (name, card), quota.get(card, 0))
+        for uid in touched.pods:
+            self._follow(uid, cluster.pods.get(uid))
+        cluster.forget_touched()
+
+    def _cards_of(self, queue: str) -> Iterator[str]:
+        return (card for name, card in self._quotas if name == queue)
+
+    def _turn(
+        self, meters: dict[tuple[str, str], _Meter], key: tuple[str, str], value: int
+    ) -> None:
+        meter = meters.get(key)
+        if meter is None:
+            meter = meters[key] = _Meter(since_ns=self._now_ns)
+        if meter.value != value:
+            meter.turn(self._now_ns, value)
+
+    def _count_node(self, name: str) -> None:
+        node = self.state.cluster.nodes.nodes.get(name)
+        has: Amounts = {}
+        if node is not None and node.facts is not None:
+            for resource, card in node.facts.cards.items():
+                has[card] = has.get(card, 0) + node.allocatable(resource)
+        had = self._nodes.get(name, {})
+        if has == had:
+            return
+        self._nodes[name] = has
+        for card in dict.fromkeys((*had, *has)):
+            meter = self._totals.setdefault(card, _Meter(since_ns=self._now_ns))
+            meter.turn(self._now_ns, meter.value + has.get(card, 0) - had.get(card, 0))
+
+    def _follow(self, uid: str, pod: Pod | None) -> None:
+        life = self._lives.get(uid)
+        if pod is None or not pod.group_key:
+            if life is not None:
+                self._charge(life, "", {})
+                del self._lives[uid]
+            return
+        if life is None:
+            life = self._lives[uid] = self._born(pod)
+        is_placed = pod.occupies
+        if is_placed and life.begun_ns is None:
+            life.begun_ns = self._now_ns
+            if not life.has_started:
+                life.has_started = True
+                self._kinds[life.kind].waits_ns.append(self._now_ns - life.seen_ns)
+        elif not is_placed:
+            life.begun_ns = None
+        cards = self.state.cluster.cards.resource
+        held = pod.charge or () if pod.status in ALLOCATED else ()
+        group = self.state.cluster.groups.get(pod.group_key)
+        charged = {name: amount for name, amount in held if name in cards}
+        self._charge(life, group.queue if group else "", charged)
+
+    def _born(self, pod: Pod) -> _Life:
+        """A pod is seen for the first time. It counts where it is still to be given its node."""
+        name = pod.facts.priority_class or "none"
+        has_started = bool(pod.facts.node) or pod.facts.phase in ("Succeeded", "Failed")
+        kind = self._kinds.setdefault(name, _Kind())
+        kind.pods += not has_started
+        return _Life(name, self._now_ns, has_started=has_started)
+
+    def _charge(self, life: _Life, queue: str, cards: Amounts) -> None:
+        if (queue, cards) == (life.queue, life.charged):
+            return
+        for card, amount in life.charged.items():
+            self._use_more(life.queue, card, -amount)
+        for card, amount in cards.items():
+            self._use_more(queue, card, amount)
+        life.queue, life.charged = queue, cards
+
+    def _use_more(self, queue: str, card: str, amount: int) -> None:
+        key = queue, card
+        meter = self._used.get(key)
+        self._turn(self._used, key, (0 if meter is None else meter.value) + amount)
+
+    def _check(self, record: Record, event: GangBindDecided) -> None:
+        """Whether a decision left its queue within its quotas of the cards that it charged."""
+        if self.state.cluster.policy.quota != "capacity-card":
+            return
+        queue = self.state.cluster.queues.get(event.queue)
+        if queue is None or queue.facts is None:
+            return
+        for card in dict.fromkeys(card for one in event.placements for card in one.cards):
+            used, quota = queue.allocated.get(card, 0), queue.facts.quota.get(card, 0)
+            if used <= quota:
+                continue
+            self.above += len(event.placements)
+            if len(self._above) < ABOVE_MAX:
+                entry: JsonObject = {"position": record.position, "queue": event.queue}
+                self._above.append({**entry, "card": card, "allocated": used, "quota": quota})
+
+    def _count_evicted(self, event: EvictionDecided) -> None:
+        for one in event.evictions:
+            life = self._lives.get(one.uid)
+            if life is None:
+                continue
+            kind = self._kinds[life.kind]
+            kind.evicted[event.action] = kind.evicted.get(event.action, 0) + 1
+            ran = self._now_ns - (self._now_ns if life.begun_ns is None else life.begun_ns)
+            kind.lost_ns += ran
+            kind.lost_card_ns += ran * sum(life.charged.values())
+
+    def _use(self, length: int) -> JsonObject:
+        """By queue and card: mean and peak, and the mean as a part of the quota and of the cluster."""
+        found: dict[str, dict[str, Json]] = {}
+        for key in sorted({*self._used, *self._quotas}):
+            used = self._used.get(key, _Meter())
+            if not used.most:
+                continue
+            quota, there = self._quotas.get(key, _Meter()), self._totals.get(key[1], _Meter())
+            found.setdefault(key[0], {})[key[1]] = {
+                "quota": _mean(quota.area, length),
+                "mean": _mean(used.area, length),
+                "peak": used.most,
+                "of_quota": _mean(used.area, quota.area),
+                "of_cluster": _mean(used.area, there.area),
+            }
+        return dict(found)
+
+    def _cards(self, length: int) -> JsonObject:
+        """By card: how many there were, and how many were used, whoever used them."""
+        found: JsonObject = {}
+        for card, there in sorted(self._totals.items()):
+            area = sum(meter.area for key, meter in self._used.items() if key[1] == card)
+            found[card] = {
+                "there": _mean(there.area, length),
+                "mean": _mean(area, length),
+                "of_cluster": _mean(area, there.area),
+            }
+        return found
+
+
+def _waiting(kind: _Kind) -> JsonObject:
+    waits = sorted(kind.waits_ns)
+    seconds: JsonObject = {"mean": _mean(sum(waits), len(waits) * _SECOND)}
+    for name, part in _PARTS.items():
+        seconds[name] = _seconds(waits[-(-part * len(waits) // 100) - 1]) if waits else 0
+    return {
+        "pods": kind.pods,
+        "started": len(waits),
+        "never_started": kind.pods - len(waits),
+        "seconds": seconds,
+    }
+
+
+def _evictions(kind: _Kind) -> JsonObject:
+    actions: Iterable[tuple[str, int]] = sorted(kind.evicted.items())
+    return {
+        "pods": sum(kind.evicted.values()),
+        "by": dict(actions),
+        "lost_pod_seconds": _seconds(kind.lost_ns),
+        "lost_card_seconds": _seconds(kind.lost_card_ns),
+    }
+
+
+def _seconds(nanoseconds: int) -> float:
+    return nanoseconds / _SECOND
+
+
+def _mean(area: int, over: int) -> float:
+    """A quotient to four places; nothing over nothing is nothing."""
+    return round(area / over, 4) if over else 0.0

@@ -1,0 +1,169 @@
+"""The account of a run: waiting, evictions and use, reckoned by hand."""
+
+from daemon.cli.assemble import simulate
+from daemon.log.memory import MemoryLog
+from events.codec import event_of
+from events.normalize import JsonObject
+from replay.account import Account
+from replay.world.scenario import parse_scenario
+from tests.scenarios.play import play
+
+SCENARIO = """
+scenario: a spot pod gives way after ten seconds, another waits for the end of who took its place
+policy:
+  actions: allocate, backfill, preempt
+  tiers:
+    - plugins: [{name: priority}, {name: gang, enablePreemptable: false}]
+    - plugins: [{name: predicates}, {name: capacity-card}]
+until: 45s
+cluster:
+  - {kind: PriorityClass, metadata: {name: hp}, value: 1000}
+  - {kind: PriorityClass, metadata: {name: spot}, value: 100}
+  - kind: Node
+    metadata: {name: n1, labels: {nvidia.com/gpu.product: A10}}
+    status: {allocatable: {cpu: 8, pods: 110, nvidia.com/gpu: 5}}
+  - {kind: Queue, metadata: {name: q, annotations: {volcano.sh/card.quota: '{"A10": 4}'}}}
+  - kind: Pod
+    metadata:
+      name: first
+      annotations:
+        scheduling.volcano.sh/queue-name: q
+        volcano.sh/card.name: A10
+        muster.sh/stop-seconds: 5
+    spec:
+      priorityClassName: spot
+      containers: [{resources: {limits: {cpu: 1, nvidia.com/gpu: 2}}}]
+steps:
+  - at: 10s
+    apply:
+      - kind: Pod
+        metadata:
+          name: urgent
+          annotations:
+            scheduling.volcano.sh/queue-name: q
+            volcano.sh/card.name: A10
+            muster.sh/run-seconds: 20
+        spec:
+          priorityClassName: hp
+          containers: [{resources: {limits: {cpu: 1, nvidia.com/gpu: 4}}}]
+  - at: 12s
+    apply:
+      - kind: Pod
+        metadata:
+          name: second
+          annotations: {scheduling.volcano.sh/queue-name: q, volcano.sh/card.name: A10}
+        spec:
+          priorityClassName: spot
+          containers: [{resources: {limits: {cpu: 1, nvidia.com/gpu: 2}}}]
+"""
+
+
+async def account_of(text: str) -> JsonObject:
+    """The account of a scenario."""
+    played = await play(parse_scenario(text, "account.yaml"))
+    assert played.divergence is None
+    account = played.outcome.document["account"]
+    assert isinstance(account, dict)
+    return account
+
+
+async def test_waiting_is_told_by_class_from_being_seen_to_having_a_node() -> None:
+    account = await account_of(SCENARIO)
+    assert account["waiting"] == {
+        "hp": {
+            "pods": 1,
+            "started": 1,
+            "never_started": 0,
+            "seconds": {"mean": 5.0, "p50": 5.0, "p90": 5.0, "p99": 5.0, "max": 5.0},
+        },
+        "spot": {
+            "pods": 2,
+            "started": 2,
+            "never_started": 0,
+            "seconds": {"mean": 11.5, "p50": 0.0, "p90": 23.0, "p99": 23.0, "max": 23.0},
+        },
+    }
+
+
+async def test_evictions_are_told_with_what_was_lost_by_them() -> None:
+    account = await account_of(SCENARIO)
+    assert account["evictions"] == {
+        "spot": {
+            "pods": 1,
+            "by": {"preempt": 1},
+            "lost_pod_seconds": 10.0,
+            "lost_card_seconds": 20.0,
+        }
+    }
+
+
+async def test_use_is_a_mean_over_time_and_a_peak() -> None:
+    """2 cards for 10 s, 4 for 20 s, 2 for 10 s: 120 card-seconds of 45 s x 4, and of 45 s x 5."""
+    account = await account_of(SCENARIO)
+    assert account["use"] == {
+        "q": {
+            "A10": {
+                "quota": 4.0,
+                "mean": 2.6667,
+                "peak": 4,
+                "of_quota": 0.6667,
+                "of_cluster": 0.5333,
+            }
+        }
+    }
+    assert account["cards"] == {"A10": {"there": 5.0, "mean": 2.6667, "of_cluster": 0.5333}}
+    assert account["above_quota"] == {"pods": 0, "decisions": []}
+
+
+async def test_who_never_gets_a_node_and_who_had_one_are_told_apart() -> None:
+    is_there = "    status: {phase: Running}\n    spec:\n      nodeName: n1\n"
+    text = SCENARIO.replace("until: 45s", "until: 30s").replace("    spec:\n", is_there, 1)
+    waiting = (await account_of(text))["waiting"]
+    assert isinstance(waiting, dict)
+    spot = waiting["spot"]
+    assert isinstance(spot, dict)
+    assert (spot["pods"], spot["started"], spot["never_started"]) == (1, 0, 1)
+
+
+async def test_a_quota_that_is_lowered_below_its_use_is_not_our_doing() -> None:
+    lowered = """
+  - at: 20s
+    patch:
+      - kind: Queue
+        name: q
+        merge: {metadata: {annotations: {volcano.sh/card.quota: '{"A10": 1}'}}}
+"""
+    account = await account_of(SCENARIO.rstrip("\n") + lowered)
+    assert account["above_quota"] == {"pods": 0, "decisions": []}
+    # 4 cards for 20 s and 1 for 25 s are allowed; 2 for 10 s and 4 for 20 s are used.
+    assert account["use"] == {
+        "q": {
+            "A10": {
+                "quota": 2.3333,
+                "mean": 2.2222,
+                "peak": 4,
+                "of_quota": 0.9524,
+                "of_cluster": 0.4444,
+            }
+        }
+    }
+
+
+async def test_a_decision_beyond_a_quota_is_told_with_its_place() -> None:
+    """Had the quota been 1, each of the three bindings would have been beyond it."""
+    log, account = MemoryLog(), Account()
+    end = await simulate(parse_scenario(SCENARIO, "account.yaml"), log, with_views=False)
+    async for entries in log.read():
+        for entry in entries:
+            content = entry.content
+            if entry.record.subject == "Queue//q" and content is not None:
+                content = content.replace(b'\\"A10\\": 4', b'\\"A10\\": 1')
+            account.note(entry.record, event_of(entry.record), content)
+    above = account.document(end.world.now_ns)["above_quota"]
+    assert isinstance(above, dict)
+    assert above["pods"] == 3
+    decisions = above["decisions"]
+    assert isinstance(decisions, list)
+    found = [one for one in decisions if isinstance(one, dict)]
+    assert [one["allocated"] for one in found] == [2, 4, 2]
+    assert {(one["queue"], one["card"], one["quota"]) for one in found} == {("q", "A10", 1)}
