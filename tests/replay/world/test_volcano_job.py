@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from events.normalize import Json, JsonObject
 from events.sighting import BindRequest, PhaseRequest
 from replay.world.children import Child, Children
-from replay.world.content import name_of, namespace_of, node_of, phase_of, section, uid_of, whole_at
+from replay.world.content import (
+    changed,
+    name_of,
+    namespace_of,
+    node_of,
+    phase_of,
+    section,
+    uid_of,
+    whole_at,
+)
 from replay.world.happening import Happening
 from replay.world.manifest import VOLCANO_JOB, Manifest
 from replay.world.model import World
@@ -20,6 +29,12 @@ from replay.world.volcano_words import ACTIONS
 from tests.replay.world.given import world
 
 SECOND = 1_000_000_000
+ONE_NODE: Manifest = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "1", "pods": "110"}},
+}
 
 
 def job(policies: list[Json], task_policies: list[Json], **spec: Json) -> Manifest:
@@ -157,6 +172,51 @@ def test_what_is_over_is_moved_by_no_action() -> None:
     assert [one for one in ACTIONS if phase_after(aborted, one)] == ["ResumeJob"]
 
 
+ENDS = {"AbortJob": "Aborted", "TerminateJob": "Terminated", "CompleteJob": "Completed"}
+ONCE = ("PodFailed", "PodEvicted", "Unknown")
+"""Events that do not happen again by themselves after a restart."""
+
+
+def befall(made: World, event: str) -> None:
+    """Let something happen to a job whose pods were let in."""
+    pod = kind_named("Pod")
+    if event == "PodFailed":
+        found = made.find("Pod", "default", "j-a-0") or {}
+        made.put(pod, changed(found, "status", phase="Failed"))
+    elif event == "PodEvicted":
+        made.remove(("Pod", "default", "j-a-0"))
+    elif event == "Unknown":
+        made.set_phase(PhaseRequest(1, "default", "j-u", "", "Unknown"))
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("event", [*ONCE, "TaskCompleted", "PodRunning", "PodPending"])
+def test_every_action_answers_every_event(event: str, action: str) -> None:
+    rule: JsonObject = {"event": event, "action": action}
+    if event == "PodPending":
+        rule["timeout"] = "2s"
+    made = World(Scenario(name="a test", steps=(Apply(0, VOLCANO_JOB, job([rule], [])),)))
+    made.put(kind_named("Node"), ONE_NODE)
+    for second in range(30):
+        made.advance(second * SECOND)
+        schedule(made, is_unknown=False, binds=event != "PodPending")
+        if event == "TaskCompleted":
+            for name in ("j-a-0", "j-a-1"):
+                if phase_of(found := made.find("Pod", "default", name) or {}) == "Running":
+                    made.put(kind_named("Pod"), changed(found, "status", phase="Succeeded"))
+        if second == 5:
+            befall(made, event)
+    status = section(made.find("Job.batch.volcano.sh", "default", "j") or {}, "status")
+    told = (section(status, "state").get("phase"), status.get("retryCount", 0))
+    if action in ENDS:
+        assert told == (ENDS[action], 0)
+    elif action == "ResumeJob":
+        assert told == ("Pending" if event == "PodPending" else "Running", 0)
+    else:
+        # What happens again after each restart fails the job in the end.
+        assert told == (("Running", 1) if event in ONCE else ("Failed", 3))
+
+
 EVENTS = ["*", "PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "PodRunning", "PodPending"]
 RULES = st.fixed_dictionaries(
     {
@@ -192,13 +252,15 @@ def steps_of(drawn: list[tuple[int, str, int]], actions: list[str]) -> tuple[Ste
     return tuple(steps)
 
 
-def schedule(made: World, *, is_unknown: bool) -> None:
+def schedule(made: World, *, is_unknown: bool, binds: bool = True) -> None:
     """A scheduler that lets everyone in and has room for all: only the controllers matter here."""
     for group in list(made.store.objects()["PodGroup"].values()):
         phase = "Unknown" if is_unknown and phase_of(group) == "Inqueue" else "Inqueue"
+        if phase_of(group) == "Unknown":
+            continue
         made.set_phase(PhaseRequest(1, namespace_of(group), name_of(group), "", phase))
     for pod in list(made.store.objects()["Pod"].values()):
-        if not node_of(pod):
+        if binds and not node_of(pod):
             made.bind(BindRequest(1, namespace_of(pod), name_of(pod), uid_of(pod), "n1"))
 
 
@@ -220,16 +282,7 @@ def test_whatever_befalls_a_job_it_comes_to_rest_and_leaves_nothing_behind(
     owner = job(policies, task_policies, maxRetry=retries)
     first = Apply(0, VOLCANO_JOB, owner)
     made = World(Scenario(name="a test", steps=(first, *steps_of(drawn, actions))))
-    allocatable: JsonObject = {"cpu": "1", "pods": "110"}
-    made.put(
-        kind_named("Node"),
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": "n1"},
-            "status": {"allocatable": allocatable},
-        },
-    )
+    made.put(kind_named("Node"), ONE_NODE)
     for second in range(30):
         made.advance(second * SECOND)
         schedule(made, is_unknown=second == 5)
