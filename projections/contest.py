@@ -10,7 +10,7 @@ from projections.accounts import Books
 from projections.nodes import NodeTable
 from projections.pod_groups import LineKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
-from projections.policy import EVICTING, Policy
+from projections.policy import EVICTING, GANGING, Policy
 from projections.queues import Queue
 from projections.refusals import NODE_CODES
 from projections.touched import Due
@@ -65,8 +65,8 @@ def contest_keys(
     """The lines of evicting actions in which a group waits. `step` is its next step, if others have the same.
 
     A group with pods of its own on nodes is like no other: they, too, may be evicted for it. For groups with
-    a network topology nobody is preempted (volcano B.11), and for those that must be close, or have
-    sub-groups, nobody is evicted at all: room would be made where it does not help.
+    a network topology nobody is preempted (volcano B.11); for those that must be close only actions for whole
+    gangs evict, and for those with sub-groups none does: room would be made where it does not help.
     """
     actions = books.policy.evicting
     if not actions:
@@ -75,9 +75,11 @@ def contest_keys(
     if refusal is None or refusal.code not in ROOM_CODES or not is_starving(books.policy, group):
         return ()
     closeness = group.closeness
-    if group.parts is not None or (closeness is not None and closeness.is_hard):
+    if group.parts is not None:
         return ()
-    if closeness is not None:
+    if closeness is not None and closeness.is_hard:
+        actions = tuple([one for one in actions if one in GANGING])
+    elif closeness is not None:
         actions = tuple([one for one in actions if one != "preempt"])
     alike: tuple[object, ...] = ("alone", group.key)
     if step is not None and not group.allocated_count:

@@ -82,14 +82,16 @@ def press(cluster: Books, amounts: Charge, sign: int) -> None:
     """Note how the record being applied changes the pressure on the cluster."""
     rules = cluster.policy.overcommit
     if rules is not None:
-        add(cluster.commons.pressure, amounts, sign * rules.factor.denominator)
+        for name, amount in amounts:
+            add(cluster.commons.pressure, ((name, amount),), sign * rules.of(name).denominator)
 
 
 def widen(cluster: Books, allocatable: Amounts, sign: int) -> None:
     """Note that a node comes or goes, with what it can give."""
     rules = cluster.policy.overcommit
     if rules is not None:
-        add(cluster.commons.pressure, tuple(allocatable.items()), -sign * rules.factor.numerator)
+        for name, amount in allocatable.items():
+            add(cluster.commons.pressure, ((name, amount),), -sign * rules.of(name).numerator)
 
 
 def heed_pressure(cluster: Pressed) -> None:

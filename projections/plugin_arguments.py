@@ -96,6 +96,15 @@ class Overcommit(Struct, frozen=True):
 
     factor: Fraction = Fraction(6, 5)
     """How many times over what there is may be promised to admitted groups (`overcommit-factor`)."""
+    factors: tuple[tuple[str, Fraction], ...] = ()
+    """The same for single resources (`overcommit-factor.NAME`)."""
+
+    def of(self, name: str) -> Fraction:
+        """The factor of a resource."""
+        for one, factor in self.factors:
+            if one == name:
+                return factor
+        return self.factor
 
 
 class Sla(Struct, frozen=True):
@@ -164,12 +173,17 @@ def _weights(
 
 def _overcommit(given: JsonObject, path: str, warn: Warn) -> Struct:
     key = "overcommit-factor"
-    _skip("overcommit", list(given), (key,), path, warn)
-    factor = fraction_at(given.get(key, "1.2"), f"{path}.{key}")
-    if factor < 1:
-        warn(f"{path}.{key}", "a factor below 1 counts as 1.2")
-        return Overcommit()
-    return Overcommit(factor=factor)
+    single = [name for name in given if name.startswith(f"{key}.")]
+    _skip("overcommit", list(given), (key, *single), path, warn)
+    found: dict[str, Fraction] = {}
+    for name in (key, *single):
+        factor = fraction_at(given.get(name, "1.2"), f"{path}.{name}")
+        if factor < 1:
+            warn(f"{path}.{name}", "a factor below 1 counts as 1.2")
+            factor = Overcommit().factor
+        found[name] = factor
+    factors = tuple((name.removeprefix(f"{key}."), found[name]) for name in single)
+    return Overcommit(factor=found[key], factors=factors)
 
 
 def _sla(given: JsonObject, path: str, warn: Warn) -> Struct:

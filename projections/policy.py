@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import PolicyError
+from projections.action_arguments import ActionArguments, read_configurations
 from projections.plugin_arguments import (
     BinPack,
     Capacity,
@@ -26,9 +27,13 @@ from projections.policy_values import JsonObject, items_at, object_at, text_at, 
 _T = TypeVar("_T")
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-EVICTING = ("preempt", "reclaim")
-"""Actions that evict pods in favour of others."""
-_ACTIONS_ELSEWHERE = ("gangpreempt", "gangreclaim", "shuffle", "reschedule")
+PREEMPTING = ("preempt", "gangpreempt")
+RECLAIMING = ("reclaim", "gangreclaim")
+EVICTING = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
+"""Actions that evict pods in favour of others: of the same queue, or of other queues."""
+GANGING = EVICTING[2:]
+"""Those of them that look at whole gangs."""
+_ACTIONS_ELSEWHERE = ("shuffle", "reschedule")
 QUOTA_PLUGINS = ("capacity", "capacity-card", "proportion")
 _FLAGS = frozenset(
     {
@@ -90,8 +95,8 @@ class Policy(Struct, frozen=True):
     """A policy as muster understands it."""
 
     actions: tuple[str, ...] = ACTIONS
-    remembers_roles: bool = True
-    """Whether a pod without a node speaks for all of its role (`predicateErrorCacheEnable` of `allocate`)."""
+    told: ActionArguments = ActionArguments()
+    """What actions are told."""
     tiers: tuple[tuple[Plugin, ...], ...] = ()
     quota: str = ""
     """Which of QUOTA_PLUGINS keeps the quotas, or empty."""
@@ -114,6 +119,16 @@ class Policy(Struct, frozen=True):
     def evicting(self) -> tuple[str, ...]:
         """The actions that evict, of those that run."""
         return tuple([one for one in self.actions if one in EVICTING])
+
+    @property
+    def preempts(self) -> bool:
+        """Whether groups of a queue may have to make way for others of it."""
+        return any(one in PREEMPTING for one in self.actions)
+
+    @property
+    def reclaims(self) -> bool:
+        """Whether queues may have to make way for others."""
+        return any(one in RECLAIMING for one in self.actions)
 
     @property
     def charges_resources(self) -> bool:
@@ -185,7 +200,7 @@ class _Parser:
         for key in document:
             if key not in ("actions", "tiers", "configurations", "metrics"):
                 self.warn(key, "muster does not know this key")
-        remembers_roles = self._configurations(document.get("configurations"))
+        told = read_configurations(document.get("configurations"), self.warn)
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
         tiers: list[tuple[Plugin, ...]] = []
         found: dict[str, object] = {}
@@ -201,7 +216,7 @@ class _Parser:
         keeper = quota[0] if quota else ""
         policy = Policy(
             actions=actions,
-            remembers_roles=remembers_roles,
+            told=told,
             tiers=tuple(tiers),
             quota=keeper,
             capacity=_as(found.get("capacity"), Capacity) or Capacity(),
@@ -285,21 +300,6 @@ class _Parser:
                 if reason := _UNHEEDED.get((name, key)):
                     self.warn(f"{path}.{key}", f"changes nothing: {reason}")
         return frozenset(switched)
-
-    def _configurations(self, value: object) -> bool:
-        """What actions are told; of it only whether `allocate` remembers roles that found no node."""
-        remembers = True
-        for index, entry in enumerate(items_at(value, "configurations")):
-            path = f"configurations[{index}]"
-            one = object_at(entry, path)
-            arguments = one.get("arguments")
-            if arguments:
-                for key, said in object_at(arguments, f"{path}.arguments").items():
-                    if (one.get("name"), key) == ("allocate", "predicateErrorCacheEnable"):
-                        remembers = truth_at(said, f"{path}.arguments.{key}")
-                    else:
-                        self.warn(f"{path}.arguments.{key}", "muster does not know this argument")
-        return remembers
 
 
 def _check_tier(plugins: tuple[Plugin, ...], path: str) -> None:

@@ -73,7 +73,7 @@ def _admission(books: Books, group: PodGroup) -> tuple[object, ...]:
 
     Where somebody could be evicted for them, those of equal priority.
     """
-    if "preempt" in books.policy.actions:
+    if books.policy.preempts:
         return (group.priority, *_least(books, group))
     return _least(books, group)
 

@@ -75,7 +75,7 @@ class Attempt:
         return gang(self.group, reason, could=len(self.trial.now) + len(self.trial.later))
 
     def _place_all(self) -> None:
-        remembers_roles = self.session.cluster.policy.remembers_roles
+        remembers_roles = self.session.cluster.policy.told.remembers_roles
         # The list of waiting pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
             if pod.pod_class.is_best_effort:
@@ -159,7 +159,7 @@ class Attempt:
         group = self.group
         if group.min_available >= len(group.pods):
             return False
-        remembers_roles = self.session.cluster.policy.remembers_roles
+        remembers_roles = self.session.cluster.policy.told.remembers_roles
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role

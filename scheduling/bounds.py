@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from projections.policy import Plugin, Policy
-
-_FLAG: Final = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+from projections.policy import GANGING, RECLAIMING, Plugin, Policy
 
 VOTERS: Final[dict[str, tuple[str, ...]]] = {
     "preempt": ("priority", "gang", "conformance", "drf"),
     "reclaim": ("gang", "conformance", "capacity", "proportion", "drf"),
+    "gangpreempt": ("priority", "conformance"),
+    "gangreclaim": ("conformance", "capacity", "proportion", "drf"),
 }
 """Action to the plugins that vote on its victims. On reclaiming drf has a say where queues are a tree."""
 
@@ -20,13 +20,17 @@ def voters(policy: Policy, action: str) -> list[list[Plugin]]:
 
 
 def _votes(plugin: Plugin, action: str) -> bool:
-    if action == "reclaim" and plugin.name == "drf" and not plugin.takes_part("enableHierarchy"):
+    is_reclaiming = action in RECLAIMING
+    if is_reclaiming and plugin.name == "drf" and not plugin.takes_part("enableHierarchy"):
         return False
-    return plugin.name in VOTERS[action] and plugin.takes_part(_FLAG[action])
+    flag = "enableReclaimable" if is_reclaiming else "enablePreemptable"
+    return plugin.name in VOTERS[action] and plugin.takes_part(flag)
 
 
 def needs_spare(policy: Policy, action: str) -> bool:
     """Whether only groups give that have more pods than they need: `gang` has a say in whatever tier decides."""
+    if action in GANGING:
+        return not policy.told.of_gangs(action).breaks_gangs
     tiers = voters(policy, action)
     return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
 
@@ -39,6 +43,8 @@ def is_settled_by_quota(policy: Policy) -> bool:
 
 def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
     """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
+    if action == "gangpreempt":
+        return priority
     tiers = voters(policy, action)
     if not any(one.name == "priority" for tier in tiers for one in tier):
         return None

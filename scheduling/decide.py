@@ -13,6 +13,8 @@ from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
 from scheduling.actions.enqueue import enqueue
+from scheduling.actions.gangpreempt import gangpreempt
+from scheduling.actions.gangreclaim import gangreclaim
 from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
 from scheduling.session import Session
@@ -28,6 +30,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "backfill": backfill,
     "preempt": preempt,
     "reclaim": reclaim,
+    "gangpreempt": gangpreempt,
+    "gangreclaim": gangreclaim,
 }
 """What the policy may name."""
 

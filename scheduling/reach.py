@@ -16,6 +16,7 @@ from projections.cluster import Cluster
 from projections.nodes import SHORT_MAX, Node, Request
 from projections.pod_class import Amounts
 from projections.pods import ALLOCATED
+from projections.policy import RECLAIMING
 from scheduling.bounds import needs_spare, priority_bound
 from scheduling.quota.reclaiming import givers
 
@@ -39,7 +40,7 @@ class Whose(Struct, frozen=True):
 def whose(cluster: Cluster, action: str, queue: str, priority: int) -> Whose:
     """Whose pods an action could evict for a group of a queue and a priority."""
     queues: tuple[str, ...] = (queue,)
-    if action == "reclaim":
+    if action in RECLAIMING:
         queues = tuple(sorted(givers(cluster, queue)))
     policy = cluster.policy
     return Whose(queues, priority_bound(policy, action, priority), needs_spare(policy, action))

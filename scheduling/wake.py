@@ -8,6 +8,7 @@ from projections.accounts import members
 from projections.lines import Line
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
+from projections.policy import RECLAIMING
 from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
@@ -66,7 +67,7 @@ def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
             or _minds(state, head, due)
         )
     if refusal.code in EVICTION_CODES:
-        if line.action == "reclaim" and not givers.is_any_but(line.queue):
+        if line.action in RECLAIMING and not givers.is_any_but(line.queue):
             return False
         return _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
@@ -75,12 +76,12 @@ def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
 def _could_take_from(state: State, line: Line, code: str, due: Due) -> bool:
     """Whether somebody came from whom the line could take what keeps it from being let in, or queues changed."""
     policy = state.cluster.policy
-    if "reclaim" in policy.actions and (code in COMMON_CODES or policy.has_queue_tree):
+    if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
         others = any(name != line.queue for name in due.arrived)
         if others or EVERYTHING in due.eased.get(line.queue, ()):
             return True
     lowest = due.arrived.get(line.queue)
-    return "preempt" in policy.actions and lowest is not None and lowest < line.head.priority
+    return policy.preempts and lowest is not None and lowest < line.head.priority
 
 
 def _minds(state: State, group: PodGroup, due: Due) -> bool:
@@ -105,7 +106,7 @@ def _could_evict(state: State, line: Line, due: Due) -> bool:
     cluster = state.cluster
     if due.eased.get(line.queue) or _could_be_freed(state, line, due):
         return True
-    if line.action != "preempt":
+    if line.action in RECLAIMING:
         return any(
             name != line.queue and gives(cluster, cluster.queue(name)) for name in due.arrived
         )

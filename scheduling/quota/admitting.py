@@ -81,7 +81,7 @@ def _within_factor(cluster: Cluster, least: Amounts, relief: Amounts) -> Vote:
     for name, amount in least.items():
         used = commons.used.get(name, 0) - relief.get(name, 0)
         total = used + commons.backlog.get(name, 0) + amount
-        most = cluster.totals.get(name, 0) * rules.factor
+        most = cluster.totals.get(name, 0) * rules.of(name)
         if total > most:
             over.append(name)
             numbers.append(_numbers(name, amount, total, most))

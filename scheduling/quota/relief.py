@@ -15,6 +15,7 @@ from projections.cluster import Cluster
 from projections.entitlement import deserved_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
+from projections.policy import PREEMPTING
 from projections.queues import Queue
 from projections.state import State
 from scheduling.bounds import needs_spare, priority_bound
@@ -58,9 +59,11 @@ class Relief:
     def _lesser(self, group: PodGroup) -> list[tuple[Amounts, Amounts]]:
         """What pods of groups of lower priority in its queue are charged, and what they request."""
         policy = self._cluster.policy
-        if "preempt" not in policy.actions or needs_spare(policy, "preempt"):
-            return []
-        if priority_bound(policy, "preempt", group.priority) is None:
+        if all(
+            needs_spare(policy, one) or priority_bound(policy, one, group.priority) is None
+            for one in policy.actions
+            if one in PREEMPTING
+        ):
             return []
         offered = self._cluster.queue(group.queue).offered
         return [sums for priority, sums in offered.items() if priority < group.priority]
@@ -68,7 +71,7 @@ class Relief:
     def _from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:
         """What queues below another could lose to this one."""
         cluster = self._cluster
-        if "reclaim" not in cluster.policy.actions or not cluster.policy.charges_resources:
+        if not cluster.policy.reclaims or not cluster.policy.charges_resources:
             return {}
         if not may_reclaim(cluster, queue, tuple(least.items()), {}):
             return {}

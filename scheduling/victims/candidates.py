@@ -5,13 +5,19 @@ looked at are pods that belong to their node or say that they are not to be evic
 evicted a moment ago, and pods that their disruption budgets hold.
 """
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 from projections.contest import MOVABLE
 from projections.nodes import Node
+from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, Pod
 from projections.standing import job_order
 from scheduling.quota.order import Turn
 from scheduling.quota.reclaiming import kinship
 from scheduling.victims.claim import Claim
+
+Place: TypeAlias = tuple[int, int, tuple[object, ...]]
 
 AGE_AND_NAMES = 3
 """The last parts of the order of pod groups, which no plugin has said."""
@@ -32,7 +38,7 @@ def _is_one(claim: Claim, pod: Pod) -> bool:
     if claim.is_within:
         is_less = pod.facts.task_priority < claim.pod.facts.task_priority
         return group is claim.group and pod.status in MOVABLE and is_less
-    if claim.action == "preempt":
+    if not claim.is_reclaiming:
         return group is not claim.group and group.queue == claim.group.queue and _is_there(pod)
     if group.queue == claim.group.queue or pod.status != RUNNING:
         return False
@@ -45,16 +51,21 @@ def _is_there(pod: Pod) -> bool:
 
 
 def in_victim_order(claim: Claim, pods: list[Pod]) -> list[Pod]:
-    """Whose turn would be last goes first: by queue (in a tree, near ones first), by what plugins say of the group, by pod."""
+    """Whose turn would be last goes first: by group, and of these by pod."""
+    groups = claim.cluster.groups
+    places = places_of(claim, [groups[pod.group_key] for pod in pods])
+    return sorted(pods, key=lambda pod: (places[pod.group_key], pod.heading), reverse=True)
+
+
+def places_of(claim: Claim, groups: Iterable[PodGroup]) -> dict[str, Place]:
+    """Group to its place: by queue (in a tree, near ones first), then by what plugins say of it."""
     cluster = claim.cluster
-    names = dict.fromkeys(cluster.groups[pod.group_key].queue for pod in pods)
+    found = {group.key: group for group in groups}
+    names = dict.fromkeys(group.queue for group in found.values())
     turns = sorted(Turn(cluster, cluster.queue(name)) for name in names)
     ranks = {turn.queue.name: rank for rank, turn in enumerate(turns)}
     nearness = {name: kinship(claim.queue, cluster.queue(name)) for name in names}
-
-    def place(pod: Pod) -> tuple[object, ...]:
-        group = cluster.groups[pod.group_key]
-        said = job_order(cluster, group)[:-AGE_AND_NAMES]
-        return (nearness[group.queue], ranks[group.queue], said, pod.heading)
-
-    return sorted(pods, key=place, reverse=True)
+    return {
+        key: (nearness[one.queue], ranks[one.queue], job_order(cluster, one)[:-AGE_AND_NAMES])
+        for key, one in found.items()
+    }

@@ -2,11 +2,13 @@
 
 from msgspec import Struct
 
+from projections import accounts
 from projections.cluster import Cluster
+from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
-from projections.pods import Pod
-from projections.policy import Policy
-from projections.queues import Queue
+from projections.pods import Charge, Pod
+from projections.policy import RECLAIMING, Policy
+from projections.queues import Queue, add
 from scheduling.session import Session
 from scheduling.trial import Trial
 
@@ -16,11 +18,29 @@ class Claim(Struct):
 
     session: Session
     action: str
-    """`preempt`: of the same queue. `reclaim`: of other queues."""
+    """One of those that preempt: of the same queue. Of those that reclaim: of other queues."""
     trial: Trial
     pod: Pod
     is_within: bool = False
     """Whether pods of the group itself are asked for, rather than those of others."""
+
+    wanted: tuple[Pod, ...] = ()
+    """The pods that room is asked for at once, where it is not for this one alone."""
+
+    @property
+    def is_reclaiming(self) -> bool:
+        """Whether room is asked of other queues."""
+        return self.action in RECLAIMING
+
+    @property
+    def asked(self) -> Charge:
+        """What the queue would be charged."""
+        if not self.wanted:
+            return accounts.ask(self.cluster, self.pod.pod_class)
+        total: Amounts = {}
+        for pod in self.wanted:
+            add(total, accounts.ask(self.cluster, pod.pod_class), 1)
+        return tuple(total.items())
 
     @property
     def cluster(self) -> Cluster:

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from events.union import Decision
 from projections.lines import Line
+from projections.policy import GANGING
 from scheduling.attempt import incomplete, standing_problem
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
+from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import Search
 
 
@@ -19,7 +21,11 @@ def make_way(session: Session, action: str) -> Iterator[Decision]:
         if problem is not None:
             yield from refuse_line(line, problem)
             return
-        search = Search(session, action, group)
+        search: Search | GangSearch = (
+            Search(session, action, group)
+            if action not in GANGING
+            else GangSearch(session, action, group)
+        )
         if action == "preempt" and not search.is_whole and group.allocated_count:
             within = Search(session, action, group, is_within=True)
             search = within if within.is_whole else search

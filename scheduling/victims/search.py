@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from events.decision import Eviction, EvictionDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
 from projections import accounts
 from projections.contest import is_starving
@@ -27,10 +26,11 @@ from scheduling.ranking import Cards, Ranking
 from scheduling.reach import whose
 from scheduling.refuse import Reason
 from scheduling.session import Session
-from scheduling.trial import Trial, placements
+from scheduling.trial import Trial
 from scheduling.victims.candidates import candidates
 from scheduling.victims.claim import Claim
 from scheduling.victims.held import not_held
+from scheduling.victims.outcome import decisions, is_whole
 from scheduling.victims.votes import released
 
 
@@ -63,13 +63,7 @@ class Search:
     @property
     def is_whole(self) -> bool:
         """Whether the gang is whole once everyone who is to leave has left."""
-        own = self.trial.taken.get(self.group.key, [])
-        placed = self.trial.placed
-        roles = Counter(pod.facts.role for pod, _ in placed)
-        roles.subtract(pod.facts.role for pod in own)
-        more = len(placed) - len(own)
-        is_new = len(placed) > len(self.group.promise)
-        return is_new and self.group.is_ready_with(more, roles)
+        return is_whole(self.trial)
 
     @property
     def reason(self) -> Reason:
@@ -82,36 +76,8 @@ class Search:
         return Reason("NoVictims", "", message)
 
     def decisions(self) -> Iterator[Decision]:
-        """Who must leave, group by group, and the room that is promised for it."""
-        cluster, group = self.session.cluster, self.group
-        for key, pods in self.trial.taken.items():
-            if not pods:
-                continue
-            yield EvictionDecided(
-                pod_group=key,
-                queue=cluster.groups[key].queue,
-                evictions=tuple(
-                    Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods
-                ),
-                action=self.action,
-                in_favour_of=group.key,
-                code=_CODES[self.action],
-                message=self._message(cluster.groups[key]),
-            )
-        placed = placements(cluster, self.trial.placed)
-        if self.trial.later:
-            yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
-        else:
-            # Without one of its pods that took too much, `allocate` would have found the room, too.
-            yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
-
-    def _message(self, victim: PodGroup) -> str:
-        ours = self.group
-        if self.action == "reclaim":
-            return f"queue {ours.queue} takes back what queue {victim.queue} has beyond its own"
-        if victim is ours:
-            return "a pod of the same group is of higher priority"
-        return f"{ours.key} of priority {ours.priority} goes before priority {victim.priority}"
+        """Who must leave, and the room that is promised for it."""
+        return decisions(self.action, self.trial)
 
     def _keep_promises(self) -> None:
         for pod in self.group.pending:
@@ -278,9 +244,6 @@ class Search:
             if pod.facts.uid in needed:
                 self.trial.spare(pod)
                 self.trial.evict(pod)
-
-
-_CODES = {"preempt": "Preempted", "reclaim": "Reclaimed"}
 
 
 def _count(counts: Counter[str], text: str, number: int) -> None:

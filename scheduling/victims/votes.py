@@ -13,7 +13,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from projections import accounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import Plugin, Policy
@@ -36,9 +35,7 @@ _EQUAL: Final = Fraction(1, 1_000_000)
 def released(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """The candidates that may be evicted, in the order given."""
     groups, tiers = claim.cluster.groups, voters(claim.policy, claim.action)
-    is_bound = claim.action == "reclaim" and any(
-        one.name in QUOTAS for tier in tiers for one in tier
-    )
+    is_bound = claim.is_reclaiming and any(one.name in QUOTAS for tier in tiers for one in tier)
     bound = priority_bound(claim.policy, claim.action, claim.group.priority)
     if bound is not None and not claim.is_within:
         candidates = [pod for pod in candidates if groups[pod.group_key].priority < bound]
@@ -64,7 +61,7 @@ def is_ordered(claim: Claim, names: list[str]) -> bool:
     """
     if claim.is_within or any(name in ("priority", "drf") for name in names):
         return True
-    if claim.action == "reclaim" and _is_entitled_to_all(claim):
+    if claim.is_reclaiming and _is_entitled_to_all(claim):
         return True
     return "gang" in names and any(one.name == "gang" for one in _starving_tier(claim.policy))
 
@@ -73,8 +70,7 @@ def _is_entitled_to_all(claim: Claim) -> bool:
     quota = claim.policy.quota
     if quota == "proportion" or quota != "capacity":
         return quota == "proportion"
-    asked = accounts.ask(claim.cluster, claim.pod.pod_class)
-    return is_within_deserved(claim.cluster, claim.queue, asked, claim.trial.extra)
+    return is_within_deserved(claim.cluster, claim.queue, claim.asked, claim.trial.extra)
 
 
 def _behind(claim: Claim, candidates: list[Pod]) -> list[Pod]:
@@ -82,9 +78,9 @@ def _behind(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     their own, and where nobody deserves anything by name, of what they have beyond their quota."""
     cluster, extra = claim.cluster, claim.trial.extra
     groups = cluster.groups
-    if claim.action == "preempt":
+    if not claim.is_reclaiming:
         return [pod for pod in candidates if _is_later(claim, groups[pod.group_key])]
-    asked = accounts.ask(cluster, claim.pod.pod_class)
+    asked = claim.asked
     if claim.policy.quota != "capacity":
         is_entitled = is_within_deserved(cluster, claim.queue, asked, extra)
         return _by_quota(claim, candidates) if is_entitled else []
@@ -155,7 +151,7 @@ def _by_conformance(claim: Claim, candidates: list[Pod]) -> list[Pod]:
 
 def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods of groups that still hold as large a share without them as the one who asks would hold."""
-    if claim.action == "reclaim":
+    if claim.is_reclaiming:
         return _by_fair_tree(claim, candidates)
     groups, totals = claim.cluster.groups, claim.cluster.commons.totals
     ours = dict(claim.group.held)
@@ -203,7 +199,7 @@ def _by_fair_tree(claim: Claim, candidates: list[Pod]) -> list[Pod]:
 def _by_quota(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods that their queues must give up."""
     cluster = claim.cluster
-    asked = accounts.ask(cluster, claim.pod.pod_class)
+    asked = claim.asked
     return reclaimable(cluster, claim.queue, asked, candidates, claim.trial.evicted)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
+from projections.action_arguments import Ganging, Preempting
 from projections.plugin_arguments import Overcommit, Sla, Topology
 from projections.policy import BUILT_IN, Policy, Warned, parse_policy
 
@@ -34,7 +35,7 @@ def test_the_built_in_policy_is_read_without_a_warning() -> None:
 
 def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
     document: JsonObject = {
-        "actions": "enqueue, allocate, preempt, gangpreempt, backfill",
+        "actions": "enqueue, allocate, preempt, shuffle, backfill",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]},
             {"plugins": [{"name": "tdm"}, {"name": "gpus", "enableFoo": 1}], "extra": 1},
@@ -257,3 +258,49 @@ def test_hierarchical_drf_orders_queues_where_it_stands() -> None:
     assert policy.queue_order == ("drf", "capacity")
     policy, _ = parse({"tiers": [{"plugins": [{"name": "capacity"}, {"name": "drf"}]}]})
     assert policy.queue_order == ("capacity",)
+
+
+def test_actions_are_told_what_changes_something_and_the_rest_is_named() -> None:
+    document: JsonObject = {
+        "actions": "allocate, preempt, gangreclaim",
+        "configurations": [
+            {"name": "allocate", "arguments": {"predicateErrorCacheEnable": "false"}},
+            {
+                "name": "preempt",
+                "arguments": {
+                    "enableTopologyAwarePreemption": True,
+                    "minCandidateNodesPercentage": 20,
+                    "minCandidateNodesAbsolute": 5,
+                    "maxCandidateNodesAbsolute": 50,
+                    "topologyAwarePreemptWorkerNum": 8,
+                },
+            },
+            {"name": "gangreclaim", "arguments": {"maxDomains": "3", "allowWholeBundle": False}},
+            {"name": "enqueue", "arguments": {"foo": 1}},
+        ],
+    }
+    policy, warned = parse(document)
+    assert not policy.told.remembers_roles
+    assert policy.told.preempting == Preempting(True, 20, 5, 50)
+    assert [policy.told.preempting.candidates(count) for count in (1, 100, 1000)] == [5, 20, 50]
+    assert policy.told.of_gangs("gangreclaim") == Ganging(3, False)
+    assert policy.told.of_gangs("gangpreempt") == Ganging(8, True)
+    assert [(one.path, one.message) for one in warned] == [
+        ("configurations[1].arguments.topologyAwarePreemptWorkerNum", "it changes nothing here"),
+        ("configurations[3].arguments.foo", "muster does not know this argument"),
+    ]
+
+
+def test_a_resource_may_be_overcommitted_by_a_factor_of_its_own() -> None:
+    arguments: JsonObject = {"overcommit-factor.cpu": 2, "overcommit-factor.memory": "0.1"}
+    given: JsonObject = {"name": "overcommit", "arguments": arguments}
+    policy, warned = parse({"tiers": [{"plugins": [given]}]})
+    assert policy.overcommit is not None
+    assert [policy.overcommit.of(name) for name in ("cpu", "memory", "pods")] == [
+        2,
+        Fraction(6, 5),
+        Fraction(6, 5),
+    ]
+    assert [one.path for one in warned] == [
+        "tiers[0].plugins[0].arguments.overcommit-factor.memory"
+    ]

@@ -22,6 +22,13 @@ FIRST = (
     '{"name":"priority","enablePreemptable":false},{"name":"gang","enablePreemptable":false,'
     '"enableJobStarving":false,"enableReclaimable":false}',
 )
+ACTIONS = (
+    "allocate, preempt, reclaim",
+    "allocate, reclaim, preempt",
+    "allocate, gangpreempt, gangreclaim",
+    "allocate, gangreclaim, gangpreempt",
+    "allocate, gangpreempt, reclaim",
+)
 QUOTAS = ("capacity", "proportion", "capacity-card")
 
 
@@ -31,8 +38,7 @@ _memory = st.sampled_from([0, 0, 0, 1, 3])
 @st.composite
 def policies(draw: st.DrawFn) -> bytes:
     """A policy that evicts, its plugins in one tier or in two."""
-    actions = draw(st.sampled_from(["allocate, preempt, reclaim", "allocate, reclaim, preempt"]))
-    actions = draw(st.sampled_from(["", "enqueue, "])) + actions
+    actions = draw(st.sampled_from(["", "enqueue, "])) + draw(st.sampled_from(ACTIONS))
     rest = f'{PLUGINS},{{"name":"{draw(st.sampled_from(QUOTAS))}"}}'
     rest += draw(st.sampled_from(["", ',{"name":"overcommit"}']))
     between = draw(st.sampled_from([",", ']},{"plugins":[']))

@@ -1,0 +1,117 @@
+"""Bundles: pods that leave together, so that nobody loses a part of a gang and keeps the rest for nothing.
+
+A pod that its gang does not need is a bundle of its own (*safe*); all pods of a gang are another (*whole*).
+Safe ones go first; then those whose group's turn would be last; then those that give more of what is
+needed. What must not leave (budgets, votes of plugins, pods that say so) keeps its whole bundle.
+"""
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from msgspec import Struct
+
+from projections.cluster import Cluster
+from projections.contest import MOVABLE
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
+from projections.pods import ALLOCATED, RUNNING, Pod
+from projections.queues import add
+from scheduling.quota.reclaiming import givers
+from scheduling.topology.where import Where
+from scheduling.victims.candidates import places_of
+from scheduling.victims.claim import Claim
+from scheduling.victims.held import not_held
+from scheduling.victims.votes import released
+
+
+class Bundle(Struct, frozen=True):
+    """Pods of one group that leave together, or stay."""
+
+    group: PodGroup
+    pods: tuple[Pod, ...]
+    is_safe: bool
+
+
+def bundles(claim: Claim, where: Where, need: Amounts) -> list[Bundle]:
+    """The bundles that give anything of what is needed on the nodes of a domain, first to go first."""
+    ganging = claim.policy.told.of_gangs(claim.action)
+    found: list[tuple[Fraction, Bundle]] = []
+    for group in _givers(claim):
+        pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
+        near = [
+            pod for pod in pods if _may_leave(claim, pod) and freed(claim.cluster, [pod], where)
+        ]
+        spare = _spare(group, near)
+        whole = [Bundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
+        if any(not _may_leave(claim, pod) for pod in pods) or len(spare) == len(pods):
+            whole = []
+        for one in (*(Bundle(group, (pod,), True) for pod in spare), *whole):
+            if worth := _worth(claim, one, where, need):
+                found.append((worth, one))
+    place = places_of(claim, [one.group for _, one in found])
+    found.sort(key=lambda one: (-one[0], one[1].group.key, one[1].pods[0].heading[::-1]))
+    found.sort(key=lambda one: (place[one[1].group.key], one[1].pods[0].heading), reverse=True)
+    found.sort(key=lambda one: not one[1].is_safe)
+    return [one for _, one in found]
+
+
+def may_go(claim: Claim, bundle: Bundle) -> bool:
+    """Whether all of its pods may be evicted, after those that were chosen."""
+    return len(not_held(claim, released(claim, list(bundle.pods)))) == len(bundle.pods)
+
+
+def _givers(claim: Claim) -> Iterator[PodGroup]:
+    """The groups that could have to give: less urgent ones of the queue, or those of other queues."""
+    cluster = claim.cluster
+    names = [claim.queue.name]
+    if claim.is_reclaiming:
+        names = sorted(givers(cluster, claim.queue.name))
+    for name in names:
+        for key in cluster.queue(name).groups:
+            group = cluster.groups[key]
+            is_less = claim.is_reclaiming or group.priority < claim.group.priority
+            if group is not claim.group and group.allocated_count and is_less:
+                yield group
+
+
+def _may_leave(claim: Claim, pod: Pod) -> bool:
+    if not pod.facts.is_evictable or pod.facts.uid in claim.cluster.spared:
+        return False
+    return pod.status == RUNNING if claim.is_reclaiming else pod.status in MOVABLE
+
+
+def _spare(group: PodGroup, pods: list[Pod]) -> list[Pod]:
+    """Pods that the gang does not need, the last first, by number and by role. Of sub-groups nobody is."""
+    if group.parts is not None:
+        return []
+    count = group.ready_count - group.best_effort_count - group.min_available
+    roles = {
+        role: group.ready_by_role.get(role, 0) - least
+        for role, least in group.enforced_roles.items()
+    }
+    found: list[Pod] = []
+    for pod in sorted(pods, key=lambda one: one.heading, reverse=True):
+        role = pod.facts.role
+        if len(found) < count and roles.get(role, 1) > 0:
+            found.append(pod)
+            if role in roles:
+                roles[role] -= 1
+    return found
+
+
+def _worth(claim: Claim, bundle: Bundle, where: Where, need: Amounts) -> Fraction:
+    """How much of what is needed it gives: the sum of the parts of each resource."""
+    given = freed(claim.cluster, bundle.pods, where)
+    return sum(
+        (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()), Fraction(0)
+    )
+
+
+def freed(cluster: Cluster, pods: Iterable[Pod], where: Where) -> Amounts:
+    """What pods give on the nodes of a domain."""
+    total: Amounts = {}
+    for pod in pods:
+        node = cluster.nodes.nodes.get(pod.node)
+        if node is not None and node.facts is not None and where.admits(node):
+            add(total, pod.pod_class.request, 1)
+    return total

@@ -1,0 +1,221 @@
+"""One attempt to make room for a whole gang: bundles of pods leave, domain by domain, until it has its place.
+
+In each domain (the whole cluster, or those that its network topology allows, the closest first) bundles are
+added until what is free there, is being freed, and what they leave would do for the gang by sums. Then it is
+tried: everyone in the bundles has left, and the pods of the gang look for their nodes. Where that fails one
+more bundle is added. Of the bundles none leaves without which the gang has its place, too. (Volcano's
+gangpreempt and gangreclaim.)
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from events.union import Decision
+from projections.contest import is_starving
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.queues import add
+from scheduling.admission import refused_demand
+from scheduling.attempt import charged
+from scheduling.quota.choice import CardChoice
+from scheduling.quota.reclaiming import why_not_entitled
+from scheduling.refuse import Reason
+from scheduling.session import Session
+from scheduling.topology.network import limit_of, problem_of, slots_of
+from scheduling.topology.where import ANYWHERE, Where, Within
+from scheduling.trial import Trial
+from scheduling.victims.bundles import Bundle, bundles, freed, may_go
+from scheduling.victims.claim import Claim
+from scheduling.victims.outcome import decisions, is_whole
+
+TRIES_MAX: Final = 32
+"""How often a gang is tried in one domain."""
+
+
+class GangSearch:
+    """What came of trying to make room for a gang."""
+
+    def __init__(self, session: Session, action: str, group: PodGroup) -> None:
+        self.session = session
+        self.action = action
+        self.group = group
+        self.trial = Trial(session.cluster, group)
+        self.is_whole = False
+        self.counts: Counter[str] = Counter()
+        """Why domains could not be freed, and how many."""
+        self._problem = ""
+        self._wanted = self._missing()
+        self._need: Amounts = {}
+        for pod in self._wanted:
+            add(self._need, pod.pod_class.request, 1)
+        session.groups_examined += 1
+        try:
+            self._keep_promises()
+            self._kept = self.trial.count
+            if self._wanted and not self._is_barred():
+                self._search()
+        finally:
+            self.trial.discard()
+
+    @property
+    def reason(self) -> Reason:
+        """Why nobody is evicted."""
+        if self._problem:
+            return Reason("NotEntitled", "", self._problem)
+        listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
+        message = f"no domain can be freed by {self.action}: {listed or 'none was tried'}."
+        return Reason("NoVictims", "", message)
+
+    def decisions(self) -> Iterator[Decision]:
+        """Who must leave, and the room that is promised for it."""
+        return decisions(self.action, self.trial)
+
+    def _missing(self) -> list[Pod]:
+        """The pods that the gang lacks; none where one of them cannot be placed or may not preempt."""
+        group, policy = self.group, self.session.cluster.policy
+        wanted: list[Pod] = []
+        for pod in group.pending:
+            if not is_starving(policy, group, len(wanted)):
+                break
+            pod_class = pod.pod_class
+            if pod_class.is_best_effort or pod.facts.uid in group.promise:
+                continue
+            if refused_demand(policy, pod_class) or pod_class.never_preempts:
+                self.counts["of its pods may not make others leave"] += 1
+                return []
+            wanted.append(pod)
+        return wanted
+
+    def _keep_promises(self) -> None:
+        for pod in self.group.pending:
+            held = self.group.promise.get(pod.facts.uid)
+            node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
+            if node is not None:
+                self.trial.place(pod, node, later=True)
+
+    @property
+    def _claim(self) -> Claim:
+        return Claim(
+            self.session, self.action, self.trial, self._wanted[0], wanted=tuple(self._wanted)
+        )
+
+    def _is_barred(self) -> bool:
+        """Whether its queue may take nothing from others."""
+        claim = self._claim
+        if claim.is_reclaiming:
+            self._problem = why_not_entitled(claim.cluster, claim.queue, claim.asked, {})
+        return bool(self._problem)
+
+    def _search(self) -> None:
+        ganging = self.session.cluster.policy.told.of_gangs(self.action)
+        for where in islice(self._domains(), ganging.domains):
+            if self._free(where):
+                self.is_whole = True
+                return
+            for pod in reversed(self.trial.evicted[:]):
+                self.trial.spare(pod)
+
+    def _domains(self) -> Iterator[Where]:
+        """The domains in which the whole gang may be, the closest first."""
+        cluster, closeness = self.session.cluster, self.group.closeness
+        if closeness is None or not closeness.is_hard:
+            yield ANYWHERE
+            return
+        if problem_of(cluster, closeness) is not None:
+            return
+        domains = self.session.network.domains
+        slots = slots_of(cluster, self.group)
+        used = domains.holding(slots) if slots else None
+        for step in domains.steps(limit_of(cluster, closeness), used, None):
+            for domain in sorted(step, key=lambda one: one.name):
+                yield Within(cluster.nodes, domain, None, lambda _: 0)
+
+    def _free(self, where: Where) -> bool:
+        """Whether the gang gets its place in a domain; if so, the trial says how."""
+        idle = self._idle(where)
+        chosen: list[Bundle] = []
+        tries = 0
+        for bundle in (None, *bundles(self._claim, where, self._need)):
+            if bundle is not None and not self._leave(bundle, chosen):
+                continue
+            more = freed(self._claim.cluster, self.trial.evicted, where)
+            if any(idle[name] + more.get(name, 0) < most for name, most in self._need.items()):
+                continue
+            tries += 1
+            if self._try(where):
+                self._spare_some(where, chosen)
+                return True
+            if tries >= TRIES_MAX:
+                break
+        self.counts["domain(s) have too little that may be evicted"] += 1
+        return False
+
+    def _leave(self, bundle: Bundle, chosen: list[Bundle]) -> bool:
+        """Let the pods of a bundle leave that are still there, if all of them may."""
+        claim = self._claim
+        gone = self.trial.taken.get(bundle.group.key, [])
+        left = Bundle(
+            bundle.group, tuple([pod for pod in bundle.pods if pod not in gone]), bundle.is_safe
+        )
+        if not may_go(claim, left):
+            return False
+        for pod in left.pods:
+            self.trial.evict(pod)
+        chosen.append(left)
+        return True
+
+    def _idle(self, where: Where) -> Amounts:
+        """What is free on the nodes of a domain, or will be."""
+        total: Amounts = dict.fromkeys(self._need, 0)
+        for node in self.session.cluster.nodes.order:
+            if where.admits(node):
+                for name in total:
+                    total[name] += max(0, node.free.get(name, 0), node.future(name))
+        return total
+
+    def _try(self, where: Where) -> bool:
+        """Whether the gang finds its nodes once these have left. If not, it is as if it was not tried."""
+        if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.trial):
+            return True
+        self.trial.take_back(self._kept)
+        return False
+
+    def _place(self, where: Where, pod: Pod) -> bool:
+        choice = charged(self.session, self.group, pod, self.trial.extra)
+        if not isinstance(choice, CardChoice):
+            return False
+        ranking = self.session.rankings.of(pod.pod_class, choice.cards)
+        node = where.best(ranking, pod.pod_class)
+        # Where somebody leaves, if only for the quota's sake, the gang waits for that.
+        is_later = node is None or bool(self.trial.evicted)
+        if node is None:
+            node = where.best_later(ranking)
+        if node is not None:
+            self.trial.place(pod, node, later=is_later)
+        return node is not None
+
+    def _spare_some(self, where: Where, chosen: list[Bundle]) -> None:
+        """Let bundles stay without which the gang has its place, too, those that lose most first.
+
+        Bundles of a group that was broken up anyhow stay or leave together.
+        """
+        for bundle in reversed(chosen[-TRIES_MAX:]):
+            if bundle.is_safe and any(
+                one.group is bundle.group and not one.is_safe for one in chosen
+            ):
+                continue
+            self.trial.take_back(self._kept)
+            for pod in bundle.pods:
+                self.trial.spare(pod)
+            if self._try(where):
+                chosen.remove(bundle)
+                continue
+            for pod in bundle.pods:
+                self.trial.evict(pod)
+            assert self._try(where), f"{self.group.key} lost the place that it had"
+        order = [pod for bundle in chosen for pod in bundle.pods]
+        for pods in self.trial.taken.values():
+            pods.sort(key=order.index)

@@ -1,0 +1,54 @@
+"""What came of a search for room: whether the gang is whole by it, and the decisions that follow."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from events.decision import Eviction, EvictionDecided, GangBindDecided, PipelineDecided
+from events.union import Decision
+from projections.pod_groups import PodGroup
+from projections.policy import RECLAIMING
+from scheduling.trial import Trial, placements
+
+
+def is_whole(trial: Trial) -> bool:
+    """Whether the gang of a trial is whole once everyone who is to leave has left."""
+    group = trial.group
+    own = trial.taken.get(group.key, [])
+    placed = trial.placed
+    roles = Counter(pod.facts.role for pod, _ in placed)
+    roles.subtract(pod.facts.role for pod in own)
+    is_new = len(placed) > len(group.promise)
+    return is_new and group.is_ready_with(len(placed) - len(own), roles)
+
+
+def decisions(action: str, trial: Trial) -> Iterator[Decision]:
+    """Who must leave, group by group, and the room that is promised for it."""
+    cluster, group = trial.cluster, trial.group
+    for key, pods in trial.taken.items():
+        if not pods:
+            continue
+        yield EvictionDecided(
+            pod_group=key,
+            queue=cluster.groups[key].queue,
+            evictions=tuple(
+                Eviction(pod=pod.key, uid=pod.facts.uid, node=pod.node) for pod in pods
+            ),
+            action=action,
+            in_favour_of=group.key,
+            code="Reclaimed" if action in RECLAIMING else "Preempted",
+            message=_message(action, group, cluster.groups[key]),
+        )
+    placed = placements(cluster, trial.placed)
+    if trial.later:
+        yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
+    else:
+        # Without one of its pods that took too much, `allocate` would have found the room, too.
+        yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
+
+
+def _message(action: str, ours: PodGroup, victim: PodGroup) -> str:
+    if action in RECLAIMING:
+        return f"queue {ours.queue} takes back what queue {victim.queue} has beyond its own"
+    if victim is ours:
+        return "a pod of the same group is of higher priority"
+    return f"{ours.key} of priority {ours.priority} goes before priority {victim.priority}"
