@@ -87,6 +87,8 @@ class WorkloadSource(Struct, frozen=True):
     """The time over which the pods arrive."""
     load_percent: int = 100
     """What is asked for, of what was asked for when the counts were taken."""
+    spot_percent: int | None = None
+    """How many of the jobs may be taken back; None: as many as were."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -119,7 +121,7 @@ _KEYS: Final = (
 )
 _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
 _TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
-_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load")
+_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load", "spot")
 _WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
 """The workloads there are, and how long their pods come where the scenario does not say."""
 
@@ -322,24 +324,26 @@ def _read_workload(value: Value) -> WorkloadSource:
     name = fields["name"].text("workload.name")
     if name not in _WINDOWS:
         raise value.error(f"workload: {name!r} is not known; known are {', '.join(_WINDOWS)}")
-    if "load" in fields and name != "spot-gpu":
-        raise fields["load"].error("workload.load goes with `name: spot-gpu` only")
+    for key in ("load", "spot"):
+        if key in fields and name != "spot-gpu":
+            raise fields[key].error(f"workload.{key} goes with `name: spot-gpu` only")
     return WorkloadSource(
         name=name,
         seed=fields["seed"].whole("workload.seed") if "seed" in fields else 1,
-        scale_percent=_percent(fields, "scale"),
+        scale_percent=_percent(fields, "scale", 10) or 100,
         window_ns=fields["window"].time_ns("window") if "window" in fields else _WINDOWS[name],
-        load_percent=_percent(fields, "load"),
+        load_percent=_percent(fields, "load", 10) or 100,
+        spot_percent=_percent(fields, "spot", 1),
     )
 
 
-def _percent(fields: dict[str, Value], name: str) -> int:
+def _percent(fields: dict[str, Value], name: str, most: int) -> int | None:
     """A share of the whole such as 0.25, in percent."""
     if name not in fields:
-        return 100
+        return None
     given = fields[name].plain()
-    if not isinstance(given, int | float) or isinstance(given, bool) or not 0.01 <= given <= 10:
-        raise fields[name].error(f"workload.{name} must be a number from 0.01 to 10")
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0.01 <= given <= most:
+        raise fields[name].error(f"workload.{name} must be a number from 0.01 to {most}")
     return round(given * 100)
 
 

@@ -139,7 +139,8 @@ class _Load:
         """Of ten thousand."""
         self.grounds = _Grounds(table, source.scale_percent)
         self._made = 0
-        self._types = _Wheel(zip(TYPES, table.types, strict=True))
+        self._jobs = list(zip(TYPES, _types(source, table), strict=True))
+        self._types = _Wheel(self._jobs)
         self._cores = _Wheel(((low, high), jobs) for low, high, jobs in table.cores)
         models = list(self.grounds.cards)
         self._shapes = {
@@ -169,7 +170,7 @@ class _Load:
             )
             spans = _Wheel(
                 ((kind, low, high), jobs * weight * (low + high))
-                for kind, jobs in zip(TYPES, self._table.types, strict=True)
+                for kind, jobs in self._jobs
                 for (low, high), weight in self._spans[model.name, kind]
             )
             asked = 0
@@ -220,6 +221,14 @@ class _Load:
             cores=min(a_card * cards, self.grounds.cores(model, cards)),
             run_seconds=run,
         )
+
+
+def _types(source: WorkloadSource, table: SpotGpuTable) -> list[int]:
+    """How many jobs are HP, and how many Spot, of as many as there were."""
+    if source.spot_percent is None:
+        return table.types
+    spot = sum(table.types) * source.spot_percent // 100
+    return [sum(table.types) - spot, spot]
 
 
 def _parts(bounds: list[int], weights: list[int]) -> Iterator[tuple[tuple[int, int], int]]:

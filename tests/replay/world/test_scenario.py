@@ -143,6 +143,7 @@ BROKEN = [
     ("workload: closedb", 2, "'closedb' is not known; known are openb, spot-gpu"),
     ("workload: {name: openb, load: 2}", 2, "workload.load goes with `name: spot-gpu` only"),
     ("workload: {name: spot-gpu, load: much}", 2, "workload.load must be a number from 0.01"),
+    ("workload: {name: spot-gpu, spot: 1.1}", 2, "workload.spot must be a number from 0.01 to 1"),
     ("workload: {name: openb, scale: 99}", 2, "a number from 0.01 to 10"),
     ("expect: 3", 2, "expect must be a mapping"),
     ("cluster: [", 3, "not YAML"),

@@ -94,6 +94,15 @@ def test_a_heavier_load_asks_for_more_of_the_same_cluster() -> None:
     assert quotas(heavy) == quotas(made(SHORT))
 
 
+def test_so_many_jobs_are_spot_as_is_said() -> None:
+    def spot(source: WorkloadSource) -> float:
+        came = [section(job, "spec") for at, job in jobs(made(source)) if at > 0]
+        return sum(text_at(spec, "priorityClassName") == "spot" for spec in came) / len(came)
+
+    assert 0.08 < spot(WHOLE) < 0.14
+    assert 0.45 < spot(msgspec.structs.replace(WHOLE, spot_percent=50)) < 0.55
+
+
 def test_no_gang_asks_for_more_than_its_organization_may_use() -> None:
     pieces = made(WHOLE)
     allowed = quotas(pieces)
