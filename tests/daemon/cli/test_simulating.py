@@ -1,6 +1,7 @@
 """`muster simulate`: reports, expectations, and one digest whatever it runs on."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,23 @@ def test_files_of_a_trace_are_found_through_the_environment(tmp_path: Path) -> N
     assert "  P100      2          2     0" in result.stdout
     result = muster("simulate", path, env={"MUSTER_TRACES": None})  # type: ignore[dict-item]
     assert (result.exit_code, "MUSTER_TRACES is not set" in error_of(result)) == (2, True)
+
+
+def test_a_workload_is_told_with_waiting_evictions_and_use_and_replays(tmp_path: Path) -> None:
+    workload = "workload: {name: spot-gpu, scale: 0.05, window: 2h, load: 1.5, spot: 0.5}"
+    log, path = tmp_path / "s.db", scenario(tmp_path, f"{workload}\nuntil: 2h")
+    told = muster("simulate", path, "--log", log).stdout
+    assert "the load is synthetic: drawn from published counts of the spot-gpu trace" in told
+    for headers in (
+        r"class +pods +never started +mean wait +p50 .* evicted +lost card-hours",
+        r"queue +card +quota +used on average +peak +of quota +of the cluster",
+        r"org-13 +A10 +124 ",
+        r"quotas +pods that a decision put above a quota of cards: 0",
+        r"pace +[0-9,]+ pods/s bound, .* [0-9,]+ MiB of memory",
+    ):
+        assert re.search(headers, told), headers
+    assert re.search(r"decisions +.* [1-9][0-9]* evict,", told)
+    assert muster("replay", log).exit_code == 0
 
 
 def test_saturation_says_how_full_and_what_it_is_not(tmp_path: Path) -> None:
