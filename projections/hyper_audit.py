@@ -3,8 +3,8 @@
 from projections.cluster import Cluster
 from projections.hyper_tree import HyperTree, circular
 from projections.pod_groups import PodGroup
-from projections.pods import PENDING, READY
-from projections.sub_groups import Parts
+from projections.pods import ALLOCATED, PENDING, READY
+from projections.sub_groups import PartKey, Parts
 
 
 def recount(cluster: Cluster) -> None:
@@ -27,13 +27,17 @@ def recount(cluster: Cluster) -> None:
 
 def _recount_parts(group: PodGroup) -> None:
     rules = () if group.facts is None else group.facts.part_rules
-    if not rules:
-        assert group.parts is None, f"pod group {group.key} has sub-groups that nobody asks for"
-        return
+    assert rules == (() if group.parts is None else group.parts.rules), f"{group.key} has others"
     counted = Parts(rules)
+    standing: dict[tuple[PartKey | None, str], int] = {}
     for pod in group.pods.values():
-        if pod.status in READY or (pod.status == PENDING and pod.pod_class.is_best_effort):
-            counted.count(pod.facts.labels, 1)
-    assert group.parts is not None, f"pod group {group.key} has no sub-groups"
-    ours, theirs = group.parts.ready, counted.ready
+        key = counted.key_of(pod.facts.labels)
+        is_free = pod.status == PENDING and pod.pod_class.is_best_effort
+        if key is not None and (pod.status in READY or is_free):
+            counted.count(key, 1)
+        if pod.status in ALLOCATED:
+            standing[key, pod.node] = standing.get((key, pod.node), 0) + 1
+    ours, theirs = {} if group.parts is None else group.parts.ready, counted.ready
     assert ours == theirs, f"pod group {group.key} sub-groups: kept {ours}, counted {theirs}"
+    there = standing if group.is_close else None
+    assert group.standing == there, f"pod group {group.key} stands: {group.standing}, {there}"

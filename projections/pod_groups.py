@@ -100,12 +100,16 @@ class PodGroup:
         "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
         "facts", "foremost", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark",
         "min_available", "min_tasks", "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
-        "ready_by_role", "ready_count", "refusals", "uid", "voice", "wish",
+        "ready_by_role", "ready_count", "refusals", "standing", "uid", "voice", "wish",
     )  # fmt: skip
 
     parts: Parts | None
+    wish: GroupFacts | None
+    """What its object says, without what the scheduler tells it."""
     """Its sub-groups, where it has policies of such."""
     foremost: Foremost | None
+    standing: dict[tuple[PartKey | None, str], int] | None
+    """Sub-group and node to how many of its charged pods stand there, where it matters how close they are."""
     """The first pods, as many as the gang needs, once anybody has asked."""
 
     def __init__(self, key: str) -> None:
@@ -113,10 +117,9 @@ class PodGroup:
         """`namespace/name`"""
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.voice, self.cause, self.parts, self.foremost = Voice(), 0, None, None
+        self.voice, self.cause = Voice(), 0
         """What its object is to say; and the position of the record that last changed it."""
-        self.wish: GroupFacts | None = None
-        """What its object says, without what the scheduler tells it."""
+        self.wish = self.parts = self.standing = self.foremost = None
         self.needs_object = self.has_spare = self.is_foreign = False
         """Whether it is nothing without an object; whether it has more pods than its gang needs; whether it
         belongs to another scheduler (`projections/strangers.py`)."""
@@ -157,10 +160,12 @@ class PodGroup:
         """Take over what its object asks for; None where there is no object."""
         self.facts, self.wish = facts, wish_of(facts)
         rules = () if facts is None else facts.part_rules
-        if rules == (() if self.parts is None else self.parts.rules):
+        had = () if self.parts is None else self.parts.rules
+        if rules == had and self.is_close == (self.standing is not None):
             return
         self.parts = Parts(rules) if rules else None
         for pod in self.pods.values():
+        self.standing = {} if self.is_close else None
             self._count_part(pod, pod.status, 1)
 
     @property
@@ -291,11 +296,18 @@ class PodGroup:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
 
     def _count_part(self, pod: Pod, status: str, sign: int) -> None:
-        """Count a pod in its sub-group, if it counts towards the gang."""
-        if self.parts is None:
+        """Count a pod in its sub-group, if it counts towards the gang, and where it stands."""
+        if self.parts is None and self.standing is None:
             return
-        if status in READY or (status == PENDING and pod.pod_class.is_best_effort):
-            self.parts.count(pod.facts.labels, sign)
+        key = None if self.parts is None else self.parts.key_of(pod.facts.labels)
+        is_free = status == PENDING and pod.pod_class.is_best_effort
+        if self.parts is not None and key is not None and (status in READY or is_free):
+            self.parts.count(key, sign)
+        if self.standing is not None and status in ALLOCATED:
+            place = (key, pod.node)
+            self.standing[place] = self.standing.get(place, 0) + sign
+            if not self.standing[place]:
+                del self.standing[place]
 
     def next_phase(self) -> str:
         """The phase that follows from its pods and what was decided on those that wait (volcano A.2).

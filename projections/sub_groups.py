@@ -97,11 +97,8 @@ class Parts:
                 return index, tuple(there[key] for key in rule.keys)
         return None
 
-    def count(self, labels: Labels, sign: int) -> None:
-        """A pod counts, or (-1) no longer."""
-        key = self.key_of(labels)
-        if key is None:
-            return
+    def count(self, key: PartKey, sign: int) -> None:
+        """A pod of a sub-group counts, or (-1) no longer."""
         left = self.ready.get(key, 0) + sign
         if left:
             self.ready[key] = left

@@ -72,13 +72,13 @@ def places(
     if closeness is None:
         yield session.network.anywhere
         return
-    by_part = slots_by_part(session.cluster, group)
-    slots = slots_of(session.cluster, group) if part is None else by_part.get(part, ())
+    cluster = session.cluster
+    by_part = slots_by_part(cluster, group)
     wanted = Wanted(
         pods=tuple(pods),
         needed=len(pods),
-        slots=tuple(slots),
-        limit=limit_of(session.cluster, closeness),
+        slots=slots_of(cluster, group) if part is None else by_part.get(part, {}),
+        limit=limit_of(cluster, closeness),
     )
     candidates = Candidates(session.network, group, wanted)
     for domain, _ in candidates.tried:
@@ -97,7 +97,7 @@ def _wanted(session: Session, group: PodGroup, closeness: Closeness) -> Wanted:
     return Wanted(
         pods=tuple(pod for pod in group.pending if not pod.pod_class.is_best_effort),
         needed=max(1, group.min_available - group.ready_count),
-        slots=tuple(slots_of(session.cluster, group)),
+        slots=slots_of(session.cluster, group),
         limit=limit_of(session.cluster, closeness),
     )
 

@@ -34,7 +34,7 @@ class Wanted(Struct, frozen=True):
     """Those that wait, in their order."""
     needed: int
     """How many of them must have a node."""
-    slots: tuple[int, ...]
+    slots: dict[int, int]
     limit: int | None
     """The highest tier; None for no such bound."""
     within: Domain | None = None
@@ -175,7 +175,7 @@ class Candidates:
             return [(0, 0, one.name) for one in domains]
         packed = self._network.loads.binpack(self._asked, plugin.resources)
         stand = np.zeros(len(self._domains.top.slots), dtype=np.int64)
-        np.add.at(stand, list(self.wanted.slots), 1)
+        stand[list(self.wanted.slots)] = list(self.wanted.slots.values())
         there = self._domains.sums(stand) * FULL // max(1, len(self._group.pods))
         return [(-int(there[one.index]), -int(packed[one.index]), one.name) for one in domains]
 

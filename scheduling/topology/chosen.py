@@ -1,5 +1,6 @@
 """The place that a decision chose for a pod, found again from where it put the pod's group."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from events.decision import Placement
@@ -21,9 +22,8 @@ def place_of(
     if not is_close or cluster.nodes.hyper.problem:
         return network.anywhere, ""
     by_part = slots_by_part(cluster, group)
-    standing = slots_of(cluster, group) if part is None else list(by_part.get(part, ()))
-    before: list[int] = []
-    held = list(standing)
+    standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
+    before, held = Counter(standing), dict(standing)
     is_before = True
     for one in placements:
         node = cluster.nodes.nodes.get(one.node)
@@ -31,13 +31,13 @@ def place_of(
             continue
         if part is None or _part_of(group, one.uid) == part:
             is_before = is_before and one.uid != uid
-            held.append(node.slot)
-            before += [node.slot] if is_before else []
+            held[node.slot] = 1
+            before.update([node.slot] if is_before else [])
     domain = network.domains.holding(held)
     policy, nearness = cluster.policy, None
     if policy.topology is not None and policy.has(PLUGIN, "enableNodeOrder"):
         weight = policy.topology.weight
-        nearness = Nearness(network.domains, weight, [*standing, *before], len(group.pods))
+        nearness = Nearness(network.domains, weight, before, len(group.pods))
     place = Within(cluster.nodes, domain, nearness, lambda room: int(room.sum()))
     return place, place.extent.name
 

@@ -76,11 +76,14 @@ class Domains:
         self._starts = np.cumsum([0, *(len(one.slots) for one in self.all[:-1])])
         self._of_slot: list[list[Domain]] | None = None
         self._under: dict[int, list[Domain]] = {}
+        self._stepped: dict[int, list[list[Domain]]] = {}
 
     @cached_property
     def nowhere(self) -> Domain:
         """A domain without nodes."""
-        return Domain(TOP, self.top.tier, self.top.slots[:0])
+        found = Domain(TOP, self.top.tier, self.top.slots[:0])
+        found.index = -1
+        return found
 
     def sums(self, column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """What the nodes of each domain have together, domain by domain."""
@@ -117,7 +120,10 @@ class Domains:
         bound = self.top.tier if limit is None else limit
         inside = self.under(within or self.top)
         if used is None:
-            yield from _by_tier(one for one in inside if one.tier <= bound)
+            for step in self._tiers(within or self.top):
+                if step[0].tier > bound:
+                    return
+                yield step
             return
         left = {one.index: one for one in inside}
         for above in used.lineage:
@@ -125,6 +131,13 @@ class Domains:
                 return
             near = [left.pop(one.index) for one in self.under(above) if one.index in left]
             yield from _by_tier(one for one in near if one.tier <= bound)
+
+    def _tiers(self, within: Domain) -> list[list[Domain]]:
+        """The domains in one, tier by tier."""
+        found = self._stepped.get(within.index)
+        if found is None:
+            found = self._stepped[within.index] = list(_by_tier(self.under(within)))
+        return found
 
     def under(self, domain: Domain) -> list[Domain]:
         """The domain and all domains that it is above."""
@@ -155,6 +168,7 @@ class Places:
         """Slot by slot which of the places the node is in."""
         self.home = np.array([indices[0] for indices in known], dtype=np.intp)
         """Place by place the index of the smallest domain that it is in."""
+        self._inside: dict[int, npt.NDArray[np.intp]] = {}
         depth = max((len(one) for one in known), default=1) - 1
         nothing = len(domains.all)
         self.layers = [
@@ -165,7 +179,10 @@ class Places:
 
     def in_domain(self, domain: Domain) -> npt.NDArray[np.intp]:
         """The places in a domain."""
-        return np.unique(self.of_slot[domain.slots])
+        found = self._inside.get(domain.index)
+        if found is None:
+            found = self._inside[domain.index] = np.unique(self.of_slot[domain.slots])
+        return found
 
 
 def _by_tier(domains: Iterable[Domain]) -> Iterator[list[Domain]]:

@@ -1,15 +1,17 @@
 """The network as it is now: its domains and how full they are, made anew when nodes or HyperNodes change."""
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
-from projections.pods import ALLOCATED
 from projections.sub_groups import Closeness, PartKey
 from scheduling.ranking import Rankings
 from scheduling.topology.domains import Domains
 from scheduling.topology.loads import Loads
 from scheduling.topology.where import ANYWHERE, Faded, Where
+
+Slots: TypeAlias = dict[int, int]
+"""Node, by its slot, to a number of pods."""
 
 PLUGIN: Final = "network-topology-aware"
 
@@ -89,21 +91,20 @@ def limit_of(cluster: Cluster, closeness: Closeness) -> int | None:
     return min(bounds, default=None)
 
 
-def slots_of(cluster: Cluster, group: PodGroup) -> list[int]:
-    """Where the pods of a group stand or are on their way to."""
-    return [slot for slots in slots_by_part(cluster, group).values() for slot in slots]
+def slots_of(cluster: Cluster, group: PodGroup) -> Slots:
+    """Where the pods of a group stand or are on their way to: node to how many."""
+    found: Slots = {}
+    for slots in slots_by_part(cluster, group).values():
+        for slot, count in slots.items():
+            found[slot] = found.get(slot, 0) + count
+    return found
 
 
-def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[PartKey | None, list[int]]:
+def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[PartKey | None, Slots]:
     """The same by sub-group; pods of none stand under None."""
-    found: dict[PartKey | None, list[int]] = {}
-    if not group.allocated_count:
-        return found
-    for pod in group.pods.values():
-        if pod.status not in ALLOCATED:
-            continue
-        node = cluster.nodes.nodes.get(pod.node)
+    found: dict[PartKey | None, Slots] = {}
+    for (key, name), count in (group.standing or {}).items():
+        node = cluster.nodes.nodes.get(name)
         if node is not None and node.facts is not None:
-            key = None if group.parts is None else group.parts.key_of(pod.facts.labels)
-            found.setdefault(key, []).append(node.slot)
+            found.setdefault(key, {})[node.slot] = count
     return found

@@ -5,6 +5,7 @@ as make it whole, or none; what it has beyond that, and pods of no sub-group, ar
 as the gang is whole the rest waits for its next turn.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
@@ -146,11 +147,12 @@ class _Placing:
 
     def _candidates(self, key: PartKey, pods: list[Pod]) -> Candidates:
         where = self._attempt.where
-        own = self._trial.nodes_of.get(key, ())
+        slots = Counter(self._standing.get(key, {}))
+        slots.update(node.slot for node in self._trial.nodes_of.get(key, ()))
         wanted = Wanted(
             pods=tuple(pods),
             needed=len(pods),
-            slots=(*self._standing.get(key, ()), *(node.slot for node in own)),
+            slots=slots,
             limit=self._limits[key[0]],
             within=where.domain if isinstance(where, Within) else None,
         )

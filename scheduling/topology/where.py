@@ -8,7 +8,7 @@ Formulas: Volcano's `network-topology-aware`. Points are thousandths; what is ad
 nodes as any other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, Protocol
 
@@ -159,7 +159,7 @@ class Nearness:
     The highest tier is that of the whole cluster.
     """
 
-    def __init__(self, domains: Domains, weight: int, slots: Iterable[int], pods: int) -> None:
+    def __init__(self, domains: Domains, weight: int, slots: Mapping[int, int], pods: int) -> None:
         self._domains = domains
         self._weight = weight
         self._pods = max(1, pods)
@@ -167,8 +167,8 @@ class Nearness:
         self._there = np.zeros(len(domains.all), dtype=np.int64)
         """Pods of the group in each domain."""
         self._tiers: tuple[Domain | None, Scores] = (None, np.zeros(0, dtype=np.int64))
-        for slot in slots:
-            self.note(slot)
+        for slot, count in slots.items():
+            self.note(slot, count)
 
     def keep(self) -> "Noted":
         """What was noted so far."""
@@ -178,14 +178,14 @@ class Nearness:
         """Forget what was noted since."""
         self._used, self._there = kept.used, kept.there.copy()
 
-    def note(self, slot: int) -> None:
-        """One more pod of the group stands on this node."""
+    def note(self, slot: int, count: int = 1) -> None:
+        """So many more pods of the group stand on this node."""
         there = self._domains.of_slot(slot)
         if self._used is None:
             self._used = there[0]
         self._used = next(one for one in self._used.lineage if one in there)
         for one in there:
-            self._there[one.index] += 1
+            self._there[one.index] += count
 
     def points(self, slots: npt.NDArray[np.intp], can: Mask) -> Scores:
         """What closeness adds to the scores of these nodes; `can` says which of them can take the pod."""

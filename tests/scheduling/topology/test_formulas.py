@@ -76,20 +76,26 @@ def test_sums_follow_what_moves() -> None:
 
 def test_the_first_pod_finds_all_nodes_equally_near() -> None:
     _, domains, _ = _cluster()
-    assert _points(Nearness(domains, 1, (), 4), domains) == [0] * 5
+    assert _points(Nearness(domains, 1, {}, 4), domains) == [0] * 5
 
 
 def test_a_node_is_the_nearer_the_lower_the_tier_that_holds_it_and_the_others() -> None:
     _, domains, _ = _cluster()
     # Tiers 1 to 3. With a pod on a1: tier 1 is (3 - 1) / 2, tier 2 is (3 - 2) / 2, the cluster nothing. The two
     # nodes of rack a are best alike, so each has the share of rack a as well: 1 of 4.
-    assert _points(Nearness(domains, 1, [0], 4), domains) == [125_000, 125_000, 50_000, 50_000, 0]
-    assert _points(Nearness(domains, 3, [0], 4), domains)[2] == 150_000
+    assert _points(Nearness(domains, 1, {0: 1}, 4), domains) == [
+        125_000,
+        125_000,
+        50_000,
+        50_000,
+        0,
+    ]
+    assert _points(Nearness(domains, 3, {0: 1}, 4), domains)[2] == 150_000
 
 
 def test_of_nodes_that_are_best_alike_those_with_more_of_the_group_are_better() -> None:
     _, domains, _ = _cluster()
-    nearness = Nearness(domains, 1, [0], 4)
+    nearness = Nearness(domains, 1, {0: 1}, 4)
     for slot in (1, 2):
         nearness.note(slot)
     # The pods are on a1, a2 and b1: spine s holds them. Rack a has 2 of the 4, rack b has 1.
@@ -99,13 +105,13 @@ def test_of_nodes_that_are_best_alike_those_with_more_of_the_group_are_better() 
 def test_a_node_that_is_best_alone_has_no_share() -> None:
     _, domains, _ = _cluster()
     can = np.array([False, True, False, True, True])
-    points = Nearness(domains, 1, [0], 4).points(domains.top.slots, can)
+    points = Nearness(domains, 1, {0: 1}, 4).points(domains.top.slots, can)
     assert [int(one) for one in points][1::2] == [100_000, 50_000]
 
 
 def test_what_was_noted_is_forgotten() -> None:
     _, domains, _ = _cluster()
-    nearness = Nearness(domains, 1, [0], 4)
+    nearness = Nearness(domains, 1, {0: 1}, 4)
     kept = nearness.keep()
     nearness.note(4)
     assert _points(nearness, domains) == [25_000, 25_000, 0, 0, 0]
