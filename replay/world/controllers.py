@@ -1,7 +1,8 @@
 """The controllers of the simulated cluster: they make pods out of workloads and replace lost ones.
 
-Simple and deterministic: whatever is due is done at the same instant, and pods are numbered from 0. A change to an object or to one of its
-own objects makes the owner due; each kind has one function that brings it where it should be.
+Simple and deterministic: whatever is due is done at the same instant, and pods are numbered from 0. A
+change to an object or to one of its own objects makes the owner due; each kind has one function that
+brings it where it should be.
 """
 
 from collections.abc import Callable
@@ -103,6 +104,8 @@ class Controllers:
             if happening is not None:
                 children.happenings.append(happening)
         children.note(change.key, _child(change), _role(change))
+        if not children.all and owner not in self._owners:
+            del self._children[owner]
 
     def _note_target(self, key: Key) -> None:
         """Whoever scales a workload looks at it again when it changed."""
@@ -113,11 +116,11 @@ class Controllers:
     def _command(self, change: Change) -> None:
         """A command is carried out once: it is taken away, and the job it names has to answer it."""
         command = change.after
-        if command is None:
+        target = section(command or {}, "target")
+        if command is None or text_at(target, "kind") != "Job":
             return
         self._store.remove(change.key)
-        target = text_at(section(command, "target"), "name")
-        job = self._store.find((VOLCANO, change.key[1], target))
+        job = self._store.find((VOLCANO, change.key[1], text_at(target, "name")))
         if job is not None:
             children = self._children.setdefault(uid_of(job), Children())
             action = text_at(command, "action")
