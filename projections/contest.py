@@ -128,6 +128,22 @@ def settle_contest(cluster: Contested, group: PodGroup) -> None:
     if (priority, has_spare) != (group.priority, group.has_spare):
         group.priority, group.has_spare = priority, has_spare
         stir(cluster, group)
+    if cluster.policy.evicting and group.allocated_count:
+        _settle_stake(cluster, group)
+
+
+def _settle_stake(cluster: Contested, group: PodGroup) -> None:
+    """Whoever looked at nodes of the group must look again where it has more or less to lose than before."""
+    stake = (group.ready_count, group.best_effort_count, group.min_available, *group.held.items())
+    if stake == group.at_stake:
+        return
+    group.at_stake = stake
+    if group.allocated_count > 1:
+        cluster.nodes.stakes += 1
+    else:
+        for pod in group.pods.values():
+            if pod.node:
+                cluster.nodes.stir(pod.node)
 
 
 def stir(cluster: Contested, group: PodGroup) -> None:

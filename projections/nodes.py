@@ -191,6 +191,8 @@ class NodeTable:
         """Which of them are close to one another."""
         self.leaving: dict[str, None] = {}
         """Names of nodes with something releasing or promised."""
+        self.stakes = 0
+        """Grows when what a group of several pods holds, or could do without, changes."""
         self._is_stale = True
 
     def node(self, name: str) -> Node:

@@ -97,8 +97,8 @@ class PodGroup:
     """A pod group and its pods. Only State changes it."""
 
     __slots__ = (
-        "allocated", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest", "elastic",
-        "facts", "foremost", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark",
+        "allocated", "at_stake", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest",
+        "elastic", "facts", "foremost", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark",
         "min_available", "min_tasks", "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
         "ready_by_role", "ready_count", "refusals", "standing", "uid", "voice", "wish",
     )  # fmt: skip
@@ -111,6 +111,8 @@ class PodGroup:
     standing: dict[tuple[PartKey | None, str], int] | None
     """Sub-group and node to how many of its charged pods stand there, where it matters how close they are."""
     """The first pods, as many as the gang needs, once anybody has asked."""
+    mark: tuple[object, ...]
+    at_stake: tuple[object, ...]
 
     def __init__(self, key: str) -> None:
         self.key = self.uid = key
@@ -153,7 +155,7 @@ class PodGroup:
         """Action to the refusal that stands."""
         self.promise: dict[str, Promise] = {}
         """UID to the room that is being freed for that pod."""
-        self.mark: tuple[object, ...] = ()
+        self.mark = self.at_stake = ()
         """What of it a cycle looks at: when this changes, the next cycle looks again."""
 
     def obey(self, facts: GroupFacts | None) -> None:

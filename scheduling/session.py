@@ -3,6 +3,7 @@
 from projections.cluster import Cluster
 from projections.lines import Line
 from projections.state import State
+from scheduling.fruitless import Fruitless
 from scheduling.quota.reclaiming import Givers
 from scheduling.quota.relief import Relief
 from scheduling.ranking import Rankings
@@ -20,6 +21,7 @@ class Session:
         self.rankings = Rankings(state.cluster)
         self.reach = Reach(state.cluster)
         self.relief = Relief(state)
+        self.fruitless = Fruitless(state.cluster)
         self.network = Network(self.rankings)
         self.givers = Givers(state.cluster)
         self.groups_examined = 0

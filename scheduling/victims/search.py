@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from events.union import Decision
 from projections import accounts
@@ -19,6 +20,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from scheduling.admission import ADMITTED, refused_demand
 from scheduling.attempt import charged
+from scheduling.fruitless import Known
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
@@ -30,6 +32,7 @@ from scheduling.trial import Trial
 from scheduling.victims.candidates import candidates
 from scheduling.victims.claim import Claim
 from scheduling.victims.held import not_held
+from scheduling.victims.likeness import likeness
 from scheduling.victims.outcome import decisions, is_whole
 from scheduling.victims.votes import released
 
@@ -53,6 +56,8 @@ class Search:
         """Class index to how many placements of the trial have been looked at for room that they left."""
         self._tried: dict[int, dict[int, None]] = {}
         """Class index to the slots of nodes that could not be freed for a pod of it."""
+        self._passed: tuple[npt.NDArray[np.int64], int, int] = (np.zeros(0, dtype=np.int64), 0, 0)
+        """The scores by which nodes are being tried, and of the last one its slot and its score."""
         session.groups_examined += 1
         try:
             self._keep_promises()
@@ -160,14 +165,24 @@ class Search:
                 self._problem = self._problem or problem
                 return False
         counts: Counter[str] = Counter()
-        for node in self._nodes(claim, counts):
+        alike = likeness(claim)
+        known = None if alike is None else self.session.fruitless.of(alike)
+        for node in self._nodes(claim, counts, known):
             before = len(self.trial.evicted)
-            found = self._on(claim, node)
+            short = _short(claim, node)
+            found = self._on(claim, node, short)
             if not found:
                 is_free = len(self.trial.evicted) == before and node.fits(pod_class.request)
                 self.trial.place(claim.pod, node, later=not is_free)
+                if known is not None:
+                    # As if those known to be fruitless that are better than this one had been tried first.
+                    tried = self._tried.setdefault(pod_class.index, {})
+                    tried.update(dict.fromkeys(known.better_than(*self._passed)))
                 return True
             counts[found] += 1
+            if known is not None and not short:
+                # What the queue may use decided nothing, so that it need not be asked again.
+                known.note(node.slot, found)
             # The trial only takes more: the next pod of the class would find no more there.
             if not pod_class.looks_around:
                 self._tried.setdefault(pod_class.index, {})[node.slot] = None
@@ -175,8 +190,8 @@ class Search:
             self.counts = counts
         return False
 
-    def _nodes(self, claim: Claim, counts: Counter[str]) -> Iterator[Node]:
-        """Nodes that evictions could free, the better ones first."""
+    def _nodes(self, claim: Claim, counts: Counter[str], known: Known | None) -> Iterator[Node]:
+        """Nodes that evictions could free, the better ones first; those known not to be left out."""
         session, pod_class = self.session, claim.pod.pod_class
         table, rankings = session.cluster.nodes, session.rankings
         cards = _cards(claim)
@@ -206,13 +221,19 @@ class Search:
         if not can.any():
             return
         scores = ranking.scores_of(can)
-        while len(scores) and scores[best := int(scores.argmax())] >= 0:
+        passed = scores
+        if known is not None:
+            counts += known.counts
+            scores = np.where(known.slots, -1, scores)
+        while len(scores) and (score := int(scores[best := int(scores.argmax())])) >= 0:
             scores[best] = -1
+            self._passed = (passed, best, score)
             yield table.order[best]
 
-    def _on(self, claim: Claim, node: Node) -> str:
-        """Choose who leaves a node. Why nobody does, if so; an empty text where there is room now."""
-        useful = _usefulness(claim, node)
+    def _on(self, claim: Claim, node: Node, short: tuple[str, ...]) -> str:
+        """Choose who leaves a node, where the quota is `short` of these. Why nobody does, if so; an empty text
+        where there is room now."""
+        useful = _usefulness(claim, node, short)
         if useful is None:
             return "node(s) do not help: the quota of the queue stands in the way"
         chosen = [pod for pod in candidates(claim, node) if useful(pod)]
@@ -263,18 +284,22 @@ def _charge(claim: Claim, node: Node) -> Charge:
     return accounts.charge_on(claim.cluster, claim.pod.pod_class, node.name)
 
 
-def _usefulness(claim: Claim, node: Node) -> Callable[[Pod], bool] | None:
-    """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
+def _short(claim: Claim, node: Node) -> tuple[str, ...]:
+    """Of what the queue may not use as much as the pod would be charged on a node."""
     extra, released, queue = claim.trial.extra, claim.trial.released, claim.queue
-    lacking = tuple(
-        name for name, amount in claim.pod.pod_class.request if amount > node.future(name)
-    )
-    short = tuple(
+    return tuple(
         one[0]
         for one in _charge(claim, node)
         if ledger.may_allocate(claim.cluster, queue, (one,), extra, released) is not None
     )
-    if short and claim.action == "reclaim" and queue.parent is None:
+
+
+def _usefulness(claim: Claim, node: Node, short: tuple[str, ...]) -> Callable[[Pod], bool] | None:
+    """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
+    lacking = tuple(
+        name for name, amount in claim.pod.pod_class.request if amount > node.future(name)
+    )
+    if short and claim.action == "reclaim" and claim.queue.parent is None:
         return None
     around = claim.session.rankings.surroundings(claim.pod.pod_class)
 
