@@ -98,7 +98,9 @@ class RefusalDecided(Fact, frozen=True, kw_only=True):
     pod: str = ""
     """The pod the reason was found at, `namespace/name`."""
     barred: tuple[str, ...] = ()
-    """Cards that would have done, and that the queue's quota kept out."""
+    """What else the queue's quota kept out: cards that would have done, and what limits other pods of the group."""
+    lacks_node: bool = False
+    """Whether nodes, too, stand in the way of others of its pods."""
     is_hopeless: bool = False
     """Whether the nodes there are could not hold the pods that the gang needs even if they were empty, or too
     many of them have been closed for long. Nothing is reserved for the group."""

@@ -95,6 +95,7 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         pod=event.pod,
         position=record.position,
         barred=event.barred,
+        lacks_node=event.lacks_node,
         is_hopeless=event.is_hopeless,
         is_shut=event.is_shut,
         is_tired=before is not None and before.is_tired and event.is_shut,

@@ -49,6 +49,7 @@ class Refusal(Struct, frozen=True):
     pod: str
     position: int
     barred: tuple[str, ...] = ()
+    lacks_node: bool = False
     is_hopeless: bool = False
     is_shut: bool = False
     is_tired: bool = False

@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from msgspec import structs
+
 from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
+from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
 from scheduling.admission import refused_demand
 from scheduling.quota import ledger
 from scheduling.quota.choice import CardChoice, choose_cards
@@ -34,6 +37,10 @@ class Attempt:
         self.trial = Trial(session.cluster, group)
         self.reason: Reason | None = None
         """The first reason why a pod has no node."""
+        self._barred: dict[str, None] = {}
+        """What else of the queue's quota stands in the way."""
+        self._lacks_node = False
+        """Whether, beside that reason, nodes stand in the way of a pod."""
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
         try:
@@ -70,6 +77,9 @@ class Attempt:
         """Why nothing came of it."""
         reason = self.reason
         assert reason is not None, f"{self.group.key} was refused for no reason"
+        barred = tuple(one for one in (*reason.barred, *self._barred) if one != reason.limit)
+        barred = tuple(dict.fromkeys(barred))
+        reason = structs.replace(reason, barred=barred, lacks_node=self._lacks_node)
         if reason.code != "NotEnoughResources":
             return reason
         return gang(self.group, reason, could=len(self.trial.now) + len(self.trial.later))
@@ -86,7 +96,7 @@ class Attempt:
             self.trial.lift(pod)
             choice = charged(self.session, self.group, pod, self.trial.extra)
             if isinstance(choice, Reason):
-                self.reason = self.reason or self._with_hope(pod, choice)
+                self._note(pod, choice)
                 continue
             if self._place(pod, choice):
                 if self.is_ready:
@@ -101,7 +111,7 @@ class Attempt:
         self.trial.lift(pod)
         choice = charged(self.session, self.group, pod, self.trial.extra)
         if isinstance(choice, Reason):
-            self.reason = self.reason or self._with_hope(pod, choice)
+            self._note(pod, choice)
             return False
         return self._place(pod, choice)
 
@@ -129,9 +139,22 @@ class Attempt:
             self.trial.place(pod, node, later=True)
             self.where.note(node)
             return True
+        self._barred.update(dict.fromkeys(choice.barred))
+        if self.reason is not None:
+            self._lacks_node = self._lacks_node or self.reason.code not in NODE_CODES
+            return False
         needed = needed_of(self.group, pod.pod_class)
-        self.reason = self.reason or no_node(rankings, pod, choice, needed, self.where.extent)
+        self.reason = no_node(rankings, pod, choice, needed, self.where.extent)
         return False
+
+    def _note(self, pod: Pod, reason: Reason) -> None:
+        """A pod is not let in: the first reason is told, and any later one may be what comes to an end first."""
+        if self.reason is None:
+            self.reason = self._with_hope(pod, reason)
+        elif reason.code in QUEUE_CODES:
+            self._barred.update(dict.fromkeys((reason.limit, *reason.barred)))
+        elif reason.code in CARD_CODES:
+            self._lacks_node = True
 
     def _with_hope(self, pod: Pod, reason: Reason) -> Reason:
         """A refusal by the queue; where there was no hope for the group anyhow, whether that is still so."""

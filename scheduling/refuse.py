@@ -32,7 +32,9 @@ class Reason(Struct, frozen=True):
     message: str
     pod: str = ""
     barred: tuple[str, ...] = ()
-    """Cards that would have done, and that the queue's quota kept out."""
+    """What else the queue's quota kept out: cards that would have done, and what limits other pods of the group."""
+    lacks_node: bool = False
+    """Whether nodes, too, stand in the way of others of its pods."""
     is_hopeless: bool = False
     """Whether no node there is could take the pod, whatever else was on it; or not all those of its gang."""
     is_shut: bool = False
@@ -60,7 +62,9 @@ def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
     """A refusal by the queue."""
     key = pod.key if pod else ""
     is_hopeless = short.code in CARD_CODES
-    return Reason(short.code, short.limit, short.message, key, is_hopeless=is_hopeless)
+    return Reason(
+        short.code, short.limit, short.message, key, short.barred, is_hopeless=is_hopeless
+    )
 
 
 def no_node(
@@ -85,7 +89,15 @@ def no_node(
         message += f" N{both[1:]}."
     would_do = None if cards is None else (*cards, *barred)
     is_hopeless, is_shut = _prospects(rankings, pod.pod_class, would_do, needed, extent)
-    return Reason("NotEnoughResources", limit, message, pod.key, barred, is_hopeless, is_shut)
+    return Reason(
+        "NotEnoughResources",
+        limit,
+        message,
+        pod.key,
+        barred,
+        is_hopeless=is_hopeless,
+        is_shut=is_shut,
+    )
 
 
 def still_hopeless(
@@ -242,6 +254,7 @@ def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
         message=reason.message,
         pod=reason.pod,
         barred=reason.barred,
+        lacks_node=reason.lacks_node,
         is_hopeless=reason.is_hopeless,
         is_shut=reason.is_shut,
     )

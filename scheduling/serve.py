@@ -94,6 +94,7 @@ def refuse_line(
         or standing.code != reason.code
         or standing.limit != reason.limit
         or (standing.is_hopeless, standing.is_shut) != (reason.is_hopeless, reason.is_shut)
+        or (standing.barred, standing.lacks_node) != (reason.barred, reason.lacks_node)
     ]
     for group in anew:
         told = reason if retell is None or group is head else retell(group, reason)

@@ -6,7 +6,7 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 
 from projections.accounts import members
 from projections.lines import Line
-from projections.pod_groups import PodGroup
+from projections.pod_groups import PodGroup, Refusal
 from projections.pods import Pod
 from projections.policy import RECLAIMING
 from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
@@ -51,6 +51,16 @@ def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
     refusal = head.refusals.get(line.action)
     if refusal is None:
         return not head.promise or _could_be_kept(state, line, due)
+    if refusal.barred and _is_eased(state, line.queue, refusal.barred, due):
+        return True
+    if refusal.lacks_node and _could_find_room(state, head, due):
+        return True
+    return _could_change(state, line, refusal, due, givers)
+
+
+def _could_change(state: State, line: Line, refusal: Refusal, due: Due, givers: Givers) -> bool:
+    """Whether what happened could make an end of what was told to be in the way."""
+    head = line.head
     if line.action == "enqueue" and _could_take_from(state, line, refusal.code, due):
         return True
     if refusal.code in QUEUE_CODES:
@@ -58,14 +68,8 @@ def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
     if refusal.code in COMMON_CODES:
         return _gave(state, due.eased.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
-        is_let_in = bool(refusal.barred) and _is_eased(state, line.queue, refusal.barred, due)
         could_hold = refusal.is_hopeless and _could_hold(state, head.pending, due)
-        return (
-            is_let_in
-            or could_hold
-            or _could_serve(state, head.pending, due)
-            or _minds(state, head, due)
-        )
+        return could_hold or _could_find_room(state, head, due)
     if refusal.code in EVICTION_CODES:
         if line.action in RECLAIMING and not givers.is_any_but(line.queue):
             return False
@@ -82,6 +86,11 @@ def _could_take_from(state: State, line: Line, code: str, due: Due) -> bool:
             return True
     lowest = due.arrived.get(line.queue)
     return policy.preempts and lowest is not None and lowest < line.head.priority
+
+
+def _could_find_room(state: State, group: PodGroup, due: Due) -> bool:
+    """Whether nodes got what a pod that waits could use."""
+    return _could_serve(state, group.pending, due) or _minds(state, group, due)
 
 
 def _minds(state: State, group: PodGroup, due: Due) -> bool:

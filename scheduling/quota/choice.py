@@ -52,7 +52,8 @@ def choose_cards(
     short.sort(key=lambda one: one[0])
     nearest = short[0][1]
     message = "; ".join(one.message for _, one in short)
-    return Shortage(nearest.code, nearest.limit, message)
+    others = tuple(one.limit for _, one in short[1:])
+    return Shortage(nearest.code, nearest.limit, message, others)
 
 
 def _acceptable(

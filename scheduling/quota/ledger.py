@@ -11,7 +11,7 @@ reserve up to its real capability and use what it deserves.
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections.accounts import members
 from projections.cluster import Cluster
@@ -27,6 +27,8 @@ class Shortage(Struct, frozen=True):
     code: str
     limit: str
     message: str
+    barred: tuple[str, ...] = ()
+    """Other cards of which some would do as well."""
 
 
 def gate(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
@@ -157,7 +159,10 @@ def _may_reserve(
         )
         if not fits:
             total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
-            return shortage(queue, name, amount, total, most)
+            short = shortage(queue, name, amount, total, most)
+            # What is reserved may move over to any card that comes free.
+            others = tuple(card for card in room if card not in ours) if held else ()
+            return structs.replace(short, barred=others)
         held = {**held, name: held.get(name, 0) + amount}
     return None
 

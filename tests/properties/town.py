@@ -4,6 +4,7 @@ What holds is counted from the objects of the API server alone, by rules written
 plainly as can be: whoever waits could not have been served, and each card in use is paid for once.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -29,6 +30,7 @@ _TIERS: Final = (
 )
 _ACTIONS: Final = (
     "enqueue, allocate, backfill",
+    "allocate, backfill",
     "allocate, preempt, reclaim",
     "enqueue, allocate, preempt, reclaim",
     "allocate, backfill, preempt",
@@ -63,7 +65,7 @@ class House(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A gang of equal pods."""
+    """A gang of equal pods, or of two kinds by turns."""
 
     queue: str
     is_high: bool
@@ -74,6 +76,13 @@ class Job(Struct, frozen=True):
     amount: int
     states: bool
     """Whether it says what it needs at least."""
+    others: str = ""
+    """`card.name` of every other pod, where that is another."""
+
+    def names_of(self, pod: str) -> str:
+        """What a pod names as its card."""
+        is_odd = int(pod.rpartition("-")[2]) % 2
+        return self.others if self.others and is_odd else self.names
 
 
 class Deed(Struct, frozen=True):
@@ -113,6 +122,7 @@ def jobs(draw: st.DrawFn) -> Job:
         names=draw(st.sampled_from(["A", "A", "B", "A|B", "B|A", SLICED, SHARED])),
         amount=draw(st.sampled_from([1, 1, 2])),
         states=draw(st.booleans()),
+        others=draw(st.sampled_from(["", "", "", "A", "B", SLICED])),
     )
 
 
@@ -129,7 +139,7 @@ def lives(draw: st.DrawFn) -> list[Day]:
     low = Job("qa", is_high=False, size=4, least=1, names="A", amount=1, states=False)
     less, more = ({"A": count, "B": 4, SLICED: 4, SHARED: 4} for count in (1, 4))
     later: Day = []
-    match draw(st.sampled_from(["", "preempt", "reclaim"])):
+    match draw(st.sampled_from(["", "preempt", "reclaim", "end", "end"])):
         case "preempt":
             first = [Deed("quota", 0, more), low, *first]
             later = [structs.replace(low, is_high=True, least=draw(st.integers(1, 2)))]
@@ -137,6 +147,16 @@ def lives(draw: st.DrawFn) -> list[Day]:
             first = [Deed("quota", 0, more), low, *first]
             later = [Deed("quota", 0, less), Deed("quota", 1, more)]
             later.append(structs.replace(low, queue="qb", size=draw(st.integers(1, 4))))
+        case "end":
+            one = structs.replace(low, size=1)
+            first = [
+                Deed("quota", 0, {**more, "A": 1, "B": 1}),
+                one,
+                structs.replace(one, names="B"),
+            ]
+            waits = structs.replace(one, names=draw(st.sampled_from(["A|B", "B|A", "A"])))
+            later = [structs.replace(waits, size=2, others=draw(st.sampled_from(["", "B"])))]
+            return [first, later, [Deed("end", draw(st.integers(0, 1)), more)], *draw(_days)]
         case _:
             pass
     return [first, later, *draw(_days)]
@@ -175,26 +195,26 @@ class Town:
         """A job comes."""
         name = f"j{len(self.jobs)}"
         self.jobs[name] = job
-        resource = CARDS[job.names.partition("|")[0]]
         spec: JsonObject = {
             "minMember": job.least,
             "queue": job.queue,
             "priorityClassName": "high" if job.is_high else "",
         }
         if job.states:
-            spec["minResources"] = {resource: str(job.least * job.amount)}
+            spec["minResources"] = {GPU: str(job.least * job.amount)}
         self.game.api.put("PodGroup", name, {"spec": spec, "status": {"phase": "Pending"}})
-        requests: JsonObject = {resource: str(job.amount)}
-        body: JsonObject = {
-            "spec": {
-                "schedulerName": "muster",
-                "containers": [{"name": "main", "resources": {"requests": requests}}],
-            },
-            "status": {"phase": "Pending"},
-        }
-        meta: JsonObject = {"annotations": {GROUP: name, CARD: job.names}, "labels": {}}
-        for index in range(job.size):
-            self.game.api.put("Pod", f"{name}-{index}", body, meta)
+        for pod in (f"{name}-{index}" for index in range(job.size)):
+            cards = job.names_of(pod)
+            requests: JsonObject = {CARDS[cards.partition("|")[0]]: str(job.amount)}
+            body: JsonObject = {
+                "spec": {
+                    "schedulerName": "muster",
+                    "containers": [{"name": "main", "resources": {"requests": requests}}],
+                },
+                "status": {"phase": "Pending"},
+            }
+            meta: JsonObject = {"annotations": {GROUP: name, CARD: cards}, "labels": {}}
+            self.game.api.put("Pod", pod, body, meta)
 
     def happen(self, deed: Deed) -> None:
         """Something happens."""
@@ -255,36 +275,35 @@ class Town:
         self._each_card_is_paid_for_once(in_use)
         for name, job in self.jobs.items():
             group = step.state.cluster.groups.get(f"default/{name}")
-            if group is not None and not self.breaks_gangs:
-                bound = group.allocated_count
+            if group is None:
+                continue
+            bound = group.allocated_count
+            if not self.breaks_gangs:
                 assert not 0 < bound < job.least, f"{name}: {bound} of {job.least} are bound"
-            if group is not None and group.pending:
+            if group.pending and self._is_admitted(group, job):
                 self._could_not_be_served(group, job, in_use)
 
-    def _in_use(self) -> dict[str, dict[str, int]]:
-        """Node to card to how many of it pods have there."""
-        api, used = self.game.api, dict[str, dict[str, int]]()
-        for name in api.names("Pod"):
-            node = str(api.section("Pod", name, "spec").get("nodeName") or "")
-            if node:
-                job = self.jobs[name.partition("-")[0]]
-                there = used.setdefault(node, {})
-                card = self._card_on(node, job)
-                there[card] = there.get(card, 0) + job.amount
-        return used
-
-    def _card_on(self, node: str, job: Job) -> str:
-        model = self.houses[node].model
-        return next(one for one in job.names.split("|") if one.partition("/")[0] == model)
-
-    def _each_card_is_paid_for_once(self, in_use: dict[str, dict[str, int]]) -> None:
-        paid: dict[str, dict[str, int]] = {name: {} for name in QUEUES}
+    def _placed(self) -> Iterator[tuple[str, str, Job, str]]:
+        """Every pod that has a node: its name, the node, its job, and the card that it has there."""
         for name in self.game.api.names("Pod"):
             node = str(self.game.api.section("Pod", name, "spec").get("nodeName") or "")
             if node:
-                job = self.jobs[name.partition("-")[0]]
-                card = self._card_on(node, job)
-                paid[job.queue][card] = paid[job.queue].get(card, 0) + job.amount
+                job, model = self.jobs[name.partition("-")[0]], self.houses[node].model
+                names = job.names_of(name).split("|")
+                yield name, node, job, next(one for one in names if one.partition("/")[0] == model)
+
+    def _in_use(self) -> dict[str, dict[str, int]]:
+        """Node to card to how many of it pods have there."""
+        used: dict[str, dict[str, int]] = {}
+        for _, node, job, card in self._placed():
+            there = used.setdefault(node, {})
+            there[card] = there.get(card, 0) + job.amount
+        return used
+
+    def _each_card_is_paid_for_once(self, in_use: dict[str, dict[str, int]]) -> None:
+        paid: dict[str, dict[str, int]] = {name: {} for name in QUEUES}
+        for _, _, job, card in self._placed():
+            paid[job.queue][card] = paid[job.queue].get(card, 0) + job.amount
         for name in QUEUES:
             kept = self.game.step.state.cluster.queues[name].allocated
             assert kept == paid[name], f"queue {name}: kept {kept}, in use {paid[name]}"
@@ -293,29 +312,47 @@ class Town:
                 has = self.houses[node].cards.get(card, 0)
                 assert count <= has, f"{node}: {count} of {has} {card} are in use"
 
+    def _left(self, queue: str) -> dict[str, int]:
+        """What is left of a queue's quotas."""
+        used = self.game.step.state.cluster.queues[queue].allocated
+        return {card: max(0, of - used.get(card, 0)) for card, of in self.quotas[queue].items()}
+
+    def _listed(self, names: str) -> list[str]:
+        """The cards of a choice: those that are there, if any is."""
+        there = {card for name in self.game.api.names("Node") for card in self.houses[name].cards}
+        listed = names.split("|")
+        return [name for name in listed if name in there] or listed
+
+    def _is_admitted(self, group: PodGroup, job: Job) -> bool:
+        """Whether a group is let in; who is not could not be."""
+        cluster = self.game.step.state.cluster
+        if group.phase != WAITING or "enqueue" not in cluster.policy.actions:
+            return True
+        assert job.states, f"{group.key} says nothing of what it needs and is kept out"
+        if not cluster.queues[job.queue].inqueue and (not job.others or job.least == 1):
+            left = self._left(job.queue)
+            room = sum(left[name] for name in self._listed(job.names))
+            assert room < job.least * job.amount, f"{group.key} could be admitted"
+        return False
+
     def _could_not_be_served(
         self, group: PodGroup, job: Job, in_use: dict[str, dict[str, int]]
     ) -> None:
-        queue = self.game.step.state.cluster.queues[job.queue]
-        left = {
-            card: max(0, count - queue.allocated.get(card, 0))
-            for card, count in self.quotas[job.queue].items()
-        }
-        there = {card for name in self.game.api.names("Node") for card in self.houses[name].cards}
-        listed = job.names.split("|")
-        names = [name for name in listed if name in there] or listed
-        if group.phase == WAITING and "enqueue" in self.game.step.state.cluster.policy.actions:
-            assert job.states, f"{group.key} says nothing of what it needs and is kept out"
-            room = sum(left[name] for name in names)
-            is_held = bool(queue.inqueue)
-            assert is_held or room < job.least * job.amount, f"{group.key} could be admitted"
-            return
         missing = max(1, job.least - group.ready_count)
-        could = 0
-        for name in names:
+        kinds = dict.fromkeys(job.names_of(pod.facts.name) for pod in group.pending)
+        if len(kinds) > 1 and missing > 1:
+            return
+        for names in kinds:
+            could = self._room_for(job, names, in_use)
+            assert could < missing, f"{group.key} waits for {missing}, and {could} have room"
+
+    def _room_for(self, job: Job, names: str, in_use: dict[str, dict[str, int]]) -> int:
+        """How many more pods that name these cards could be served."""
+        left, could = self._left(job.queue), 0
+        for name in self._listed(names):
             for node in self.game.api.names("Node"):
                 free = self.houses[node].cards.get(name, 0) - in_use.get(node, {}).get(name, 0)
                 here = min(max(0, free) // job.amount, left[name] // job.amount)
                 left[name] -= here * job.amount
                 could += here
-        assert could < missing, f"{group.key} waits for {missing}, and {could} have room"
+        return could
