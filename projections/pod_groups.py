@@ -104,13 +104,13 @@ class PodGroup:
         "ready_by_role", "ready_count", "refusals", "standing", "uid", "voice", "wish",
     )  # fmt: skip
 
-    parts: Parts | None
     wish: GroupFacts | None
     """What its object says, without what the scheduler tells it."""
+    parts: Parts | None
     """Its sub-groups, where it has policies of such."""
-    foremost: Foremost | None
     standing: dict[tuple[PartKey | None, str], int] | None
     """Sub-group and node to how many of its charged pods stand there, where it matters how close they are."""
+    foremost: Foremost | None
     """The first pods, as many as the gang needs, once anybody has asked."""
     mark: tuple[object, ...]
     at_stake: tuple[object, ...]
@@ -167,8 +167,8 @@ class PodGroup:
         if rules == had and self.is_close == (self.standing is not None):
             return
         self.parts = Parts(rules) if rules else None
-        for pod in self.pods.values():
         self.standing = {} if self.is_close else None
+        for pod in self.pods.values():
             self._count_part(pod, pod.status, 1)
 
     @property
