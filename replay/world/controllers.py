@@ -23,6 +23,7 @@ from replay.world.content import (
 from replay.world.deployment import reconcile_deployment, reconcile_replica_set
 from replay.world.happening import TASK_SPEC, Happening, happening_of
 from replay.world.manifest import VOLCANO_JOB, Manifest
+from replay.world.queue_closing import QueueClosing
 from replay.world.scenario import kind_named
 from replay.world.shop import Shop
 from replay.world.stateful_set import reconcile_stateful_set
@@ -58,6 +59,7 @@ class Controllers:
     ) -> None:
         self._store = store
         self._shop = Shop(store, delete_pod, wake)
+        self._queues = QueueClosing(store)
         self._owners: dict[str, Key] = {}
         self._children: dict[str, Children] = {}
         self._due: dict[str, None] = {}
@@ -66,6 +68,7 @@ class Controllers:
         """An object changed: its owner, or itself, has to be looked at."""
         manifest = change.after or change.before
         assert manifest is not None
+        self._queues.note(change)
         if change.key[0] == COMMAND:
             self._command(change)
         elif change.key[0] in TARGETS:
@@ -114,16 +117,20 @@ class Controllers:
                 self._due[uid_of(autoscaler)] = None
 
     def _command(self, change: Change) -> None:
-        """A command is carried out once: it is taken away, and the job it names has to answer it."""
+        """A command is carried out once: it is taken away, and whom it names has to answer it."""
         command = change.after
         target = section(command or {}, "target")
-        if command is None or text_at(target, "kind") != "Job":
+        kind, name = text_at(target, "kind"), text_at(target, "name")
+        if command is None or kind not in ("Job", "Queue"):
             return
         self._store.remove(change.key)
-        job = self._store.find((VOLCANO, change.key[1], text_at(target, "name")))
+        action = text_at(command, "action")
+        if kind == "Queue":
+            self._queues.command(name, action)
+            return
+        job = self._store.find((VOLCANO, change.key[1], name))
         if job is not None:
             children = self._children.setdefault(uid_of(job), Children())
-            action = text_at(command, "action")
             children.happenings.append(Happening("CommandIssued", action=action))
             self._due[uid_of(job)] = None
 

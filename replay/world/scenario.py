@@ -214,11 +214,13 @@ class _Known:
             self.add(placed)
 
     def add(self, placed: Placed, value: Value | None = None) -> None:
-        """An object comes; `value`: in a step, where a command's job must be there already."""
+        """An object comes; `value`: in a step, where whom a command names must be there already."""
         if value is not None and placed.kind == COMMAND:
             target = placed.manifest["target"]
             assert isinstance(target, dict)
-            self.check(value, "Job", placed.namespace, str(target["name"]))
+            kind = str(target["kind"])
+            namespace = placed.namespace if kind == "Job" else ""
+            self.check(value, kind, namespace, str(target["name"]))
         self._names[placed.kind.kind, placed.namespace, placed.name] = None
         if "template" in str(placed.manifest.get("spec", "")):
             self._makers[placed.namespace, placed.name + "-"] = None

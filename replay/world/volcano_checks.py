@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from replay.world.document import Value
-from replay.world.volcano_words import ACTIONS, EVENTS, INTERNAL_EVENTS
+from replay.world.volcano_words import ACTIONS, EVENTS, INTERNAL_EVENTS, QUEUE_ACTIONS
 
 _ITERATIONS: Final = ("any", "all")
 
@@ -34,17 +34,18 @@ def check_volcano_job(fields: Fields) -> None:
 
 
 def check_command(value: Value, fields: Fields) -> None:
-    """A command names an action, and the job that it is for."""
+    """A command names an action, and the job or queue that it is for."""
     for key in ("action", "target"):
         if key not in fields:
             raise value.error(f"a Command must have {key}")
-    _check_action(fields["action"])
     target = fields["target"].mapping("target")
     for key in ("kind", "name"):
         if key not in target:
             raise fields["target"].error(f"target.{key} is missing")
-    if target["kind"].text("target.kind") != "Job":
-        raise target["kind"].error("target.kind: only commands to a Job are carried out")
+    kind = target["kind"].text("target.kind")
+    if kind not in ("Job", "Queue"):
+        raise target["kind"].error("target.kind: commands go to a Job or a Queue")
+    _check_action(fields["action"], ACTIONS if kind == "Job" else QUEUE_ACTIONS)
     target["name"].text("target.name")
 
 
@@ -53,7 +54,7 @@ def _check_policies(value: Value | None) -> None:
         rule = item.mapping("a policy")
         if "action" not in rule:
             raise item.error("a policy must have an action")
-        _check_action(rule["action"])
+        _check_action(rule["action"], ACTIONS)
         events = [*_items(rule.get("events"), "events"), *_some(rule.get("event"))]
         for event in events:
             _check_event(event, rule)
@@ -68,10 +69,10 @@ def _check_policies(value: Value | None) -> None:
             rule["timeout"].time_ns("timeout")
 
 
-def _check_action(value: Value) -> None:
+def _check_action(value: Value, known: tuple[str, ...]) -> None:
     action = value.text("action")
-    if action not in ACTIONS:
-        raise value.error(f"action: {action!r} is not known; known are {', '.join(ACTIONS)}")
+    if action not in known:
+        raise value.error(f"action: {action!r} is not known; known are {', '.join(known)}")
 
 
 def _check_event(value: Value, rule: Fields) -> None:

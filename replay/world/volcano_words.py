@@ -24,3 +24,8 @@ EVENTS: Final = (
 """Those that a policy may name."""
 INTERNAL_EVENTS: Final = ("OutOfSync", "CommandIssued", "JobUpdated")
 """Those that the controller keeps to itself."""
+
+OPEN_QUEUE: Final = "OpenQueue"
+CLOSE_QUEUE: Final = "CloseQueue"
+QUEUE_ACTIONS: Final = (OPEN_QUEUE, CLOSE_QUEUE)
+"""What a command may demand of a queue."""

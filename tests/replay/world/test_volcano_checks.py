@@ -83,7 +83,8 @@ def test_a_patch_is_judged_like_the_whole() -> None:
         ("action: AbortJob}", "a Command must have target"),
         ("target: {kind: Job, name: j}}", "a Command must have action"),
         ("action: Sleep, target: {kind: Job, name: j}}", "'Sleep' is not known"),
-        ("action: AbortJob, target: {kind: Queue, name: q}}", "only commands to a Job"),
+        ("action: AbortJob, target: {kind: Queue, name: q}}", "'AbortJob' is not known"),
+        ("action: AbortJob, target: {kind: Pod, name: p}}", "go to a Job or a Queue"),
         ("action: AbortJob, target: {kind: Job}}", "target.name is missing"),
     ],
 )
