@@ -194,20 +194,14 @@ def _by_tier(domains: Iterable[Domain]) -> Iterator[list[Domain]]:
 
 
 def _slots(table: NodeTable) -> dict[str, Slots]:
-    """HyperNode to the slots of all nodes below it."""
-    tree, found = table.hyper, dict[str, Slots]()
-
-    def of(name: str) -> Slots:
-        known = found.get(name)
-        if known is not None:
-            return known
-        facts = tree.facts[name]
+    """HyperNode to the slots of all nodes below it. The tree is ready: each has one parent at most."""
+    tree = table.hyper
+    found: dict[str, list[int]] = {name: [] for name in tree.facts}
+    for name in tree.facts:
         nodes = (table.nodes.get(one) for one in tree.nodes[name])
         own = [one.slot for one in nodes if one is not None and one.facts is not None]
-        below = [of(child) for child in facts.children if child in tree.facts]
-        found[name] = np.unique(np.concatenate([np.array(own, dtype=np.intp), *below]))
-        return found[name]
-
-    for name in sorted(tree.facts):
-        of(name)
-    return found
+        above: str | None = name
+        while above is not None:
+            found[above] += own
+            above = next((one for one in tree.parents.get(above, ()) if one in tree.facts), None)
+    return {name: np.unique(np.array(slots, dtype=np.intp)) for name, slots in found.items()}

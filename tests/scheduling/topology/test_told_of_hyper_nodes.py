@@ -12,7 +12,15 @@ from scheduling.wake import wakes
 from tests.scenarios.play import HERE, name_of, play, scenario_of
 from tests.scheduling.given import Told, gone, node, raw
 from tests.scheduling.test_explain import explained
-from tests.scheduling.topology.given import group, hyper_node, member, see, session_of, two_racks
+from tests.scheduling.topology.given import (
+    group,
+    hyper_node,
+    member,
+    nodes_of,
+    see,
+    session_of,
+    two_racks,
+)
 
 SCENARIOS = sorted((HERE / "topology").glob("*.yaml"))
 
@@ -64,6 +72,16 @@ def test_a_gang_that_is_bound_because_of_a_hypernode_says_so() -> None:
     told.cycle()
     [bound] = [one for one in told.records if one.kind.startswith("gang_bind_decided")]
     assert bound.cause == shown
+
+
+def test_hypernodes_may_stand_in_each_other_as_deep_as_one_likes() -> None:
+    told = two_racks()
+    see(told, *(hyper_node(f"d{at}", at, children=(f"d{at - 1}",)) for at in range(3, 1050)))
+    see(told, hyper_node("d2", 2, children=("s",)), hyper_node("s", 1, "a1", "b1"))
+    see(told, group("g", 2, {"mode": "hard", "highestTierAllowed": 1000}))
+    see(told, member("g-0", "g"), member("g-1", "g"))
+    told.cycle()
+    assert len(nodes_of(told, "g")) == 2
 
 
 def test_hypernodes_that_change_nothing_for_anybody_wake_nobody() -> None:
