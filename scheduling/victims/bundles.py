@@ -45,9 +45,9 @@ def bundles(claim: Claim, where: Where, need: Amounts) -> list[Bundle]:
         whole = [Bundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
         if any(not _may_leave(claim, pod) for pod in pods) or len(spare) == len(pods):
             whole = []
-        for one in (*(Bundle(group, (pod,), True) for pod in spare), *whole):
-            if worth := _worth(claim, one, where, need):
-                found.append((worth, one))
+        every = (*(Bundle(group, (pod,), True) for pod in spare), *whole)
+        found += [(_worth(claim, one, where, need), one) for one in every]
+    found = [one for one in found if one[0]]
     place = places_of(claim, [one.group for _, one in found])
     found.sort(key=lambda one: (-one[0], one[1].group.key, one[1].pods[0].heading[::-1]))
     found.sort(key=lambda one: (place[one[1].group.key], one[1].pods[0].heading), reverse=True)

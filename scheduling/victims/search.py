@@ -8,6 +8,7 @@ before anybody is evicted, and of those chosen on a node nobody goes whose room 
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,7 @@ from scheduling.victims.candidates import candidates
 from scheduling.victims.claim import Claim
 from scheduling.victims.held import not_held
 from scheduling.victims.likeness import likeness
+from scheduling.victims.loss import loss_of
 from scheduling.victims.outcome import decisions, is_whole
 from scheduling.victims.votes import released
 
@@ -165,6 +167,23 @@ class Search:
                 self._problem = self._problem or problem
                 return False
         counts: Counter[str] = Counter()
+        ways = (
+            (loss_of(claim.cluster, gone), node, gone) for node, gone in self._ways(claim, counts)
+        )
+        best = min(islice(ways, self._compared()), key=lambda way: way[0], default=None)
+        if best is None:
+            self.counts = self.counts if self._failed else counts
+            return False
+        _, node, gone = best
+        for pod in gone:
+            self.trial.evict(pod)
+        is_free = not gone and node.fits(pod_class.request)
+        self.trial.place(claim.pod, node, later=not is_free)
+        return True
+
+    def _ways(self, claim: Claim, counts: Counter[str]) -> Iterator[tuple[Node, list[Pod]]]:
+        """Nodes that can be freed, and who would leave each; nobody has left yet."""
+        pod_class = claim.pod.pod_class
         alike = likeness(claim)
         known = None if alike is None else self.session.fruitless.of(alike)
         for node in self._nodes(claim, counts, known):
@@ -172,13 +191,15 @@ class Search:
             short = _short(claim, node)
             found = self._on(claim, node, short)
             if not found:
-                is_free = len(self.trial.evicted) == before and node.fits(pod_class.request)
-                self.trial.place(claim.pod, node, later=not is_free)
+                gone = self.trial.evicted[before:]
+                for pod in reversed(gone):
+                    self.trial.spare(pod)
                 if known is not None:
                     # As if those known to be fruitless that are better than this one had been tried first.
                     tried = self._tried.setdefault(pod_class.index, {})
                     tried.update(dict.fromkeys(known.better_than(*self._passed)))
-                return True
+                yield node, gone
+                continue
             counts[found] += 1
             if known is not None and not short:
                 # What the queue may use decided nothing, so that it need not be asked again.
@@ -186,9 +207,13 @@ class Search:
             # The trial only takes more: the next pod of the class would find no more there.
             if not pod_class.looks_around:
                 self._tried.setdefault(pod_class.index, {})[node.slot] = None
-        if not self._failed:
-            self.counts = counts
-        return False
+
+    def _compared(self) -> int:
+        """How many nodes are compared by who would leave them."""
+        told = self.session.cluster.policy.told.preempting
+        if self.action != "preempt" or self._is_within or not told.is_simulated:
+            return 1
+        return told.candidates(len(self.session.cluster.nodes.order))
 
     def _nodes(self, claim: Claim, counts: Counter[str], known: Known | None) -> Iterator[Node]:
         """Nodes that evictions could free, the better ones first; those known not to be left out."""
