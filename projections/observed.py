@@ -50,7 +50,7 @@ from projections.pods import QUEUE_NAME, Pod, pod_facts
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
 from projections.regards import put_namespace
-from projections.strangers import put_workload, schedulers_of
+from projections.strangers import miss_workload, put_workload, schedulers_of
 
 Seen: TypeAlias = (
     NodeObserved
@@ -137,7 +137,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             put_namespace(cluster, name, None)
         case WorkloadDeleted():
             put_owner(cluster, event.uid, record.subject.split("/")[1], None)
-            put_workload(cluster, event.uid, ())
+            miss_workload(cluster, event.uid)
         case PodDisruptionBudgetDeleted():
             _miss_budget(cluster, record)
         case HyperNodeDeleted():

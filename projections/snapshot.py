@@ -117,6 +117,7 @@ class Image(Struct, frozen=True):
     namespace_labels: dict[str, dict[str, str]]
     owners: dict[str, dict[str, str]]
     schedulers: dict[str, tuple[str, ...]]
+    gone_workloads: dict[str, None]
     hyper_nodes: list[HyperNodeFacts]
     classes: list[tuple[bytes, PodClass]]
     nodes: list[NodeImage]
@@ -163,6 +164,7 @@ def take(state: State) -> bytes:
         namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
         schedulers=cluster.strangers.schedulers,
+        gone_workloads=cluster.strangers.gone,
         hyper_nodes=list(cluster.nodes.hyper.facts.values()),
         classes=[
             (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
@@ -197,6 +199,7 @@ def restore(payload: bytes) -> State:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.commons.totals = image.owners, image.totals
     cluster.strangers.schedulers = image.schedulers
+    cluster.strangers.gone = image.gone_workloads
     cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     cluster.commons.patience = image.patience
     for key, one in image.classes:

@@ -1,8 +1,9 @@
 """Pod groups of other schedulers: muster sees their objects, and leaves them alone.
 
 A PodGroup has no scheduler's name. Whose it is, its pods say: it is ours as soon as one of its pods is. Until
-then the templates of the Job or other workload that owns it say so, and where it has none (or none that names
-a scheduler) the pods of others that name it. Of which nobody says anything is ours.
+then the templates of the Job or other workload that owns it say so, also when that is gone, as its groups go
+some time later; and where it has none (or none that names a scheduler) the pods of others that name it. One of
+which nobody says anything is ours.
 
 Such a group waits in no line, reserves nothing and is told nothing; nor is its queue told what is allocated
 in it, as the other scheduler tells that.
@@ -69,6 +70,8 @@ class Strangers:
     def __init__(self) -> None:
         self.schedulers: dict[str, tuple[str, ...]] = {}
         """UID of a workload to the schedulers that its templates name."""
+        self.gone: dict[str, None] = {}
+        """UIDs of workloads that named some and are gone, and of which pod groups are left."""
         self.owned: dict[str, dict[str, None]] = {}
         """UID of a workload to the keys of the pod groups that it owns."""
         self.owner_of: dict[str, str] = {}
@@ -107,6 +110,8 @@ class Strangers:
             del self.owned[before][key]
             if not self.owned[before]:
                 del self.owned[before]
+                if before in self.gone:
+                    del self.gone[before], self.schedulers[before]
         if owner:
             self.owner_of[key] = owner
             self.owned.setdefault(owner, {})[key] = None
@@ -151,7 +156,7 @@ def heed_strangers(cluster: Mixed, group: PodGroup) -> bool:
 
 
 def put_workload(cluster: Mixed, uid: str, schedulers: tuple[str, ...]) -> None:
-    """A workload came or changed, or is gone (and names no scheduler any more)."""
+    """A workload came or changed."""
     strangers = cluster.strangers
     if strangers.schedulers.get(uid, ()) == schedulers:
         return
@@ -161,6 +166,17 @@ def put_workload(cluster: Mixed, uid: str, schedulers: tuple[str, ...]) -> None:
         del strangers.schedulers[uid]
     for key in list(strangers.owned.get(uid, ())):
         cluster.settle(cluster.groups[key])
+
+
+def miss_workload(cluster: Mixed, uid: str) -> None:
+    """A workload is gone."""
+    strangers = cluster.strangers
+    if uid not in strangers.schedulers:
+        return
+    if uid in strangers.owned:
+        strangers.gone[uid] = None
+    else:
+        del strangers.schedulers[uid]
 
 
 def count_pod(cluster: Mixed, old: Pod | None, new: Pod | None) -> None:
@@ -184,6 +200,7 @@ def recount(cluster: Mixed, pods: Iterable[Pod]) -> None:
     """Count again who names groups without being ours, and ask again whose they are."""
     kept, counted = cluster.strangers, Strangers()
     counted.schedulers = kept.schedulers
+    assert all(uid in kept.owned and uid in kept.schedulers for uid in kept.gone), kept.gone
     for pod in pods:
         counted.count(pod, 1)
     for group in cluster.groups.values():

@@ -112,6 +112,24 @@ def test_a_queue_is_told_nothing_as_long_as_another_scheduler_uses_it() -> None:
     assert request.allocated == {"cpu": "0", "memory": "0"}
 
 
+def test_a_job_that_goes_leaves_its_group_to_the_other_scheduler_until_that_goes_too() -> None:
+    """The collector takes the group some time after its owner."""
+    told_ = told()
+    told_.see(Seen(job("volcano")), Seen(group()))
+    told_.cycle()
+    told_.see(Gone(job("volcano")))
+    told_.cycle()
+    assert is_left_alone(told_)
+    again = restore(take(told_.state))
+    again.validate()
+    assert again.cluster.groups["default/g"].is_foreign
+    told_.see(Gone(group()))
+    strangers = told_.state.cluster.strangers
+    assert (strangers.schedulers, strangers.gone, strangers.owned) == ({}, {}, {})
+    told_.see(Seen(job("volcano")), Gone(job("volcano")))
+    assert strangers.schedulers == {}
+
+
 def test_a_snapshot_keeps_whose_groups_are() -> None:
     told_ = told()
     told_.see(Seen(job("volcano")), Seen(group()), Seen(named("volcano", on="n1")))

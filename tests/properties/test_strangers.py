@@ -51,6 +51,8 @@ def told_of(sightings: list[Sighting]) -> Told:
 def test_whose_a_group_is_follows_from_what_is_there(
     data: st.DataObject, objects: tuple[bytes, ...], gone: set[int]
 ) -> None:
+    if 1 not in gone:
+        gone = gone - {0}  # What a Job said holds on as long as its group is there.
     shown = [objects[at] for at in data.draw(st.permutations(range(4)))]
     told = told_of([*map(Seen, shown), *(Gone(objects[at]) for at in sorted(gone))])
     left = [one for at, one in enumerate(objects) if at not in gone]
