@@ -47,6 +47,7 @@ from projections.objects import (
 from projections.owners import put_owner
 from projections.pod_reading import read_facts
 from projections.pods import QUEUE_NAME, Pod, pod_facts
+from projections.priority_classes import heed_class, put_class
 from projections.queue_objects import put_queue
 from projections.queues import queue_facts
 from projections.regards import put_namespace
@@ -130,8 +131,7 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
         case PodGroupDeleted():
             _miss_group(cluster, record, event.uid)
         case PriorityClassDeleted():
-            cluster.priority_classes.pop(name, None)
-            cluster.settle_all()
+            put_class(cluster, name, None)
         case NamespaceDeleted():
             cluster.namespaces.pop(name, None)
             put_namespace(cluster, name, None)
@@ -230,14 +230,13 @@ def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:
     if group is None or group.digest != record.object:
         cluster.put_group(facts, record.object or "")
         cluster.faults.put(record.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
+        heed_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
 def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
     obj = read(PriorityClassObject, content)
-    value = (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
-    if cluster.priority_classes.get(name) != value:
-        cluster.priority_classes[name] = value
-        cluster.settle_all()
+    said = (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
+    put_class(cluster, name, said)
 
 
 def _see_budget(cluster: Cluster, content: bytes) -> None:

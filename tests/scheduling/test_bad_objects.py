@@ -3,7 +3,7 @@
 import pytest
 
 from events.codec import event_of
-from events.decision import GangBindDecided, QueueFaulted, RefusalDecided
+from events.decision import GangBindDecided, ObjectFaulted, QueueFaulted, RefusalDecided
 from events.normalize import JsonObject
 from events.sighting import Seen
 from tests.scheduling.given import Told, gone, node, pod, raw
@@ -39,6 +39,8 @@ def said(told: Told) -> list[tuple[str, str]]:
             found.append((event.pod_group, "bound"))
         elif isinstance(event, QueueFaulted):
             found.append((event.queue, event.code))
+        elif isinstance(event, ObjectFaulted):
+            found.append((event.subject, event.code))
     return found
 
 
@@ -118,6 +120,25 @@ def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
     told.see(Seen(pod("g-1", metadata=GROUPED)))
     told.cycle()
     assert said(told) == [("default/g", "bound")]
+
+
+def test_a_priority_class_that_is_missing_is_told_once_and_again_when_it_goes() -> None:
+    told = begun(group({"minMember": 1, "priorityClassName": "urgent"}))
+    fault = ("PodGroup/default/g", "UnknownPriorityClass")
+    assert sorted(said(told)) == [fault, ("default/g", "bound"), OTHER]
+    told.see(Seen(node("n2")), Seen(raw("PriorityClass", "another", value=3)))
+    told.cycle()
+    assert said(told) == []
+    urgent = raw("PriorityClass", "urgent", value=7)
+    told.see(Seen(urgent))
+    told.cycle()
+    assert said(told) == []
+    assert told.state.cluster.groups["default/g"].priority == 7
+    told.see(gone(urgent))
+    told.cycle()
+    assert said(told) == [fault]
+    told.see(Seen(group({"minMember": 1})))
+    assert told.state.cluster.faults.standing == {}
 
 
 @pytest.mark.parametrize("text", ["high", "", "1.5", "0x10", "9" * 40])
