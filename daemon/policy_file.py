@@ -37,12 +37,20 @@ class PolicyFile:
         self._seen = _digest(self.current)
         self._told = ""
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether it has changed, and cannot be read."""
+        return bool(self._told)
+
     def look(self) -> PolicyChanged | None:
         """What it says now, where that is something else than before."""
         stamp, before = _stamp(self._path), self._last
         self._last = stamp
-        if stamp == self._stamp or stamp != before:
-            return None  # Nothing is new, or somebody is still at it.
+        if stamp == self._stamp:
+            self._told = ""
+            return None
+        if stamp != before:
+            return None  # Somebody is still at it.
         try:
             found = self._read(self._path)
         except MusterError as error:

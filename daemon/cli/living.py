@@ -229,6 +229,7 @@ class Life:
         sources = self._operation.metrics.sources
         sources.state = self._state
         sources.position = self._position
+        sources.stale_policy = lambda: self._plan.policy is not None and self._plan.policy.is_stale
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
         sources.intake = lambda: 0 if self._loop is None else self._loop.intake

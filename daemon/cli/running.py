@@ -259,6 +259,7 @@ async def _simulate(  # what the command was given, and what it made of it
         sources = operation.metrics.sources
         sources.state = lambda: None if loop.step is None else loop.step.state
         sources.position = lambda: log.head.position
+        sources.stale_policy = lambda: policy is not None and policy.is_stale
         operation.health.clear("start")
         operation.health.role = "leader"
         stop.reaches(loop.stop)

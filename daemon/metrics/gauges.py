@@ -65,6 +65,7 @@ class Gauges:
         yield _many("muster_not_ready", (((key,), count) for key, count in stands.items()))
         yield _many("muster_build_info", [(self._build, 1)])
         yield _one("muster_log_position", sources.position())
+        yield _one("muster_policy_stale", sources.stale_policy())
         yield _one("muster_effects_in_flight", sources.in_flight())
         yield _one("muster_intake_sightings", sources.intake())
         lag = sources.lag()

@@ -79,3 +79,5 @@ class Sources(Struct):
     intake: Callable[[], int] = _nothing
     watches: Callable[[], Iterable[WatchFigures]] = _no_watches
     lag: Callable[[], Lag | None] = _no_lag
+    stale_policy: Callable[[], bool] = bool
+    """Whether the policy file has changed and cannot be read."""

@@ -271,6 +271,11 @@ _PROCESS: Final = (
         {"reason": "the reason, as listed above, without what follows its slash"},
     ),
     Metric(
+        "muster_policy_stale",
+        "gauge",
+        "1 while the policy file has changed and cannot be read: the policy in force is an older one.",
+    ),
+    Metric(
         "muster_build_info",
         "gauge",
         "Always 1.",

@@ -93,8 +93,10 @@ def test_what_cannot_be_read_is_said_once_and_changes_nothing(
     assert looks(file, times=5) == []
     assert [one["event"] for one in warnings] == ["the policy stays as it was"]
     assert str(path) in warnings[0]["error"]
+    assert file.is_stale
     rewrite(path, LESS)
     assert looks(file) == ['{"actions":"enqueue, allocate"}']
+    assert not file.is_stale
 
 
 def test_at_the_start_a_file_that_cannot_be_read_is_an_error(path: Path) -> None:
