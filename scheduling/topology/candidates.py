@@ -20,8 +20,7 @@ from projections.refusals import NODE_CODES
 from scheduling.admission import ADMITTED
 from scheduling.ranking import Cards
 from scheduling.refuse import Reason
-from scheduling.score import FULL
-from scheduling.topology.domains import Domain
+from scheduling.topology.domains import Domain, Indices
 from scheduling.topology.network import PLUGIN, Network
 
 Room = npt.NDArray[np.int64]
@@ -69,18 +68,19 @@ class Candidates:
         now = self._placeable_now
         most = self._placeable_at_most
         for step in self.steps():
-            chosen = [one for one in step if most[one.index] >= self.wanted.needed]
-            rank = self._rank(chosen) if len(chosen) > 1 else [(0, 0, "")]
-            for place in sorted(range(len(chosen)), key=lambda index: rank[index]):
-                domain = chosen[place]
-                yield domain, bool(now[domain.index] >= self.wanted.needed)
+            chosen = step[most[step] >= self.wanted.needed]
+            for index in self._ranked(chosen) if len(chosen) > 1 else chosen:
+                yield self._domains.all[index], bool(now[index] >= self.wanted.needed)
 
     @property
     def nearest(self) -> Domain | None:
         """The domain with room for most of the pods, now or later; None where none may be tried."""
-        most = self._placeable_at_most
-        allowed = [one for step in self.steps() for one in step]
-        return max(allowed, key=lambda one: int(most[one.index]), default=None)
+        allowed = list(self.steps())
+        if not allowed:
+            return None
+        indices = np.concatenate(allowed)
+        best = int(indices[self._placeable_at_most[indices].argmax()])
+        return self._domains.all[best]
 
     @cached_property
     def _placeable_now(self) -> Room:
@@ -93,8 +93,8 @@ class Candidates:
             return now
         return np.maximum(now, self.placeable(self._later))
 
-    def steps(self) -> Iterator[list[Domain]]:
-        """The domains that may be tried at all, those that are tried alike together."""
+    def steps(self) -> Iterator[Indices]:
+        """The domains that may be tried at all, by index, those that are tried alike together."""
         wanted = self.wanted
         return self._domains.steps(wanted.limit, self.used, wanted.within)
 
@@ -118,7 +118,7 @@ class Candidates:
     def most(self, room: Room) -> int:
         """How many pods one domain could take, of how many each node could."""
         sums = self._domains.sums(room)
-        return max((int(sums[one.index]) for step in self.steps() for one in step), default=0)
+        return max((int(sums[step].max()) for step in self.steps()), default=0)
 
     def placeable(self, free: Callable[[str], Room | None]) -> Room:
         """How many of the pods each domain has room for at most, domain by domain."""
@@ -168,16 +168,18 @@ class Candidates:
                 found[node.slot] = node.future(name)
         return found
 
-    def _rank(self, domains: list[Domain]) -> list[tuple[int, int, str]]:
+    def _ranked(self, step: Indices) -> Indices:
+        """Domains that are tried alike, the best first; they come in the order of their names."""
         plugin = self._cluster.policy.topology
-        has = self._cluster.policy.has(PLUGIN, "enabledHyperNodeOrder")
-        if plugin is None or not has:
-            return [(0, 0, one.name) for one in domains]
+        if plugin is None or not self._cluster.policy.has(PLUGIN, "enabledHyperNodeOrder"):
+            return step
         packed = self._network.loads.binpack(self._asked, plugin.resources)
+        if not self.wanted.slots:
+            return step[np.argsort(-packed[step], kind="stable")]
         stand = np.zeros(len(self._domains.top.slots), dtype=np.int64)
         stand[list(self.wanted.slots)] = list(self.wanted.slots.values())
-        there = self._domains.sums(stand) * FULL // max(1, len(self._group.pods))
-        return [(-int(there[one.index]), -int(packed[one.index]), one.name) for one in domains]
+        there = self._domains.sums(stand)
+        return step[np.lexsort((-packed[step], -there[step]))]
 
     @property
     def _asked(self) -> Amounts:

@@ -14,6 +14,7 @@ from projections.nodes import NodeTable
 
 Mask = npt.NDArray[np.bool_]
 Slots = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 
 TOP = ""
 """The name of the whole cluster as a domain; no HyperNode has it."""
@@ -76,7 +77,7 @@ class Domains:
         self._starts = np.cumsum([0, *(len(one.slots) for one in self.all[:-1])])
         self._of_slot: list[list[Domain]] | None = None
         self._under: dict[int, list[Domain]] = {}
-        self._stepped: dict[int, list[list[Domain]]] = {}
+        self._stepped: dict[int, list[Indices]] = {}
 
     @cached_property
     def nowhere(self) -> Domain:
@@ -111,8 +112,8 @@ class Domains:
 
     def steps(
         self, limit: int | None, used: Domain | None, within: Domain | None
-    ) -> Iterator[list[Domain]]:
-        """The domains that may be tried, those that are tried alike together, the closest first.
+    ) -> Iterator[Indices]:
+        """The domains that may be tried, by index, those that are tried alike together, the closest first.
 
         `limit` is the highest tier, None for no such. Where pods stand already in `used`, what counts first
         is the tier of the domain that holds these as well.
@@ -121,7 +122,7 @@ class Domains:
         inside = self.under(within or self.top)
         if used is None:
             for step in self._tiers(within or self.top):
-                if step[0].tier > bound:
+                if self.all[step[0]].tier > bound:
                     return
                 yield step
             return
@@ -132,7 +133,7 @@ class Domains:
             near = [left.pop(one.index) for one in self.under(above) if one.index in left]
             yield from _by_tier(one for one in near if one.tier <= bound)
 
-    def _tiers(self, within: Domain) -> list[list[Domain]]:
+    def _tiers(self, within: Domain) -> list[Indices]:
         """The domains in one, tier by tier."""
         found = self._stepped.get(within.index)
         if found is None:
@@ -185,12 +186,12 @@ class Places:
         return found
 
 
-def _by_tier(domains: Iterable[Domain]) -> Iterator[list[Domain]]:
-    tiers: dict[int, list[Domain]] = {}
+def _by_tier(domains: Iterable[Domain]) -> Iterator[Indices]:
+    tiers: dict[int, list[int]] = {}
     for one in domains:
-        tiers.setdefault(one.tier, []).append(one)
+        tiers.setdefault(one.tier, []).append(one.index)
     for tier in sorted(tiers):
-        yield tiers[tier]
+        yield np.array(tiers[tier], dtype=np.intp)
 
 
 def _slots(table: NodeTable) -> dict[str, Slots]:
