@@ -26,7 +26,7 @@ Verdict = Callable[[Object], str]
 
 
 class Kubelet:
-    """All nodes' kubelets in one. `delays` holds pods back, for seconds, by name."""
+    """All nodes' kubelets in one. `delays` holds pods back, for seconds, by name; `delay` all others."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -35,6 +35,7 @@ class Kubelet:
         self._holds: dict[str, tuple[str, int]] = {}
         self._done: set[tuple[str, str]] = set()
         self.delays: Mapping[str, float] = {}
+        self.delay = 0.0
         self.verdict: Verdict = lambda _: ""
         self.rejected: list[str] = []
         """Pods that were turned away: `namespace/name: reason`."""
@@ -103,7 +104,7 @@ class Kubelet:
 
     async def _carry_out(self, deed: str, pod: Object, key: tuple[str, str]) -> None:
         if deed == "start":
-            await asyncio.sleep(self.delays.get(pod["metadata"]["name"], 0.0))
+            await asyncio.sleep(self.delays.get(pod["metadata"]["name"], self.delay))
         try:
             async with self._limit:
                 if deed == "start":
