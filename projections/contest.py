@@ -72,6 +72,10 @@ def contest_keys(
     if not actions:
         return ()
     refusal = group.refusals.get("allocate")
+    if refusal is None:
+        # For pods that ask for nothing but a place only others like them are preempted.
+        refusal = group.refusals.get("backfill")
+        actions = tuple([one for one in actions if one == "preempt"])
     if refusal is None or refusal.code not in ROOM_CODES or not is_starving(books.policy, group):
         return ()
     closeness = group.closeness

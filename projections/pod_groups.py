@@ -245,7 +245,9 @@ class PodGroup:
     @property
     def first(self) -> Foremost:
         """The first pods, as many as the gang needs; found anew where it needs others."""
-        if self.foremost is None or not self.foremost.suits(self.min_available, self.enforced_roles):
+        if self.foremost is None or not self.foremost.suits(
+            self.min_available, self.enforced_roles
+        ):
             live = [pod for pod in self.pods.values() if pod.status not in GONE]
             self.foremost = Foremost(self.min_available, self.enforced_roles, live)
         return self.foremost

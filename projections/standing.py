@@ -57,12 +57,13 @@ def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
     if group.phase == WAITING and group.facts is not None and not group.pending:
         return (("allocate", alone if group.problem else ("admit",)),)
     keys: list[LineKey] = []
+    step: tuple[object, ...] | None = None
     if group.pending_classes:
         step = _next_step(group)
         if step is not None and is_overdue(books, group):
             step = ("overdue", *step)
         keys.append(("allocate", step or alone))
-        keys += contest_keys(books, group, step)
+    keys += contest_keys(books, group, step)
     if group.best_effort_count:
         keys.append(("backfill", alone))
     return tuple(keys)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from events.decision import GangBindDecided
+from events.decision import GangBindDecided, PipelineWithdrawn
 from events.union import Decision
 from projections.lines import Line
 from projections.nodes import Node
@@ -37,7 +37,14 @@ def _fill(session: Session, line: Line) -> Iterator[Decision]:
             pod_group=group.key, queue=group.queue, placements=placements(session.cluster, found)
         )
     elif reason is not None:
-        yield from refuse_line(line, reason)
+        if any(pod.facts.uid in group.promise for pod in group.pending if _is_free(pod)):
+            yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
+        if line.is_led_by(group):
+            yield from refuse_line(line, reason)
+
+
+def _is_free(pod: Pod) -> bool:
+    return pod.pod_class.is_best_effort
 
 
 def _may_go(group: PodGroup, count: int) -> bool:
@@ -63,15 +70,20 @@ def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason 
             _find_in(session, trial, where, pods)
             reason = found
     trial.discard()
-    return trial.now, reason
+    return ([] if trial.later else trial.now), reason
 
 
 def _find_in(session: Session, trial: Trial, where: Where, pods: list[Pod]) -> Reason | None:
     """Give as many of these pods as can be nodes in a place; why not all, if so."""
     reason: Reason | None = None
     for pod in pods:
-        node = where.best(session.rankings.of(pod.pod_class, None), pod.pod_class)
-        if node is None:
+        held = trial.lift(pod)
+        ranking = session.rankings.of(pod.pod_class, None)
+        node = where.best(ranking, pod.pod_class)
+        kept = None if held is None else session.cluster.nodes.nodes.get(held.node)
+        if node is None and kept is not None and ranking.will_have_room(kept):
+            trial.place(pod, kept, later=True)
+        elif node is None:
             reason = no_node(session.rankings, pod, CardChoice(None), 1, where.extent)
         else:
             trial.place(pod, node, later=False)

@@ -2,7 +2,8 @@
 
 `preempt` looks at pods of the same queue, `reclaim` at running pods of other queues that allow it. Never
 looked at are pods that belong to their node or say that they are not to be evicted, pods that could not be
-evicted a moment ago, and pods that their disruption budgets hold.
+evicted a moment ago, and pods that their disruption budgets hold. For a pod that asks for nothing but a place
+only others like it are looked at.
 """
 
 from collections.abc import Iterable
@@ -34,6 +35,8 @@ def _is_one(claim: Claim, pod: Pod) -> bool:
     if group is None or not pod.facts.is_evictable or pod.facts.uid in claim.cluster.spared:
         return False
     if pod in claim.trial.taken.get(pod.group_key, ()):
+        return False
+    if claim.pod.pod_class.is_best_effort and not pod.pod_class.is_best_effort:
         return False
     if claim.is_within:
         is_less = pod.facts.task_priority < claim.pod.facts.task_priority

@@ -18,6 +18,10 @@ def is_whole(trial: Trial) -> bool:
     roles = Counter(pod.facts.role for pod, _ in placed)
     roles.subtract(pod.facts.role for pod in own)
     is_new = len(placed) > len(group.promise)
+    if any(pod.pod_class.is_best_effort for pod, _ in placed):
+        # These count as ready while they wait; here they must have their place.
+        have = group.ready_count - group.best_effort_count + len(placed) - len(own)
+        return is_new and have >= group.min_available
     return is_new and group.is_ready_with(len(placed) - len(own), roles)
 
 

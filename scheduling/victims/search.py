@@ -95,13 +95,15 @@ class Search:
 
     def _place_all(self) -> None:
         group, policy = self.group, self.session.cluster.policy
+        # Where `allocate` has nothing against the group, its pods that ask for nothing but a place lack it.
+        seeks_a_place = "allocate" not in group.refusals
         for index, pod in enumerate(group.pending):
             own = len(self.trial.taken.get(group.key, ()))
             placed = len(self.trial.placed) - len(group.promise) - own
             if not is_starving(policy, group, placed):
                 return
             pod_class = pod.pod_class
-            if pod_class.is_best_effort or pod.facts.uid in group.promise:
+            if pod_class.is_best_effort != seeks_a_place or pod.facts.uid in group.promise:
                 continue
             if refused_demand(policy, pod_class):
                 continue
