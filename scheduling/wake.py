@@ -73,7 +73,10 @@ def _could_change(state: State, line: Line, refusal: Refusal, due: Due, givers: 
     if refusal.code in EVICTION_CODES:
         if line.action in RECLAIMING and not givers.is_any_but(line.queue):
             return False
-        return _could_evict(state, line, due) or _minds(state, head, due)
+        # To preempt, what the quota keeps out is told by name.
+        is_deaf = line.action == "preempt" and refusal.code == "NoVictims"
+        is_eased = not is_deaf and bool(due.eased.get(line.queue))
+        return is_eased or _could_evict(state, line, due) or _minds(state, head, due)
     return refusal.code in CARD_CODES and bool(due.freed)
 
 
@@ -113,7 +116,7 @@ def _could_be_kept(state: State, line: Line, due: Due) -> bool:
 def _could_evict(state: State, line: Line, due: Due) -> bool:
     """Whether somebody came whom the line could evict, or whether less than before is lacking."""
     cluster = state.cluster
-    if due.eased.get(line.queue) or _could_be_freed(state, line, due):
+    if _could_be_freed(state, line, due):
         return True
     if line.action in RECLAIMING:
         return any(

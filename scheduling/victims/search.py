@@ -53,6 +53,8 @@ class Search:
         """Why nodes were not freed for the first pod that got none, and how many."""
         self._is_within = is_within
         self._problem = ""
+        self._barred: dict[str, None] = {}
+        """What the quota of the queue kept its pods from."""
         self._failed: dict[int, None] = {}
         self._looked: dict[int, int] = {}
         """Class index to how many placements of the trial have been looked at for room that they left."""
@@ -80,7 +82,7 @@ class Search:
         total = len(self.session.cluster.nodes.order)
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
         message = f"0/{total} nodes can be freed by {self.action}: {listed or 'none was tried'}."
-        return Reason("NoVictims", "", message)
+        return Reason("NoVictims", "", message, barred=tuple(sorted(self._barred)))
 
     def decisions(self) -> Iterator[Decision]:
         """Who must leave, and the room that is promised for it."""
@@ -127,7 +129,10 @@ class Search:
         pod = claim.pod
         choice = charged(self.session, self.group, pod, self.trial.extra)
         if not isinstance(choice, CardChoice):
+            barred = (choice.limit, *choice.barred) if choice.limit else choice.barred
+            self._barred.update(dict.fromkeys(barred))
             return False
+        self._barred.update(dict.fromkeys(choice.barred))
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = ranking.best()
         if node is not None:
@@ -191,6 +196,7 @@ class Search:
         for node in self._nodes(claim, counts, known):
             before = len(self.trial.evicted)
             short = _short(claim, node)
+            self._barred.update(dict.fromkeys(short))
             found = self._on(claim, node, short)
             if not found:
                 gone = self.trial.evicted[before:]
