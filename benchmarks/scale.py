@@ -26,6 +26,8 @@ class Scale(Struct, frozen=True, kw_only=True):
     started_pods: int
     """The cluster of which a daemon starts from a snapshot."""
     openb_percent: int
+    spot_percent: int
+    """Of the spot-gpu workload."""
     repeats: int
 
 
@@ -41,6 +43,7 @@ SCALES: Final = {
         started_nodes=5_000,
         started_pods=140_000,
         openb_percent=100,
+        spot_percent=100,
         repeats=3,
     ),
     "small": Scale(
@@ -54,6 +57,7 @@ SCALES: Final = {
         started_nodes=500,
         started_pods=5_000,
         openb_percent=20,
+        spot_percent=5,
         repeats=1,
     ),
 }

@@ -25,6 +25,7 @@ TINY: Final = Scale(
     started_nodes=40,
     started_pods=80,
     openb_percent=1,
+    spot_percent=1,
     repeats=1,
 )
 
