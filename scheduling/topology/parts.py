@@ -48,7 +48,11 @@ def place_parts(attempt: Trying, network: Network, parts: Parts) -> None:
         shape = _shape(attempt, parts, key, pods)
         if shape in failed:
             continue
-        if key is not None and (missing := _missing(parts, key)) > len(pods):
+        missing = (
+            0 if key is None else _missing(parts, key) - len(attempt.trial.nodes_of.get(key, ()))
+        )
+        if key is not None and missing > len(pods):
+            # Too few, or what is beyond a sub-group that found no room.
             attempt.reason = attempt.reason or _too_few(parts, key, missing, pods)
         elif not placing.place(key, pods):
             failed[shape] = None

@@ -28,6 +28,8 @@ class AGroup(Struct):
     part_size: int
     """Pods of a sub-group; 0 for none."""
     part_tier: int
+    more: int = 0
+    """Pods of a sub-group beyond its size."""
 
     def shown(self) -> Iterator[bytes]:
         """Its objects."""
@@ -46,8 +48,8 @@ class AGroup(Struct):
             yield member(f"{self.name}-{at}", self.name, labels={"part": self.part_of(at)})
 
     def part_of(self, at: int) -> str:
-        """The sub-group of a pod."""
-        return str(at // self.part_size) if self.part_size else ""
+        """The sub-group of a pod; some have a pod more than makes them whole."""
+        return str(at // (self.part_size + self.more)) if self.part_size else ""
 
 
 class Network(Struct):
@@ -133,6 +135,7 @@ def groups(draw: st.DrawFn) -> list[AGroup]:
                 is_hard=draw(st.booleans()),
                 part_size=draw(st.sampled_from([0, 0, 1, 2, 3])),
                 part_tier=draw(st.integers(1, 2)),
+                more=draw(st.integers(0, 2)),
             )
         )
     return found
