@@ -103,10 +103,11 @@ class Cluster:
         if group is not None and pod.facts.uid in group.promise and (new is None or new.node):
             self.break_promise(group)
         books = not is_charged_alike(old, new)
-        if group is not None and old is not None and old.facts.uid in group.pods:
-            group.strike(old)
-            if books:
-                self._charge_pod(group, old, -1)
+        if group is not None:
+            known = old if pod.facts.uid in group.pods else None
+            if known is not None and books:
+                self._charge_pod(group, known, -1)
+            group.swap(known, new)
         if new is None:
             del self.pods[pod.facts.uid]
         else:
@@ -114,7 +115,6 @@ class Cluster:
         self.budgets.shift(old, new)
         if group is not None:
             if new is not None:
-                group.enlist(new)
                 note_arrival(self, group, old, new)
                 if books:
                     self._charge_pod(group, new, 1)

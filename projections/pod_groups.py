@@ -277,6 +277,21 @@ class PodGroup:
             del self.pending[index]
         del self.pods[pod.facts.uid]
 
+    def swap(self, old: Pod | None, new: Pod | None) -> None:
+        """Count a pod out as it was and in as it is."""
+        if old is not None and new is not None and _is_like(old, new):
+            before, after = old.status, new.status
+            if before != after:
+                self.counts[before] -= 1
+                self.counts[after] = self.counts.get(after, 0) + 1
+            del self.pods[old.facts.uid]
+            self.pods[new.facts.uid] = new
+            return
+        if old is not None:
+            self.strike(old)
+        if new is not None:
+            self.enlist(new)
+
     def _count(self, pod: Pod, status: str, sign: int) -> None:
         if status != RELEASING or pod.node:
             self.counts[status] = self.counts.get(status, 0) + sign
@@ -361,6 +376,19 @@ def _shift(counts: dict[int, int], key: int, sign: int) -> None:
         counts[key] = left
     else:
         del counts[key]
+
+
+def _is_like(old: Pod, new: Pod) -> bool:
+    """Whether two sights of a pod on its node count alike in all but their status."""
+    return (
+        old.status in ALLOCATED
+        and new.status in ALLOCATED
+        and old.pod_class is new.pod_class
+        and old.heading == new.heading
+        and old.node == new.node
+        and old.facts.role == new.facts.role
+        and old.facts.labels == new.facts.labels
+    )
 
 
 def _heading(pod: Pod) -> tuple[int, int, int, str]:

@@ -144,6 +144,9 @@ class Mixed(Protocol):
 def heed_strangers(cluster: Mixed, group: PodGroup) -> bool:
     """Find out whose group it is. Whether that is another answer than before."""
     strangers = cluster.strangers
+    known = group.key in strangers.owner_of or group.key in strangers.groups
+    if group.facts is None and not group.is_foreign and not known:
+        return False
     owner = "" if group.facts is None else group.facts.owner
     if strangers.owner_of.get(group.key, "") != owner:
         strangers.assign(group.key, owner)

@@ -45,8 +45,10 @@ class Telling:
     def weigh(self, group: PodGroup) -> None:
         """Whether its object is to be told its status."""
         facts, key = group.facts, group.key
-        self.phases.pop(key, None)
-        self.counts.pop(key, None)
+        if key in self.phases:
+            del self.phases[key]
+        elif key in self.counts:
+            del self.counts[key]
         if facts is None or group.is_foreign or group.voice.told >= group.voice.since:
             return
         said = stated(facts)

@@ -188,8 +188,8 @@ class Intake:
     def take(self, sighting: Sighting) -> None:
         """Take one sighting in. What cannot be read as an object at all is an error."""
         match sighting:
-            case Seen(raw=raw):
-                self._see(normalize(raw, secret_annotations=self._secret))
+            case Seen():
+                self._see(normalize(sighting.raw, secret_annotations=self._secret))
             case Gone(raw=raw, synthesized=synthesized):
                 self._miss(normalize(raw, secret_annotations=self._secret), synthesized)
             case Listing(resource=resource):

@@ -4,7 +4,7 @@ A row that did not change is not written. The checksum of a view is the sum of t
 that it is kept up with each row and can be compared with that of a rebuild.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias, get_args
 
@@ -92,14 +92,14 @@ class _Current:
         self._retire(changes, key, old, position)
         changes.removed.append(key)
 
-    def keep(self, changes: RowChanges, first: str, rows: Iterable[Row], position: int) -> None:
+    def keep(self, changes: RowChanges, first: str, rows: Sequence[Row], position: int) -> None:
         """Make `rows` all that there are with this first column."""
-        kept: dict[Row, None] = {}
-        for row in rows:
-            kept[row[: self.view.keys]] = None
+        count = 0
+        for count, row in enumerate(rows, 1):  # noqa: B007
             self.put(changes, row, position)
         there = self.by_first.get(first, ())
-        if len(there) > len(kept):
+        if len(there) > count:
+            kept = {row[: self.view.keys]: None for row in rows}
             for key in [key for key in there if key not in kept]:
                 self.remove(changes, key, position)
 
