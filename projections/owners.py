@@ -30,8 +30,8 @@ def put_owner(
     group = cluster.groups.get(f"{namespace}/podgroup-{uid}")
     if group is None or group.facts is not None:
         return
-    first = next(iter(group.pods.values()))
-    if annotations is not None:
+    first = next(iter(group.pods.values()), None)
+    if annotations is not None and first is not None:
         origin = origin_of(first.facts, kept, cluster.namespaces)
         group.min_available = origin.min_available
     cluster.settle(group)
