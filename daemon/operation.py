@@ -18,7 +18,7 @@ from daemon.log.contract import Log
 from daemon.metrics.export import Metrics
 from daemon.notify import Notifier, keep_told
 from daemon.serving.listening import listening
-from daemon.serving.pages import application
+from daemon.serving.pages import application, probing
 from daemon.settings import Settings, Supervision, read_token
 from daemon.stderr import Teller
 
@@ -57,6 +57,11 @@ class Operation:
                 )
                 given = await stack.enter_async_context(listening(address, app))
                 _logger.info("listening", address=str(given))
+            if settings.probes_listen:
+                address = parse_address(settings.probes_listen)
+                app = probing(self.health, self.metrics)
+                given = await stack.enter_async_context(listening(address, app))
+                _logger.info("listening for probes", address=str(given))
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             notifier = Notifier(supervision.address)
             told = tasks.create_task(

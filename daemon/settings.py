@@ -43,6 +43,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Records after which State is kept anew, to make the next start short; 0 for never."""
     listen: str = "127.0.0.1:8080"
     """Where probes and metrics are answered, host and port; empty for nowhere."""
+    probes_listen: str = ""
+    """Where probes alone are answered, too, host and port; empty for nowhere else."""
     token_file: str | None = None
     """A file with the bearer token that is asked for everything but probes and metrics, from the folder of
     this file on; without one nothing else is answered but on a loopback address."""
@@ -103,11 +105,12 @@ def read_settings(path: Path) -> Settings:
 
 
 def _check_listen(path: Path, settings: Settings) -> None:
-    if settings.listen:
-        try:
-            parse_address(settings.listen)
-        except SettingsError as error:
-            raise SettingsError(f"{path}: listen: {error}") from None
+    for key in ("listen", "probes_listen"):
+        if address := getattr(settings, key):
+            try:
+                parse_address(address)
+            except SettingsError as error:
+                raise SettingsError(f"{path}: {key}: {error}") from None
 
 
 def read_token(path: Path) -> str:

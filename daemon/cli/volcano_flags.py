@@ -19,7 +19,8 @@ from events.errors import UsageError
 from projections.duration import SECOND, nanoseconds
 
 METRICS_ADDRESS: Final = ":8080"
-"""Where Volcano's scheduler listens unless told otherwise."""
+HEALTHZ_ADDRESS: Final = ":11251"
+"""Where Volcano's scheduler answers unless told otherwise."""
 
 VOLCANO: Final = "volcano"
 """The name by which pods ask for Volcano's scheduler, unless told otherwise."""
@@ -103,18 +104,32 @@ def _verbosity(settings: Settings, text: str) -> Settings:
     return structs.replace(settings, log_level=level)
 
 
-def _listen_where(settings: Settings, text: str) -> Settings:
+def _address(text: str) -> str:
     host, _, port = text.rpartition(":")
-    return structs.replace(settings, listen=f"{host or '0.0.0.0'}:{port}")  # noqa: S104  # as asked
+    return f"{host or '0.0.0.0'}:{port}"  # noqa: S104  # as asked
 
 
-def _listen_if(name: str) -> Take:
-    def take(settings: Settings, text: str) -> Settings:
-        if truth(name, text) and settings.listen == Settings().listen:
-            return _listen_where(settings, METRICS_ADDRESS)
+def _listen_where(settings: Settings, text: str) -> Settings:
+    return structs.replace(settings, listen=_address(text))
+
+
+def _listen_if(settings: Settings, text: str) -> Settings:
+    if truth("--enable-metrics", text) and settings.listen == Settings().listen:
+        return _listen_where(settings, METRICS_ADDRESS)
+    return settings
+
+
+def _probe_if(settings: Settings, text: str) -> Settings:
+    if truth("--enable-healthz", text) and not settings.probes_listen:
+        return structs.replace(settings, probes_listen=_address(HEALTHZ_ADDRESS))
+    return settings
+
+
+def _probe_where(settings: Settings, text: str) -> Settings:
+    """Where nobody asks for probes, their address is of no use."""
+    if not settings.probes_listen:
         return settings
-
-    return take
+    return structs.replace(settings, probes_listen=_address(text))
 
 
 def _idle(name: str, becomes: str, *, is_switch: bool = False) -> Flag:
@@ -144,16 +159,16 @@ FLAGS: Final = (
     Flag(
         "--enable-metrics",
         "`listen: 0.0.0.0:8080`, unless another is said",
-        _listen_if("--enable-metrics"),
+        _listen_if,
         is_switch=True,
     ),
     Flag(
         "--enable-healthz",
-        "the same: one port for all",
-        _listen_if("--enable-healthz"),
+        "`probes_listen: 0.0.0.0:11251`, where `/healthz` is answered as `/livez` is",
+        _probe_if,
         is_switch=True,
     ),
-    _idle("--healthz-address", "`/livez`, `/readyz` and `/healthz` are answered where metrics are"),
+    Flag("--healthz-address", "`probes_listen`, where `--enable-healthz` is said", _probe_where),
     Flag("-v", f"`log_level: debug` from {DETAILED} on", _verbosity),
     Flag("--logtostderr", "what muster does anyway", is_switch=True),
     Flag("--priority-class", "what muster does anyway", only=("true",), is_switch=True),

@@ -45,15 +45,23 @@ def application(
     """Everything that is served."""
     probes = Probes(health, metrics)
     app = web.Application(middlewares=[guard(token, is_loopback=is_loopback)])
-    app.add_routes(
-        [
-            web.get("/livez", probes.livez),
-            web.get("/healthz", probes.livez),
-            web.get("/readyz", probes.readyz),
-            web.get("/metrics", probes.metrics),
-        ]
-    )
+    app.add_routes([*_of_probes(probes), web.get("/metrics", probes.metrics)])
     return app
+
+
+def probing(health: Health, metrics: Metrics) -> web.Application:
+    """Probes alone, which ask for no token."""
+    app = web.Application()
+    app.add_routes(_of_probes(Probes(health, metrics)))
+    return app
+
+
+def _of_probes(probes: Probes) -> list[web.RouteDef]:
+    return [
+        web.get("/livez", probes.livez),
+        web.get("/healthz", probes.livez),
+        web.get("/readyz", probes.readyz),
+    ]
 
 
 def _json(body: dict[str, object], *, is_good: bool) -> web.Response:

@@ -142,3 +142,21 @@ async def test_a_heard_log_is_counted(operation: Operation) -> None:
     text = text_of(operation.metrics.collect())
     assert b'muster_records_total{kind="pod_observed"} 2.0' in text
     assert b"muster_append_seconds_count 1.0" in text
+
+
+async def test_probes_are_answered_at_an_address_of_their_own_and_nothing_else_there(
+    operation: Operation, tmp_path: Path
+) -> None:
+    """Volcano E.1: a health address beside that of the metrics."""
+    settings = Settings(listen="", probes_listen="127.0.0.1:0")
+    with capture_logs() as said:
+        async with (
+            operation.open(settings, tmp_path, Supervision()),
+            aiohttp.ClientSession() as session,
+        ):
+            (address,) = [one["address"] for one in said if one["event"] == "listening for probes"]
+            found = {}
+            for path in ("healthz", "livez", "readyz", "metrics"):
+                async with session.get(f"http://{address}/{path}") as response:
+                    found[path] = response.status
+    assert found == {"healthz": 200, "livez": 200, "readyz": 503, "metrics": 404}

@@ -46,6 +46,7 @@ def test_the_start_up_list_of_the_design_is_understood_as_it_stands() -> None:
         Settings(),
         policy="/volcano.scheduler/volcano-scheduler.conf",
         listen="0.0.0.0:8080",
+        probes_listen="0.0.0.0:11251",
         leader_elect=True,
         period_seconds=3.0,
     )
@@ -78,6 +79,8 @@ def test_the_default_queue_by_its_name_changes_nothing() -> None:
         (["--listen-address=:9090", "--enable-metrics"], {"listen": "0.0.0.0:9090"}),
         (["--listen-address=127.0.0.1:1"], {"listen": "127.0.0.1:1"}),
         (["--enable-metrics=false", "--enable-healthz=0"], {}),
+        (["--healthz-address=:1"], {}),
+        (["--healthz-address=[::1]:1", "--enable-healthz"], {"probes_listen": "[::1]:1"}),
         (["-v", "5"], {"log_level": "debug"}),
         (["--v=4"], {"log_level": "debug"}),
         (["--scheduler-conf="], {}),
