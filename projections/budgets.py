@@ -52,18 +52,29 @@ def budget_facts(obj: BudgetObject) -> BudgetFacts:
 class Budget:
     """A budget and the pods that it covers. Only State changes it."""
 
-    __slots__ = ("facts", "pods")
+    __slots__ = ("facts", "healthy", "pods")
 
     def __init__(self, facts: BudgetFacts) -> None:
         self.facts = facts
         self.pods: dict[str, Pod] = {}
         """By UID; those that are finished left out."""
+        self.healthy = 0
+        """How many of them run."""
 
     @property
     def allowed(self) -> int:
         """How many of its pods may leave."""
-        healthy = sum(pod.status == RUNNING for pod in self.pods.values())
-        return max(0, healthy - self._must_stay())
+        return max(0, self.healthy - self._must_stay())
+
+    def take(self, pod: Pod) -> None:
+        """Cover a pod."""
+        self.pods[pod.facts.uid] = pod
+        self.healthy += pod.status == RUNNING
+
+    def lose(self, pod: Pod) -> None:
+        """Cover a pod no longer, if it was covered."""
+        if self.pods.pop(pod.facts.uid, None) is not None:
+            self.healthy -= pod.status == RUNNING
 
     def covers(self, pod: Pod) -> bool:
         """Whether it speaks for a pod."""
@@ -94,7 +105,9 @@ class Budgets:
         if known is not None and known.facts == facts:
             return False
         budget = there[facts.name] = Budget(facts)
-        budget.pods = {pod.facts.uid: pod for pod in pods if budget.covers(pod)}
+        for pod in pods:
+            if budget.covers(pod):
+                budget.take(pod)
         return True
 
     def drop(self, namespace: str, name: str) -> None:
@@ -104,14 +117,17 @@ class Budgets:
         if not there:
             self.all.pop(namespace, None)
 
-    def shift(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod came, changed or went."""
-        pod = new or old
+    def shift(self, old: Pod | None, new: Pod | None) -> bool:
+        """A pod came, changed or went; whether more pods of some budget may leave than before."""
+        pod, allows_more = new or old, False
         for budget in self.all.get(pod.facts.namespace, {}).values() if pod else ():
+            before = budget.allowed
             if old is not None:
-                budget.pods.pop(old.facts.uid, None)
+                budget.lose(old)
             if new is not None and budget.covers(new):
-                budget.pods[new.facts.uid] = new
+                budget.take(new)
+            allows_more |= budget.allowed > before
+        return allows_more
 
     def covering(self, pod: Pod) -> list[Budget]:
         """The budgets that speak for a pod."""
@@ -128,6 +144,8 @@ class Budgets:
             for name, budget in there.items():
                 covered = [uid for uid, pod in pods.items() if budget.covers(pod)]
                 assert sorted(budget.pods) == sorted(covered), f"budget {name}: {budget.pods}"
+                healthy = sum(pod.status == RUNNING for pod in budget.pods.values())
+                assert budget.healthy == healthy, f"budget {name}: {budget.healthy}, {healthy}"
                 for uid, pod in budget.pods.items():
                     assert pods[uid] is pod, f"budget {name}: {pod.key} is as it was"
 

@@ -8,7 +8,7 @@ from projections import accounts
 from projections.accounts import Cards
 from projections.budgets import Budgets
 from projections.commons import Commons
-from projections.contest import asks, note_arrival, settle_contest, stir
+from projections.contest import asks, heed_budgets, note_arrival, settle_contest, stir
 from projections.faults import FaultBook
 from projections.group_facts import GroupFacts
 from projections.lines import Lines
@@ -112,7 +112,7 @@ class Cluster:
             del self.pods[pod.facts.uid]
         else:
             self.pods[new.facts.uid] = new
-        self.budgets.shift(old, new)
+        heed_budgets(self, old, new)
         if group is not None:
             if new is not None:
                 note_arrival(self, group, old, new)

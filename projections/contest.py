@@ -7,6 +7,7 @@ asks for is evicted pods: so it waits for pods that come to stand where they may
 from typing import Final, Protocol
 
 from projections.accounts import Books
+from projections.budgets import Budgets
 from projections.nodes import NodeTable
 from projections.pod_groups import LineKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
@@ -37,6 +38,7 @@ class Contested(Protocol):
     nodes: NodeTable
     due: Due
     queues: dict[str, Queue]
+    budgets: Budgets
     priority_classes: dict[str, tuple[int, bool]]
 
 
@@ -109,6 +111,12 @@ def note_arrival(cluster: Contested, group: PodGroup, old: Pod | None, new: Pod)
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))
     if old is not None and old.facts.is_evictable != is_evictable:
         cluster.nodes.stir(new.node)
+
+
+def heed_budgets(cluster: Contested, old: Pod | None, new: Pod | None) -> None:
+    """A pod came, changed or went: others may leave that their budgets held."""
+    if cluster.budgets.shift(old, new):
+        anyone_may_leave(cluster)
 
 
 def anyone_may_leave(cluster: Contested) -> None:
