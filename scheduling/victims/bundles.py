@@ -49,8 +49,16 @@ def bundles(claim: Claim, where: Where, need: Amounts) -> list[Bundle]:
         found += [(_worth(claim, one, where, need), one) for one in every]
     found = [one for one in found if one[0]]
     place = places_of(claim, [one.group for _, one in found])
-    found.sort(key=lambda one: (-one[0], one[1].group.key, one[1].pods[0].heading[::-1]))
-    found.sort(key=lambda one: (place[one[1].group.key], one[1].pods[0].heading), reverse=True)
+    # Least telling first: pods of a group, then groups with the same place, then groups, then kinds.
+    found.sort(key=lambda one: one[1].pods[0].heading, reverse=True)
+    rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
+    for worth, one in found:
+        key = (one.group.key, one.is_safe)
+        most, _, node, _ = rank.get(key, (-worth, 0, one.pods[0].node, ""))
+        # Of groups of one age those side by side, so that whole nodes are freed.
+        rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
+    found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
+    found.sort(key=lambda one: place[one[1].group.key], reverse=True)
     found.sort(key=lambda one: not one[1].is_safe)
     return [one for _, one in found]
 

@@ -32,7 +32,10 @@ from scheduling.victims.claim import Claim
 from scheduling.victims.outcome import decisions, is_whole
 
 TRIES_MAX: Final = 32
-"""How often a gang is tried in one domain."""
+"""How many bundles are looked at in the end that may stay after all."""
+
+GROWTH: Final = 4
+"""After a gang found no place a part of the bundles is added before it is tried again: one in so many."""
 
 
 class GangSearch:
@@ -130,26 +133,29 @@ class GangSearch:
         slots = slots_of(cluster, self.group)
         used = domains.holding(slots) if slots else None
         for step in domains.steps(limit_of(cluster, closeness), used, None):
-            for domain in sorted(step, key=lambda one: one.name):
+            for domain in sorted([domains.all[one] for one in step], key=lambda one: one.name):
                 yield Within(cluster.nodes, domain, None, lambda _: 0)
 
     def _free(self, where: Where) -> bool:
         """Whether the gang gets its place in a domain; if so, the trial says how."""
-        idle = self._idle(where)
+        room = self._idle(where)
         chosen: list[Bundle] = []
-        tries = 0
-        for bundle in (None, *bundles(self._claim, where, self._need)):
-            if bundle is not None and not self._leave(bundle, chosen):
+        enough = 0
+        for bundle in (None, *bundles(self._claim, where, self._need), None):
+            if bundle is not None:
+                if not self._leave(bundle, chosen):
+                    continue
+                given = freed(self.session.cluster, chosen[-1].pods, where)
+                for name in room:
+                    room[name] += given.get(name, 0)
+            would_do = all(room[name] >= most for name, most in self._need.items())
+            if not would_do or (bundle is not None and len(chosen) < enough):
                 continue
-            more = freed(self._claim.cluster, self.trial.evicted, where)
-            if any(idle[name] + more.get(name, 0) < most for name, most in self._need.items()):
-                continue
-            tries += 1
             if self._try(where):
-                self._spare_some(where, chosen)
+                self._spare_some(where, chosen, room)
                 return True
-            if tries >= TRIES_MAX:
-                break
+            # So that not every further bundle is tried on its own: what is too much stays in the end.
+            enough = len(chosen) + 1 + len(chosen) // GROWTH
         self.counts["domain(s) have too little that may be evicted"] += 1
         return False
 
@@ -197,25 +203,44 @@ class GangSearch:
             self.trial.place(pod, node, later=is_later)
         return node is not None
 
-    def _spare_some(self, where: Where, chosen: list[Bundle]) -> None:
-        """Let bundles stay without which the gang has its place, too, those that lose most first.
-
-        Bundles of a group that was broken up anyhow stay or leave together.
+    def _spare_some(self, where: Where, chosen: list[Bundle], room: Amounts) -> None:
+        """Let bundles stay without which the gang has its place, too: those far from it together, then one by
+        one, those that lose most first. Bundles of a group that is broken up anyhow stay or leave together.
         """
+        used = {node.name for _, node in self.trial.placed}
+        broken = {one.group.key for one in chosen if not one.is_safe}
+        far = [
+            one
+            for one in chosen
+            if not any(pod.node in used for pod in one.pods)
+            and not (one.is_safe and one.group.key in broken)
+        ]
+        self._spare(where, chosen, far, room)
         for bundle in reversed(chosen[-TRIES_MAX:]):
-            if bundle.is_safe and any(
-                one.group is bundle.group and not one.is_safe for one in chosen
-            ):
-                continue
-            self.trial.take_back(self._kept)
-            for pod in bundle.pods:
-                self.trial.spare(pod)
-            if self._try(where):
-                chosen.remove(bundle)
-                continue
-            for pod in bundle.pods:
-                self.trial.evict(pod)
-            assert self._try(where), f"{self.group.key} lost the place that it had"
-        order = [pod for bundle in chosen for pod in bundle.pods]
+            if not (bundle.is_safe and bundle.group.key in broken):
+                self._spare(where, chosen, [bundle], room)
+        order = {pod.facts.uid: place for place, pod in enumerate(_pods(chosen))}
         for pods in self.trial.taken.values():
-            pods.sort(key=order.index)
+            pods.sort(key=lambda pod: order[pod.facts.uid])
+
+    def _spare(self, where: Where, chosen: list[Bundle], some: list[Bundle], room: Amounts) -> None:
+        """Let these stay, if the gang has its place without that. `room` is what there is with them."""
+        given = freed(self.session.cluster, _pods(some), where)
+        if not some or any(room[name] - given.get(name, 0) < self._need[name] for name in room):
+            return
+        self.trial.take_back(self._kept)
+        for pod in _pods(some):
+            self.trial.spare(pod)
+        if self._try(where):
+            for one in some:
+                chosen.remove(one)
+            for name in room:
+                room[name] -= given.get(name, 0)
+            return
+        for pod in _pods(some):
+            self.trial.evict(pod)
+        assert self._try(where), f"{self.group.key} lost the place that it had"
+
+
+def _pods(chosen: list[Bundle]) -> list[Pod]:
+    return [pod for one in chosen for pod in one.pods]
