@@ -125,6 +125,22 @@ async def test_who_never_gets_a_node_and_who_had_one_are_told_apart() -> None:
     assert (spot["pods"], spot["started"], spot["never_started"]) == (1, 0, 1)
 
 
+async def test_cards_count_as_long_as_their_node_is_there() -> None:
+    """5 cards for 30 of 45 s; 2 of them in use for 10 s and 4 for 15 s, until their pod goes with the node."""
+    lost = "\n  - {at: 30s, delete: [{kind: Node, name: n1}]}\n"
+    account = await account_of(SCENARIO.rstrip("\n") + lost)
+    assert account["cards"] == {"A10": {"there": 3.3333, "mean": 1.7778, "of_cluster": 0.5333}}
+
+
+async def test_where_no_quota_of_cards_is_kept_waiting_is_told_and_no_use_of_cards() -> None:
+    account = await account_of(SCENARIO.replace("{name: capacity-card}", "{name: capacity}"))
+    waiting = account["waiting"]
+    assert isinstance(waiting, dict)
+    assert list(waiting) == ["hp", "spot"]
+    assert account["use"] == {}
+    assert account["above_quota"] == {"pods": 0, "decisions": []}
+
+
 async def test_a_quota_that_is_lowered_below_its_use_is_not_our_doing() -> None:
     lowered = """
   - at: 20s
