@@ -7,7 +7,7 @@ needs at least is permitted by all who keep a limit.
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from projections import accounts
 from projections.cluster import Cluster
@@ -16,19 +16,26 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.waiting import is_overdue
 from scheduling.quota.ledger import Shortage, amount_text, may_enqueue
-from scheduling.session import Session
+from scheduling.quota.relief import Relief
 
 Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
 
 
-def why_not_admitted(session: Session, group: PodGroup) -> Shortage | None:
+class Asked(Protocol):
+    """What is looked at of a session."""
+
+    cluster: Cluster
+    relief: Relief
+
+
+def why_not_admitted(session: Asked, group: PodGroup) -> Shortage | None:
     """Why the group may not enter its queue now, or None."""
-    for tier in session.cluster.policy.tiers:
+    for tier in cluster.policy.tiers:
         is_permitted = False
         for plugin in tier:
             if plugin.name not in _VOTES or not plugin.takes_part("enableJobEnqueued"):
                 continue
-            vote = _VOTES[plugin.name](session, group)
+            vote = _VOTES[plugin.name](cluster, relief, group)
             if isinstance(vote, Shortage):
                 return vote
             is_permitted |= vote == "permit"
@@ -51,7 +58,7 @@ def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
     return False
 
 
-def _by_quota(session: Session, group: PodGroup) -> Vote:
+def _by_quota(session: Asked, group: PodGroup) -> Vote:
     cluster = session.cluster
     least = accounts.minimum(cluster, group)
     if least is None:
@@ -59,27 +66,26 @@ def _by_quota(session: Session, group: PodGroup) -> Vote:
     queue = cluster.queue(group.queue)
     short = may_enqueue(cluster, queue, least)
     if short is not None and cluster.policy.evicting:
-        short = may_enqueue(cluster, queue, least, session.relief.of_queue(group, least))
+        short = may_enqueue(cluster, queue, least, relief.of_queue(group, least))
     return short or "permit"
 
 
-def _by_overcommit(session: Session, group: PodGroup) -> Vote:
+def _by_overcommit(session: Asked, group: PodGroup) -> Vote:
     """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
-    cluster = session.cluster
     least = least_of(cluster, group)
     vote = _within_factor(cluster, least or {}, {})
     if vote != "permit" and cluster.policy.evicting:
-        vote = _within_factor(cluster, least or {}, session.relief.of_cluster(group, least or {}))
+        vote = _within_factor(cluster, least or {}, relief.of_cluster(group, least or {}))
     return vote
 
 
-def _within_factor(cluster: Cluster, least: Amounts, relief: Amounts) -> Vote:
+def _within_factor(cluster: Cluster, least: Amounts, spare: Amounts) -> Vote:
     rules, commons = cluster.policy.overcommit, cluster.commons
     assert rules is not None
     over: list[str] = []
     numbers: list[str] = []
     for name, amount in least.items():
-        used = commons.used.get(name, 0) - relief.get(name, 0)
+        used = commons.used.get(name, 0) - spare.get(name, 0)
         total = used + commons.backlog.get(name, 0) + amount
         most = cluster.totals.get(name, 0) * rules.of(name)
         if total > most:
@@ -97,11 +103,11 @@ def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
     return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
 
 
-def _by_sla(session: Session, group: PodGroup) -> Vote:
+def _by_sla(session: Asked, group: PodGroup) -> Vote:
     return "permit" if is_overdue(session.cluster, group) else "abstain"
 
 
-_VOTES: Final[dict[str, Callable[[Session, PodGroup], Vote]]] = {
+_VOTES: Final[dict[str, Callable[[Asked, PodGroup], Vote]]] = {
     "capacity": _by_quota,
     "capacity-card": _by_quota,
     "proportion": _by_quota,
