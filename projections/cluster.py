@@ -293,7 +293,7 @@ class Cluster:
             for action in stale:
                 del group.refusals[action]
             keys = self._waits_in(group, books=True)
-        order = job_order(self, group)
+        order = job_order(self, group) if keys else ()
         self.lines.place(group, order, keys)
         self.telling.note(group, self.position)
         mark = (asks(keys), order, group.phase, group.min_available, len(group.pending), group.wish)

@@ -4,6 +4,7 @@ It has the shape of Volcano's scheduler configuration. A plugin, action or key t
 is named in a warning and skipped; a value that is malformed is an error that names its path.
 """
 
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -79,6 +80,12 @@ BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"n
 """The policy where none is given, as JSON."""
 
 
+@lru_cache(maxsize=64)
+def _evicting(actions: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that evict: asked for with every change of a pod."""
+    return tuple([one for one in actions if one in EVICTING])
+
+
 class Plugin(Struct, frozen=True):
     """A plugin of a tier, with the flags that switch parts of it off or on."""
 
@@ -118,7 +125,7 @@ class Policy(Struct, frozen=True):
     @property
     def evicting(self) -> tuple[str, ...]:
         """The actions that evict, of those that run."""
-        return tuple([one for one in self.actions if one in EVICTING])
+        return _evicting(self.actions)
 
     @property
     def preempts(self) -> bool:

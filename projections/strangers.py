@@ -184,6 +184,8 @@ def miss_workload(cluster: Mixed, uid: str) -> None:
 
 def count_pod(cluster: Mixed, old: Pod | None, new: Pod | None) -> None:
     """A pod came, changed or is gone."""
+    if all(pod is None or pod.group_key or not pod.facts.needs_group_object for pod in (old, new)):
+        return
     changed = [cluster.strangers.count(pod, sign) for pod, sign in ((new, 1), (old, -1)) if pod]
     for key in changed:
         if (group := cluster.groups.get(key)) is not None:
