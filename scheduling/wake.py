@@ -6,6 +6,7 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 
 from projections.accounts import members
 from projections.lines import Line
+from projections.nodes import Node
 from projections.pod_groups import PodGroup, Refusal
 from projections.pods import Pod
 from projections.policy import RECLAIMING
@@ -135,14 +136,25 @@ def _could_be_freed(state: State, line: Line, due: Due) -> bool:
         return True
     cluster, head = state.cluster, line.head
     who = whose(cluster, line.action, head.queue, head.priority) if due.freed else None
-    requests = dict.fromkeys(pod.pod_class.request for pod in head.pending)
+    asked = dict.fromkeys((pod.pod_class.request, pod.pod_class.cards) for pod in head.pending)
     for name in due.freed:
         node = cluster.nodes.nodes.get(name)
         if node is None or node.facts is None or who is None:
             continue
-        if head.allocated_count or any(could_free(cluster, node, who, one) for one in requests):
+        if head.allocated_count or any(
+            _has_card(state, node, cards) and could_free(cluster, node, who, request)
+            for request, cards in asked
+        ):
             return True
     return False
+
+
+def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
+    """Whether a node has one of the cards that a pod names, if it names any."""
+    if not cards or state.cluster.policy.quota != "capacity-card" or node.facts is None:
+        return True
+    there = node.facts.cards.values()
+    return any(card in there for card in cards)
 
 
 def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:
@@ -182,15 +194,13 @@ def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
     if len(due.freed) > FREED_MAX:
         return True
     classes = {pod.pod_class.index: pod.pod_class for pod in pending}
-    by_card = state.cluster.policy.quota == "capacity-card"
     for name in due.freed:
         node = state.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue
         is_leaving = name in state.cluster.nodes.leaving
-        there = node.facts.cards.values()
         for one in classes.values():
-            if by_card and one.cards and not any(card in there for card in one.cards):
+            if not _has_card(state, node, one.cards):
                 continue
             if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
                 return True
