@@ -12,6 +12,7 @@ from projections.pods import RUNNING
 from projections.state import State
 from scheduling.step import Step
 from tests.properties.api import Api
+from tests.properties.overlooked import overlooked
 from tests.properties.witness import Witness
 
 SECOND = 1_000_000_000
@@ -69,6 +70,8 @@ class Game:
             if len(self.witness.log) == before and not self.api.unseen:
                 deadline = self.step.state.next_deadline_ns
                 if deadline is None:
+                    missed = overlooked(self.step, self.now_ns)
+                    assert not missed, f"nobody looked at it: {missed}"
                     return
                 self.now_ns = max(self.now_ns, deadline - SECOND)
         said = [f"{one.position} {one.body.decode()}" for one, _ in self.witness.log]

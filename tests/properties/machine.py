@@ -23,6 +23,7 @@ from projections.state import State
 from scheduling.step import Step
 from tests.properties import shapes
 from tests.properties.api import Api
+from tests.properties.overlooked import overlooked
 from tests.properties.witness import Witness, same
 
 SECOND = 1_000_000_000
@@ -196,6 +197,8 @@ class History(RuleBasedStateMachine):
                 )
             if not requests and not self.api.unseen and self.step.state.next_deadline_ns is None:
                 assert self.step.cycle(self.now_ns) is None
+                missed = overlooked(self.step, self.now_ns)
+                assert not missed, f"nobody looked at it: {missed}"
                 return
             self.now_ns += 64 * SECOND if not requests and not self.api.unseen else 0
         raise AssertionError("a cluster that is left alone does not come to rest")
