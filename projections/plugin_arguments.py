@@ -53,6 +53,8 @@ class NodeOrder(Struct, frozen=True):
     podaffinity_weight: int = msgspec.field(default=2, name="podaffinity.weight")
     imagelocality_weight: int = msgspec.field(default=1, name="imagelocality.weight")
     podtopologyspread_weight: int = msgspec.field(default=2, name="podtopologyspread.weight")
+    balanced_resources: str = msgspec.field(default="", name="balancedresource.resources")
+    """What is balanced beside cpu and memory, for pods that ask for it: names, separated by commas."""
 
 
 class BinPack(Struct, frozen=True):

@@ -197,7 +197,11 @@ def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, in
             silent, leastrequested_weight=order.leastrequested_weight
         ),
         "most requested": structs.replace(silent, mostrequested_weight=order.mostrequested_weight),
-        "balanced": structs.replace(silent, balancedresource_weight=order.balancedresource_weight),
+        "balanced": structs.replace(
+            silent,
+            balancedresource_weight=order.balancedresource_weight,
+            balanced_resources=order.balanced_resources,
+        ),
     }
     variants = {
         name: structs.replace(policy, node_order=one, binpack=None) for name, one in alone.items()

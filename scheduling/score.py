@@ -9,6 +9,7 @@ balanced allocation), and Volcano's `binpack`. What differs: fractions are round
 point, and room promised to others counts as used.
 """
 
+from math import isqrt
 from typing import Final, TypeVar
 
 import numpy as np
@@ -20,6 +21,10 @@ from projections.policy import Policy
 
 FULL: Final = 100_000
 """A hundred points."""
+
+PLAIN: Final = ("cpu", "memory")
+BALANCED_MAX: Final = 16
+"""Resources that may be balanced beside these: roots are exact below 2**52."""
 
 Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
 
@@ -42,9 +47,24 @@ def most_requested(cpu: Numbers, memory: Numbers) -> Numbers:
     return (cpu + memory) // 2
 
 
-def balanced(cpu: Numbers, memory: Numbers) -> Numbers:
-    """High where cpu and memory are used alike: full less the standard deviation of the two."""
-    return FULL - abs(cpu - memory) // 2
+def balanced(cpu: Numbers, memory: Numbers, *others: Numbers) -> Numbers:
+    """High where all are used alike: full less the standard deviation of the fractions used."""
+    if not others:
+        return FULL - abs(cpu - memory) // 2
+    count, total, squares = 2 + len(others), cpu + memory, cpu * cpu + memory * memory
+    for one in others:
+        total, squares = total + one, squares + one * one
+    return FULL - root(count * squares - total * total) // count
+
+
+def root(number: Numbers) -> Numbers:
+    """The square root, rounded down. Below 2**52 the nearest float is next to it at most."""
+    if isinstance(number, int):
+        return isqrt(number)
+    found = np.sqrt(number).astype(np.int64)
+    found -= found * found > number
+    found += (found + 1) * (found + 1) <= number
+    return found
 
 
 class Scorer:
@@ -62,6 +82,9 @@ class Scorer:
             ]
         if not policy.has("nodeorder", "enableNodeOrder"):
             self._order = None
+        listed = "" if self._order is None else self._order.balanced_resources
+        names = [name.strip() for name in listed.split(",")][:BALANCED_MAX]
+        self._balanced = [name for name in names if name in self.amounts and name not in PLAIN]
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         """The score of one node."""
@@ -103,7 +126,7 @@ class Scorer:
 
     @property
     def _names(self) -> list[str]:
-        plain = ["cpu", "memory"] if self._order is not None else []
+        plain = [*PLAIN, *self._balanced] if self._order is not None else []
         return plain + [name for name, _ in self._weights if name not in plain]
 
     def _sum(self, used: dict[str, Numbers], nothing: Numbers, holds: Numbers) -> Numbers:
@@ -117,7 +140,8 @@ class Scorer:
             if order.mostrequested_weight:
                 total = total + most_requested(cpu, memory) * order.mostrequested_weight
             if order.balancedresource_weight:
-                total = total + balanced(cpu, memory) * order.balancedresource_weight
+                others = [used[name] for name in self._balanced]
+                total = total + balanced(cpu, memory, *others) * order.balancedresource_weight
         divisor = sum(weight for _, weight in self._weights)
         if divisor:
             packed = nothing

@@ -1,5 +1,7 @@
 """Scores: the worked examples, and one node scored as all of them are."""
 
+from math import isqrt
+
 import msgspec
 import numpy as np
 import pytest
@@ -10,7 +12,15 @@ from events.normalize import Json, JsonObject
 from projections.nodes import NodeFacts, NodeTable
 from projections.pod_class import PodClass
 from projections.policy import parse_policy
-from scheduling.score import FULL, Scorer, balanced, fraction, least_requested, most_requested
+from scheduling.score import (
+    FULL,
+    Scorer,
+    balanced,
+    fraction,
+    least_requested,
+    most_requested,
+    root,
+)
 
 GI = 1 << 30
 
@@ -83,6 +93,27 @@ def test_the_parts_of_a_score_are_between_nothing_and_full() -> None:
     assert most_requested(FULL, FULL) == FULL
     assert balanced(FULL, 0) == FULL // 2
     assert balanced(FULL, FULL) == FULL
+    assert balanced(FULL, FULL, FULL) == FULL
+    assert balanced(FULL, FULL, 0) == FULL - 47_140
+
+
+@given(st.lists(st.integers(0, 1 << 51), min_size=1, max_size=8))
+def test_roots_of_columns_are_those_of_numbers(numbers: list[int]) -> None:
+    squares = [one * one for one in numbers if one < 1 << 25] + numbers
+    assert root(np.array(squares, dtype=np.int64)).tolist() == [isqrt(one) for one in squares]
+
+
+def test_cards_are_balanced_where_so_told_for_pods_that_ask_for_them() -> None:
+    told: JsonObject = {
+        "leastrequested.weight": 0,
+        "balancedresource.resources": "nvidia.com/gpu, example.com/none",
+    }
+    room = {"cpu": 10_000, "memory": 10 * GI, "nvidia.com/gpu": 8}
+    cards = scorer("nodeorder", told, **{"cpu": 5000, "memory": 5 * GI, "nvidia.com/gpu": 4})
+    plain = scorer("nodeorder", told, cpu=5000, memory=5 * GI)
+    apart = scorer("nodeorder", told, **{"cpu": 5000, "memory": 5 * GI, "nvidia.com/gpu": 8})
+    assert cards.of_node(room, room) == plain.of_node(room, room) == FULL
+    assert apart.of_node(room, room) == FULL - 23_570
 
 
 @given(
