@@ -7,7 +7,7 @@ needs at least is permitted by all who keep a limit.
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from projections import accounts
 from projections.cluster import Cluster
@@ -21,14 +21,7 @@ from scheduling.quota.relief import Relief
 Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
 
 
-class Asked(Protocol):
-    """What is looked at of a session."""
-
-    cluster: Cluster
-    relief: Relief
-
-
-def why_not_admitted(session: Asked, group: PodGroup) -> Shortage | None:
+def why_not_admitted(cluster: Cluster, relief: Relief, group: PodGroup) -> Shortage | None:
     """Why the group may not enter its queue now, or None."""
     for tier in cluster.policy.tiers:
         is_permitted = False
@@ -58,8 +51,7 @@ def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
     return False
 
 
-def _by_quota(session: Asked, group: PodGroup) -> Vote:
-    cluster = session.cluster
+def _by_quota(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
     least = accounts.minimum(cluster, group)
     if least is None:
         return "permit"
@@ -70,7 +62,7 @@ def _by_quota(session: Asked, group: PodGroup) -> Vote:
     return short or "permit"
 
 
-def _by_overcommit(session: Asked, group: PodGroup) -> Vote:
+def _by_overcommit(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
     """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
     least = least_of(cluster, group)
     vote = _within_factor(cluster, least or {}, {})
@@ -103,11 +95,11 @@ def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
     return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
 
 
-def _by_sla(session: Asked, group: PodGroup) -> Vote:
-    return "permit" if is_overdue(session.cluster, group) else "abstain"
+def _by_sla(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+    return "permit" if is_overdue(cluster, group) else "abstain"
 
 
-_VOTES: Final[dict[str, Callable[[Asked, PodGroup], Vote]]] = {
+_VOTES: Final[dict[str, Callable[[Cluster, Relief, PodGroup], Vote]]] = {
     "capacity": _by_quota,
     "capacity-card": _by_quota,
     "proportion": _by_quota,
