@@ -110,7 +110,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
 def _denied(session: Session, group: PodGroup) -> Reason | None:
     if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
-    short = why_not_admitted(session, group)
+    short = why_not_admitted(session.cluster, session.relief, group)
     return None if short is None else by_quota(short)
 
 

@@ -38,5 +38,5 @@ def _refusal(session: Session, group: PodGroup) -> Reason | None:
     problem = standing_problem(session, group)
     if problem is not None:
         return problem
-    short = why_not_admitted(session, group)
+    short = why_not_admitted(session.cluster, session.relief, group)
     return None if short is None else by_quota(short)
