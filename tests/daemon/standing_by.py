@@ -70,7 +70,7 @@ def rows_of(views: Views) -> dict[str, object]:
     found: dict[str, object] = {}
     for view in VIEWS:
         rows = now[view.name].rows.items()
-        since = {key: (row, at if view.history else 0) for key, (row, at) in rows}
+        since = {key: (row, at if view.history else 0) for key, (row, at, _) in rows}
         found[view.name] = (since, now[view.name].by_first, now[view.name].checksum)
     return found
 
