@@ -62,7 +62,7 @@ POD_GROUP = View(
 
 TOPOLOGY_NODE = View(
     name="topology_node",
-    version=1,
+    version=2,
     keys=1,
     columns=(
         ("node", "text"),
@@ -73,7 +73,8 @@ TOPOLOGY_NODE = View(
         ("rack", "text"),
     ),
 )
-"""Node and where it stands in the network, as its labels say; empty where they do not."""
+"""Node and where it stands in the network, as its labels say; empty where they do not. `hypernodes` are the
+HyperNodes that it is in, the closest first."""
 
 PLACEMENT = View(
     name="placement",
