@@ -267,6 +267,10 @@ class NodeTable:
         self.shift(node, "promised", request, sign)
         self.forget(node)
 
+    def stir_all(self) -> None:
+        """Let readers of what moved forget all that they know."""
+        self._is_stale = True
+
     def stir(self, name: str) -> None:
         """Let readers of what moved look at a node again."""
         node = self.nodes.get(name)

@@ -280,6 +280,8 @@ class State:
         policy, _ = parse_policy(bytes(event.policy))
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
         self.cluster.change_policy(policy)
+        # Not all that moved was noted where the rules before did not look at it.
+        self.cluster.nodes.stir_all()
 
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
