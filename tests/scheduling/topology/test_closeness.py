@@ -5,12 +5,14 @@ The judge looks domain by domain and pod by pod, and knows nothing of tallies, b
 
 from collections.abc import Iterator
 
+import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
 from events.normalize import JsonObject
-from tests.scheduling.given import Told, gone, node
+from events.process import DaemonStarted, PolicyChanged
+from tests.scheduling.given import SECOND, Told, gone, node
 from tests.scheduling.topology.given import group, hyper_node, member, nodes_of, see
 
 MOST: int = 3
@@ -152,8 +154,23 @@ def _highest(network: Network) -> int:
     return max([*tiers, *[3 for one in network.cores if one >= 0]]) + 1
 
 
-def _begun(network: Network) -> Told:
+SCORED = PolicyChanged(
+    source="test",
+    policy=msgspec.Raw(
+        b'{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},{"name":"gang"},'
+        b'{"name":"predicates"},{"name":"network-topology-aware"}]}]}'
+    ),
+)
+"""A policy by which domains and nodes are scored by the network."""
+
+
+def _begun(network: Network, *, is_scored: bool) -> Told:
     told = Told()
+    if is_scored:
+        started = DaemonStarted(
+            holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
+        )
+        told.step.start(started, SCORED, told.step.head.epoch + 1, told.now_ns)
     nodes, found = network.shown()
     told.show_all("Node", *nodes)
     told.show_all("HyperNode", *found)
@@ -182,9 +199,11 @@ def _judge(network: Network, one: AGroup, placed: dict[str, str]) -> None:
 
 
 @settings(deadline=None, max_examples=150)
-@given(networks(), groups())
-def test_nobody_is_placed_farther_away_than_allowed(network: Network, asked: list[AGroup]) -> None:
-    told = _begun(network)
+@given(networks(), groups(), st.booleans())
+def test_nobody_is_placed_farther_away_than_allowed(
+    network: Network, asked: list[AGroup], is_scored: bool
+) -> None:
+    told = _begun(network, is_scored=is_scored)
     for one in asked:
         see(told, *one.shown())
     for _ in range(3):
@@ -194,15 +213,15 @@ def test_nobody_is_placed_farther_away_than_allowed(network: Network, asked: lis
 
 
 @settings(deadline=None, max_examples=200)
-@given(networks(), groups())
+@given(networks(), groups(), st.booleans())
 def test_a_gang_is_placed_in_the_lowest_tier_that_holds_it_if_any_does(
-    network: Network, asked: list[AGroup]
+    network: Network, asked: list[AGroup], is_scored: bool
 ) -> None:
     [one, *_] = asked
     assume(not one.part_size)
     # The rest of a gang could go farther away than its least pods.
     one.least = one.pods
-    told = _begun(network)
+    told = _begun(network, is_scored=is_scored)
     see(told, *one.shown())
     told.cycle()
     cpus = network.cpus()
@@ -228,7 +247,7 @@ def test_whoever_comes_back_comes_back_to_the_others(
     network: Network, asked: list[AGroup], data: st.DataObject
 ) -> None:
     [one, *_] = asked
-    told = _begun(network)
+    told = _begun(network, is_scored=data.draw(st.booleans()))
     see(told, *one.shown())
     told.cycle()
     before = nodes_of(told, one.name)
