@@ -13,10 +13,13 @@ from benchmarks.make_spot_gpu_table import Published, make_table
 from replay.world.content import list_at, section, text_at, whole_at
 from replay.world.duration import SECOND
 from replay.world.manifest import Manifest
-from replay.world.pieces import Pieces
-from replay.world.scenario import Apply, WorkloadSource
+from replay.world.pieces import Pieces, with_pieces
+from replay.world.scenario import Apply, Scenario, WorkloadSource
 from replay.world.spot_gpu import spot_gpu_pieces
 from replay.world.spot_gpu_table import shipped_table, write_table
+from scheduling.step import Step
+from tests.properties.overlooked import overlooked
+from tests.scenarios.play import play
 
 HOUR = 3600 * SECOND
 WHOLE = WorkloadSource("spot-gpu", window_ns=24 * HOUR)
@@ -169,3 +172,15 @@ def test_what_was_fitted_agrees_with_the_published_sums() -> None:
                 workers = sum(size * sizes.get(size, 0) for size in span) / count
                 mean += shape.weight / 1_000_000 * workers * shape.cards
         assert mean == pytest.approx(cards / published[name], rel=0.001)
+
+
+async def test_a_drawn_load_is_served_within_its_quotas_replays_and_overlooks_nobody() -> None:
+    source = msgspec.structs.replace(SHORT, load_percent=150, spot_percent=50)
+    bare = Scenario(name="drawn", until_ns=2 * HOUR)
+    played = await play(with_pieces(bare, made(source)))
+    account = played.outcome.document["account"]
+    assert isinstance(account, dict)
+    assert account["evictions"]
+    assert account["above_quota"] == {"pods": 0, "decisions": []}
+    assert played.divergence is None
+    assert overlooked(Step(played.end.state, played.end.head), 3 * HOUR) == []
