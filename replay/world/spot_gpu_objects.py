@@ -49,8 +49,8 @@ POLICY: Final[dict[str, Json]] = {
         },
     ],
 }
-"""The policy where the scenario names none. There is no `enqueue`: it keeps out whom a full quota cannot
-hold, and for whom is kept out nobody is evicted. Gangs may be broken, as in Volcano's usual file."""
+"""The policy where the scenario names none. There is no `enqueue`: jobs have their pods from the start, and
+all of their waiting counts. Gangs may be broken, as in Volcano's usual file."""
 
 JOB: Final = VOLCANO_JOB
 _NODE: Final = kind_named("Node")
