@@ -1,0 +1,139 @@
+"""Nodes that are known to be fruitless are left out of searches, and nothing else comes of it."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import manifests
+from benchmarks.driving import SECOND, WHOLE, begin, nothing_of, take_in
+from benchmarks.manifests import MODELS, PodLife, PodShape
+from events.record import Head
+from events.sighting import Answer, BindRequest, Done, EvictRequest, Sighting
+from scheduling.fruitless import Fruitless
+from scheduling.step import Step
+
+Arrival: TypeAlias = tuple[int, int, tuple[str, ...], int, int]
+"""Queue, cards, models and priority of a pod; or of so many pods, of which one is enough."""
+Turn: TypeAlias = tuple[list[Arrival], int]
+"""Pods that come, and how many of those that run end."""
+
+NODES = 8
+
+arrivals = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([MODELS[:1], MODELS[1:2], MODELS[:2]]),
+    st.sampled_from([0, 0, 5]),
+    st.sampled_from([1, 1, 3]),
+)
+turns = st.lists(st.tuples(st.lists(arrivals, max_size=5), st.integers(0, 3)), max_size=12)
+
+
+class Town:
+    """A small cluster that does what it is asked, and the pods that live in it."""
+
+    def __init__(self) -> None:
+        self.step, _ = begin(with_views=False, rules=WHOLE)
+        self.living: dict[str, tuple[PodShape, PodLife]] = {}
+        self.turn = self.made = 0
+        there = [*manifests.nodes(NODES), *nothing_of("PriorityClass", "Namespace", "PodGroup")]
+        for _ in take_in(
+            self.step, [*there, *manifests.queues(2 * NODES, share=1, count=2), *nothing_of("Pod")]
+        ):
+            pass
+
+    def show(self, *shapes: PodShape, groups: Iterable[str] = ()) -> list[str]:
+        """Pods come, and groups of which one pod is enough; the names of those who are evicted for anybody."""
+        self.living |= {one.name: (one, PodLife()) for one in shapes}
+        before = dict.fromkeys(self.living)
+        self.turn += 1
+        seen = [manifests.pod_group(name, 0, 1) for name in groups]
+        self.step.observe([*seen, *map(manifests.pod, shapes)], self.turn * SECOND)
+        self.step.cycle(self.turn * SECOND)
+        self._carry_out(self.step)
+        return [name for name in before if name not in self.living]
+
+    def live(self, came: list[Arrival], ending: int) -> None:
+        """Pods come, the longest running ones end, a cycle is held and carried out."""
+        self.turn += 1
+        seen = [seen for one in came for seen in self._come(*one)]
+        running = [name for name, (_, life) in self.living.items() if life.node]
+        seen += [self._end(name, "Succeeded") for name in running[:ending]]
+        self.step.observe(seen, self.turn * SECOND)
+        self.step.cycle(self.turn * SECOND)
+        self._carry_out(self.step)
+
+    def _come(
+        self, queue: int, cards: int, models: tuple[str, ...], priority: int, count: int
+    ) -> Iterator[Sighting]:
+        self.made += 1
+        name = f"pod-{self.made:04}"
+        if count > 1:
+            yield manifests.pod_group(name, queue, 1)
+        for index in range(count):
+            shape = PodShape(
+                name=f"{name}-{index}",
+                queue=queue,
+                cards=cards,
+                models=models,
+                priority=priority,
+                group=name if count > 1 else "",
+            )
+            self.living[shape.name] = (shape, PodLife())
+            yield manifests.pod(shape)
+
+    def _end(self, name: str, phase: str) -> Sighting:
+        shape, life = self.living.pop(name)
+        return manifests.pod(shape, PodLife(life.node, phase, 9))
+
+    def _carry_out(self, step: Step) -> None:
+        requests = list(step.requests())
+        answers = [Answer(request=one, reply=Done(), latency_ns=1) for one in requests]
+        shown: list[Sighting] = []
+        for one in requests:
+            if isinstance(one, BindRequest):
+                shape = self.living[one.name][0]
+                self.living[one.name] = (shape, PodLife(one.node, "Running", 4))
+                shown.append(manifests.pod(*self.living[one.name]))
+            elif isinstance(one, EvictRequest) and one.name in self.living:
+                shown.append(self._end(one.name, "Failed"))
+        step.report(answers, self.turn * SECOND)
+        step.observe(shown, self.turn * SECOND)
+
+
+def _head(history: list[Turn]) -> Head:
+    town = Town()
+    for came, ending in history:
+        town.live(came, ending)
+    town.step.state.validate()
+    return town.step.head
+
+
+@given(turns)
+def test_what_is_remembered_of_searches_changes_no_decision(
+    history: list[Turn],
+) -> None:
+    remembered = _head(history)
+
+    def forgetful(self: Fruitless, likeness: tuple[object, ...]) -> object:
+        self._known.clear()
+        return real(self, likeness)
+
+    real = Fruitless.of
+    with patch.object(Fruitless, "of", forgetful):
+        assert _head(history) == remembered
+
+
+def test_a_node_is_tried_again_when_a_group_there_has_more_elsewhere() -> None:
+    town, mine, other = Town(), MODELS[:1], MODELS[1:2]
+    first, small, second = (
+        PodShape(name=f"gang-{index}", cards=cards, models=models, group="gang")
+        for index, (cards, models) in enumerate(((8, mine), (1, other), (8, other)))
+    )
+    whole = [PodShape(name=f"whole-{index}", cards=8, models=mine) for index in range(2)]
+    assert town.show(first, small, whole[0], groups=["gang"]) == []
+    assert town.show(whole[1]) == [], "nobody would have as much left as it asks for"
+    assert town.show(second) + town.show() == ["gang-0"], "the gang has so much elsewhere"
