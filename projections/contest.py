@@ -73,8 +73,8 @@ def contest_keys(
     actions = books.policy.evicting
     if not actions:
         return ()
-    refusal = group.refusals.get("allocate")
-    if refusal is None:
+    refusal = group.refusals.get("allocate") if group.pending_classes else None
+    if refusal is None and group.best_effort_count:
         # For pods that ask for nothing but a place only others like them are preempted.
         refusal = group.refusals.get("backfill")
         actions = tuple([one for one in actions if one == "preempt"])

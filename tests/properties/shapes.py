@@ -55,6 +55,13 @@ POLICIES = (
     b'{"name":"capacity-card"}]}]}',
     b'{"actions":"enqueue, allocate, reclaim, backfill","tiers":[{"plugins":[{"name":"gang"},'
     b'{"name":"overcommit"}]},{"plugins":[{"name":"predicates"},{"name":"proportion"}]}]}',
+    b'{"actions":"enqueue, allocate, gangpreempt, gangreclaim, backfill","tiers":[{"plugins":[{"name":'
+    b'"priority"},{"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"overcommit"},{"name":'
+    b'"predicates"},{"name":"capacity"},{"name":"binpack"}]}]}',
+    b'{"actions":"enqueue, allocate, backfill, gangpreempt, preempt","tiers":[{"plugins":[{"name":"priority"},'
+    b'{"name":"gang","enablePreemptable":false},{"name":"predicates"},{"name":"capacity-card"}]}],'
+    b'"configurations":[{"name":"gangpreempt","arguments":{"allowWholeBundle":false}},{"name":"preempt",'
+    b'"arguments":{"enableTopologyAwarePreemption":true,"minCandidateNodesPercentage":100}}]}',
 )
 
 
