@@ -3,6 +3,7 @@
 A deadline makes a cycle due, and is taken in when that cycle opens.
 """
 
+from itertools import islice
 from typing import Protocol
 
 from events.watching import BindRejectedByNode
@@ -25,7 +26,7 @@ def next_deadline(state: Timed) -> int | None:
     ends = [*cluster.resting.values(), *cluster.spared.values()]
     ends += cluster.commons.deadlines.values()
     # Time never runs backwards: the first of these ends first.
-    ends += list(cluster.commons.patience.values())[:1]
+    ends += islice(cluster.commons.patience.values(), 1)
     for of_node in state.quarantined.values():
         ends += [one.until_ns for one in of_node.values()]
     return min(ends, default=None)

@@ -8,6 +8,7 @@ And how long a group keeps what is reserved for it while too many of the nodes t
 closed to them: it is tried once more then, and if that is still so it goes on waiting without a reservation.
 """
 
+from itertools import takewhile
 from typing import Final, Protocol
 
 from msgspec import structs
@@ -96,7 +97,8 @@ def let_pass(cluster: Watching, at_ns: int) -> None:
         del commons.deadlines[key]
         commons.overdue[key] = deadline
         cluster.settle(cluster.groups[key])
-    for key in [key for key, until in commons.patience.items() if until <= at_ns]:
+    ended = takewhile(lambda one: one[1] <= at_ns, commons.patience.items())
+    for key in [key for key, _ in ended]:
         group = cluster.groups[key]
         group.refusals["allocate"] = structs.replace(group.refusals["allocate"], is_tired=True)
         del commons.patience[key]
