@@ -294,6 +294,7 @@ class State:
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:
     """What muster decided about a pod outlives a new sight of it, unless it shows otherwise."""
+    pod.evicted = old.evicted
     if not pod.facts.node:
         pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
     elif pod.facts.node == old.node:

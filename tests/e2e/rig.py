@@ -143,6 +143,12 @@ class Rig:
         path = DEPLOYMENTS.object_path(name, self.namespace)
         (await self.api.patch(path, {"spec": {"replicas": pods}})).expect(200)
 
+    async def cordon(self, nodes: list[str], *, is_closed: bool = True) -> None:
+        """Close nodes to new pods, or open them again."""
+        for name in nodes:
+            patch = {"spec": {"unschedulable": is_closed}}
+            (await self.api.patch(NODES.object_path(name), patch)).expect(200)
+
     async def pods(self, app: str = "") -> Pods:
         """The test's pods, or those of one workload."""
         selector = {"labelSelector": f"app={app}"} if app else {}

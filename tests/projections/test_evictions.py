@@ -1,7 +1,10 @@
 """A pod that must leave: its room is promised at once, and free only when it is gone (K9.6)."""
 
+from hashlib import sha256
+
 import pytest
 
+from events.cluster import PodObserved
 from events.codec import encode
 from events.decision import Eviction, EvictionDecided
 from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
@@ -28,8 +31,8 @@ FAILED = EvictionFailed(
 UNKNOWN = EvictionOutcomeUnknown(pod="default/a", uid="uid-a", node="n1", message="")
 
 
-def take_in(state: State, *events: Event) -> None:
-    """Let State apply what happens, as if it stood in the log."""
+def take_in(state: State, *events: Event, shown: bytes | None = None) -> None:
+    """Let State apply what happens, as if it stood in the log, with the object that is shown."""
     for event in events:
         record = Record(
             position=state.position + 1,
@@ -41,10 +44,10 @@ def take_in(state: State, *events: Event) -> None:
             kind=event.kind,
             subject="Pod/default/a",
             body=encode(event),
-            object=None,
+            object=None if shown is None else sha256(shown).hexdigest(),
             digest="",
         )
-        state.apply(record, event, None)
+        state.apply(record, event, shown)
         state.validate()
 
 
@@ -86,6 +89,18 @@ def test_a_pod_that_could_not_be_evicted_stays_and_is_spared_for_a_while(state: 
     assert state.cluster.queues["default"].allocated == {"cpu": 1000}
     assert state.cluster.spared == {"uid-a": state.now_ns + SPARED_NS}
     assert state.next_deadline_ns == state.now_ns + SPARED_NS
+
+
+def test_what_is_evicted_and_seen_once_more_is_leaving_still(state: State) -> None:
+    """An API server shows the condition DisruptionTarget before it shows that the pod is being deleted."""
+    take_in(state, DECIDED)
+    status = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    shown = pod("a", on="n1", phase="Running", status=status)
+    take_in(state, PodObserved(uid="uid-a", resource_version="9", heartbeats={}), shown=shown)
+    assert state.cluster.pods["uid-a"].status == RELEASING
+    take_in(state, FAILED)
+    assert state.cluster.pods["uid-a"].status == RUNNING
+    assert state.cluster.spared == {"uid-a": state.now_ns + SPARED_NS}
 
 
 def test_a_snapshot_keeps_what_is_leaving(state: State) -> None:

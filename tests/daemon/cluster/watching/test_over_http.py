@@ -67,8 +67,9 @@ class Reader:
                 await asyncio.sleep(0.02)
 
     def is_complete(self) -> bool:
-        """Whether every kind has been listed or resumed."""
-        return all(one.is_listed for one in self.watches.health())
+        """Whether every kind has been listed or resumed, and the reader has been told of it."""
+        told = {one.resource for one in self.seen.of(Opened)}
+        return told >= ALL and all(one.is_listed for one in self.watches.health())
 
     def names(self, namespace: str, kind: str = "Pod") -> dict[str, str]:
         """Objects of the test's own, and their revisions.
@@ -128,7 +129,7 @@ async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
         assert isinstance(reader.seen.sightings[0], Discovered)
         assert set(reader.seen.lists) == ALL
         mine = await truth(server.api, server.pods)
-        assert mine.items() <= reader.names(server.namespace).items()
+        await reader.until(lambda: mine.items() <= reader.names(server.namespace).items())
         await server.pod(server.unique("b"))
         await server.bind(first, server.unique("node"))
         await gone(server, first)
@@ -203,7 +204,7 @@ async def test_a_revision_that_the_server_has_not_reached_is_a_gap(server: Serve
         await reader.until(reader.is_complete)
         [closed] = [one for one in reader.seen.of(Closed) if one.resource == "Pod"]
         assert (closed.cause, closed.has_gap) == ("expired", True)
-        assert server.unique("a") in reader.names(server.namespace)
+        await reader.until(lambda: server.unique("a") in reader.names(server.namespace))
         assert "Pod" in reader.seen.lists
 
 
@@ -212,7 +213,7 @@ async def test_lists_are_streamed_where_the_server_can(server: Served) -> None:
     await server.pod(server.unique("a"))
     async with reading(server.kubeconfig, streams_lists=True) as reader:
         await reader.until(reader.is_complete)
-        assert server.unique("a") in reader.names(server.namespace)
+        await reader.until(lambda: server.unique("a") in reader.names(server.namespace))
         await server.pod(server.unique("b"))
         await reader.until(lambda: server.unique("b") in reader.names(server.namespace))
         assert reader.seen.lists.count("Pod") == 1
