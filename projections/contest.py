@@ -109,8 +109,7 @@ def note_arrival(cluster: Contested, group: PodGroup, old: Pod | None, new: Pod)
         return
     arrived = cluster.due.arrived
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))
-    if old is not None and old.facts.is_evictable != is_evictable:
-        cluster.nodes.stir(new.node)
+    cluster.nodes.stir(new.node)
 
 
 def heed_budgets(cluster: Contested, old: Pod | None, new: Pod | None) -> None:

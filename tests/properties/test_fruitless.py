@@ -127,6 +127,17 @@ def test_what_is_remembered_of_searches_changes_no_decision(
         assert _head(history) == remembered
 
 
+def test_a_node_is_tried_again_when_its_pods_have_arrived() -> None:
+    """Pods that are on their way are not evicted; once they are there, they may be."""
+    first, either = MODELS[:1], MODELS[:2]
+    there: list[Arrival] = [(0, 1, first, 0, 1), (0, 8, first, 0, 1)]
+    more: list[Arrival] = [(0, 1, first, 0, 1)] * 3 + [(0, 1, either, 0, 3), (0, 4, first, 0, 3)]
+    town = Town()
+    for came in (there, more, []):
+        town.live(came, 0)
+    assert "pod-0006-0" not in town.living, "it made room for the pod that found none"
+
+
 def test_a_node_is_tried_again_when_a_group_there_has_more_elsewhere() -> None:
     town, mine, other = Town(), MODELS[:1], MODELS[1:2]
     first, small, second = (
