@@ -109,6 +109,12 @@ def test_no_file_names_a_path_that_no_user_has() -> None:
     assert [short(path) for path in found] == []
 
 
+def test_no_merge_was_left_half_done() -> None:
+    marks = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    files = [path for path in tracked() if marks.search(path.read_text("utf-8", errors="ignore"))]
+    assert [short(path) for path in files] == []
+
+
 @pytest.mark.parametrize("path", tracked(".md"), ids=short)
 def test_every_local_link_leads_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
