@@ -32,7 +32,7 @@ from scheduling.explain import (
 from scheduling.placing import place, unplaceable
 from scheduling.quota.admitting import why_not_admitted
 from scheduling.quota.choice import choose_cards
-from scheduling.quota.ledger import Shortage
+from scheduling.quota.ledger import Shortage, limit
 from scheduling.refuse import Reason, by_quota, node_reasons
 from scheduling.session import Session
 
@@ -147,13 +147,16 @@ def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable
     """Which of the cards that the pod names its queue lets it have; nothing for a pod without cards."""
     if pod is None or cluster.policy.quota != "capacity-card":
         return
-    chosen = choose_cards(cluster, cluster.queue(group.queue), pod.pod_class, {})
+    queue = cluster.queue(group.queue)
+    chosen = choose_cards(cluster, queue, pod.pod_class, {})
     if isinstance(chosen, Shortage):
         yield Hurdle("card", False, chosen.message)
     elif chosen.cards:
         text = f"queue {group.queue} lets {pod.key} have {' or '.join(chosen.cards)}"
-        barred = f"; its quota of {', '.join(chosen.barred)} is used up" if chosen.barred else ""
-        yield Hurdle("card", True, text + barred)
+        for card in chosen.barred:
+            some = limit(cluster, queue, card)
+            text += f"; its quota of {card} is used up" if some else f"; it has no quota of {card}"
+        yield Hurdle("card", True, text)
 
 
 def _evicting_hurdles(group: PodGroup) -> Iterable[Hurdle]:

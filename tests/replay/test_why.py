@@ -180,6 +180,18 @@ async def test_a_pod_that_waits_for_nodes_is_told_which_come_nearest() -> None:
     assert "none of them could even if it were empty" in "\n".join(lines_of(answer))
 
 
+async def test_a_choice_is_told_of_which_cards_there_is_no_quota() -> None:
+    other = """\
+  - kind: Node
+    metadata: {name: other, labels: {nvidia.com/gpu.product: H100}}
+    status: {allocatable: {cpu: 64, memory: 1Ti, pods: 110, nvidia.com/gpu: 2}}
+"""
+    pods = PODS.replace("card.name: H200", "card.name: H200|H100").replace("cpu: 1,", "cpu: 30,")
+    answer = ask(await recorded(NODES + other + pods), "default/a-2")
+    [text] = [one.text for one in waiting(answer).hurdles if one.level == "card"]
+    assert text == "queue q1 lets default/a-2 have H200; it has no quota of H100"
+
+
 async def test_a_node_that_is_closed_to_a_pod_is_told_with_what_closes_it() -> None:
     entries = await recorded(NODES + GANG + gang_pods(3, more=", nodeSelector: {zone: b}"))
     nodes = waiting(ask(entries, "g-1")).nodes
