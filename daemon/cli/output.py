@@ -1,15 +1,19 @@
 """What commands print: text for people, JSON for programs, and progress where someone watches."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 import msgspec
 
 Cell = str | int | None
 _F = TypeVar("_F", bound=Callable[..., object])
+
+_NUMBER: Final = re.compile(r"|-|none|~?-?\d[\d,]*(\.\d+)?( ?%| (s|min|h)|m|[KMGTPE]i)?")
+"""What stands in a column of numbers: nothing, none, or an amount with or without a unit."""
 
 
 def output_option(command: _F) -> _F:
@@ -55,8 +59,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = 
         max([len(header), *(len(row[at]) for row in cells)]) for at, header in enumerate(headers)
     ]
     right = [
-        bool(rows) and all(cell is None or isinstance(cell, int) for cell in column)
-        for column in (list(zip(*rows, strict=True)) or [()] * len(headers))
+        bool(column) and all(map(_NUMBER.fullmatch, column))
+        for column in (list(zip(*cells, strict=True)) or [()] * len(headers))
     ]
 
     def line(row: Sequence[str]) -> str:
