@@ -28,7 +28,7 @@ def reconcile_autoscaler(shop: Shop, owner: Manifest, _: Children) -> None:
     wanted = int(said) if said.isdecimal() else current
     spec = section(owner, "spec")
     least, most = whole_at(spec, "minReplicas", 1), whole_at(spec, "maxReplicas", 1)
-    desired = max(least, min(wanted, most))
+    desired = min(most, max(least, wanted))
     limited, reason = "False", "DesiredWithinRange"
     if wanted != desired:
         limited, reason = "True", "TooManyReplicas" if wanted > most else "TooFewReplicas"

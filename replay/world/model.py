@@ -25,11 +25,12 @@ from replay.world.disruption import HELD, SEVERAL, why_held
 from replay.world.duration import SECOND
 from replay.world.errors import ScenarioError
 from replay.world.kubelet import POD, Kubelets
-from replay.world.manifest import KINDS, Kind, Manifest
+from replay.world.manifest import AUTOSCALER, KINDS, Kind, Manifest
 from replay.world.pod_group_maker import PodGroupMaker
 from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
 from replay.world.store import Key, Store, has_uid, key_of, resource_of
 from replay.world.timeline import Due, Timeline, Verb
+from replay.world.workload_checks import autoscaler_fault
 
 REACTIONS_MAX: Final = 10_000
 """Rounds of reactions at one instant; more means that what is made is lost again at once."""
@@ -269,14 +270,15 @@ class World:
             self._merge(kind, found, manifest)
 
     def _merge(self, kind: Kind, found: Manifest, patch: JsonObject) -> None:
-        """An object keeps its identity, whatever a patch says."""
+        """An object keeps its identity, whatever a patch says; an impossible one stays as it was."""
         result = merged(found, patch)
         assert isinstance(result, dict)
         kept = {key: section(found, "metadata").get(key) for key in ("name", "namespace", "uid")}
         manifest: Manifest = {**result, "apiVersion": kind.api_version, "kind": kind.kind}
         identity = {key: value for key, value in kept.items() if value is not None}
         manifest = changed(manifest, "metadata", **identity)
-        if manifest != found:
+        is_refused = kind == AUTOSCALER and autoscaler_fault(manifest) is not None
+        if manifest != found and not is_refused:
             self._store.put(kind, manifest)
 
     def _judge_bind(self, pod: Manifest | None, request: BindRequest) -> tuple[Reply, str]:

@@ -13,6 +13,7 @@ from events.normalize import Json, JsonObject
 from replay.world.document import Value, read_document
 from replay.world.duration import SECOND
 from replay.world.errors import ScenarioError
+from replay.world.foreseen import Foreseen
 from replay.world.manifest import (
     COMMAND,
     KINDS,
@@ -139,7 +140,7 @@ def parse_scenario(text: str, source: str) -> Scenario:
     cluster = _read_cluster(fields.get("cluster"))
     trace = _read_trace(fields["trace"]) if "trace" in fields else None
     workload = _read_workload(fields["workload"]) if "workload" in fields else None
-    known = None if trace or workload else _Known(cluster)
+    known = _Known(cluster, is_all=not (trace or workload))
     return Scenario(
         name=fields["scenario"].text("scenario"),
         source=source,
@@ -207,7 +208,10 @@ class _Known:
     Controllers make objects whose names begin with their own name.
     """
 
-    def __init__(self, cluster: tuple[Placed, ...]) -> None:
+    def __init__(self, cluster: tuple[Placed, ...], *, is_all: bool) -> None:
+        self._is_all = is_all
+        """Without, a trace or a workload brings others."""
+        self.foreseen = Foreseen()
         self._names: dict[tuple[str, str, str], None] = {}
         self._makers: dict[tuple[str, str], None] = {}
         for placed in cluster:
@@ -221,11 +225,14 @@ class _Known:
             kind = str(target["kind"])
             namespace = placed.namespace if kind == "Job" else ""
             self.check(value, kind, namespace, str(target["name"]))
+        self.foreseen.add(placed, value)
         self._names[placed.kind.kind, placed.namespace, placed.name] = None
         if "template" in str(placed.manifest.get("spec", "")):
             self._makers[placed.namespace, placed.name + "-"] = None
 
     def check(self, value: Value, kind: str, namespace: str, name: str) -> None:
+        if not self._is_all:
+            return
         made = any(
             namespace == maker_namespace and name.startswith(prefix)
             for maker_namespace, prefix in self._makers
@@ -238,7 +245,7 @@ def _shown(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _read_steps(value: Value | None, until: int | None, known: _Known | None) -> Iterator[Step]:
+def _read_steps(value: Value | None, until: int | None, known: _Known) -> Iterator[Step]:
     before = 0
     for item in value.items("steps") if value is not None else ():
         fields = item.fields("a step", _STEP_KEYS)
@@ -256,30 +263,31 @@ def _read_steps(value: Value | None, until: int | None, known: _Known | None) ->
                     yield from _read_action(name, action, at, known)
 
 
-def _read_action(name: str, value: Value, at: int, known: _Known | None) -> Iterator[Step]:
+def _read_action(name: str, value: Value, at: int, known: _Known) -> Iterator[Step]:
     match name:
         case "apply":
             for placed in read_manifest(value):
-                if known is not None:
-                    known.add(placed, value)
+                known.add(placed, value)
                 yield Apply(at, placed.kind, placed.manifest)
         case "delete":
             fields = value.fields("delete", ("kind", "apiVersion", "namespace", "name"))
-            yield Delete(at, *_read_reference(value, fields, known))
+            reference = _read_reference(value, fields, known)
+            known.foreseen.remove(*reference)
+            yield Delete(at, *reference)
         case "patch":
             fields = value.fields("patch", ("kind", "apiVersion", "namespace", "name", "merge"))
             if "merge" not in fields:
                 raise value.error("a patch must say what changes: `merge: {...}`")
             entries = fields["merge"].mapping("merge")
             kind, namespace, name = _read_reference(value, fields, known)
-            yield Patch(at, kind, namespace, name, read_merge(kind, entries))
+            merge = read_merge(kind, entries)
+            known.foreseen.patch(kind, namespace, name, merge, fields["merge"])
+            yield Patch(at, kind, namespace, name, merge)
         case _:
             yield _read_fail(value, at, known)
 
 
-def _read_reference(
-    value: Value, fields: dict[str, Value], known: _Known | None
-) -> tuple[Kind, str, str]:
+def _read_reference(value: Value, fields: dict[str, Value], known: _Known) -> tuple[Kind, str, str]:
     kind = read_kind(value, fields)
     if "name" not in fields:
         raise value.error("name is missing")
@@ -287,19 +295,17 @@ def _read_reference(
     namespace = ""
     if kind.is_namespaced:
         namespace = fields["namespace"].text("namespace") if "namespace" in fields else "default"
-    if known is not None:
-        known.check(value, kind.kind, namespace, name)
+    known.check(value, kind.kind, namespace, name)
     return kind, namespace, name
 
 
-def _read_fail(value: Value, at: int, known: _Known | None) -> Fail:
+def _read_fail(value: Value, at: int, known: _Known) -> Fail:
     fields = value.fields("fail", ("pod", "exit_code"))
     if "pod" not in fields:
         raise value.error("pod is missing")
     namespace, slash, name = fields["pod"].text("pod").rpartition("/")
     namespace = namespace if slash else "default"
-    if known is not None:
-        known.check(fields["pod"], "Pod", namespace, name)
+    known.check(fields["pod"], "Pod", namespace, name)
     exit_code = fields["exit_code"].whole("exit_code") if "exit_code" in fields else 1
     return Fail(at, namespace, name, exit_code)
 

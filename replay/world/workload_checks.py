@@ -1,8 +1,9 @@
 """What cannot be in a workload or an autoscaler: an API server refuses it, so a scenario may not have it."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
+from events.normalize import Json
 from replay.world.document import Value
 
 WANTED_REPLICAS: Final = "muster.sh/wanted-replicas"
@@ -10,27 +11,74 @@ TARGETS: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 """What an autoscaler may scale."""
 
 Fields = Mapping[str, Value]
+Fault: TypeAlias = tuple[tuple[str, ...], str]
+"""What is wrong: the keys that lead there, and the reason."""
 
 
 def check_autoscaler(value: Value, fields: Fields) -> None:
     """An autoscaler names what it scales, and how far."""
-    spec = _mapping(fields, "spec")
-    if "maxReplicas" not in spec:
-        raise value.error("a HorizontalPodAutoscaler must have spec.maxReplicas")
-    most = spec["maxReplicas"].whole("maxReplicas", 1)
-    if "minReplicas" in spec and spec["minReplicas"].whole("minReplicas", 1) > most:
-        raise spec["minReplicas"].error("minReplicas is larger than maxReplicas")
-    if "scaleTargetRef" not in spec:
-        raise value.error("a HorizontalPodAutoscaler must have spec.scaleTargetRef")
-    target = spec["scaleTargetRef"].mapping("scaleTargetRef")
+    raise_autoscaler_fault({name: field.plain() for name, field in fields.items()}, value)
+
+
+def raise_autoscaler_fault(manifest: Mapping[str, Json], value: Value) -> None:
+    """What is wrong with an autoscaler is told at the nearest place in the value that made it so."""
+    fault = autoscaler_fault(manifest)
+    if fault is None:
+        return
+    path, reason = fault
+    for key in path:
+        entries = value.mapping(key) if value.is_mapping else {}
+        if key not in entries:
+            break
+        value = entries[key]
+    raise value.error(reason)
+
+
+def autoscaler_fault(manifest: Mapping[str, Json]) -> Fault | None:
+    """What an API server refuses in an autoscaler; None where it takes it."""
+    spec = _plain(manifest.get("spec"))
+    if spec is None:
+        return ("spec",), "spec must be a mapping"
+    return _bounds_fault(spec) or _target_fault(spec)
+
+
+def _bounds_fault(spec: Mapping[str, Json]) -> Fault | None:
+    least, most = spec.get("minReplicas"), spec.get("maxReplicas")
+    if most is None:
+        return ("spec",), "a HorizontalPodAutoscaler must have spec.maxReplicas"
+    for key, bound in (("maxReplicas", most), ("minReplicas", least)):
+        is_whole = isinstance(bound, int) and not isinstance(bound, bool) and bound >= 1
+        if bound is not None and not is_whole:
+            return ("spec", key), f"{key} must be a whole number of at least 1"
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        return ("spec", "minReplicas"), "minReplicas is larger than maxReplicas"
+    return None
+
+
+def _target_fault(spec: Mapping[str, Json]) -> Fault | None:
+    if spec.get("scaleTargetRef") is None:
+        return ("spec",), "a HorizontalPodAutoscaler must have spec.scaleTargetRef"
+    path, target = ("spec", "scaleTargetRef"), _plain(spec["scaleTargetRef"])
+    if target is None:
+        return path, "scaleTargetRef must be a mapping"
     for key in ("kind", "name"):
-        if key not in target:
-            raise spec["scaleTargetRef"].error(f"scaleTargetRef.{key} is missing")
-        target[key].text(f"scaleTargetRef.{key}")
-    if target["kind"].plain() not in TARGETS:
-        raise target["kind"].error(
-            f"scaleTargetRef.kind: none of {', '.join(TARGETS)}, which are what can be scaled"
+        if target.get(key) is None:
+            return path, f"scaleTargetRef.{key} is missing"
+        if not isinstance(target[key], str) or not target[key]:
+            return (*path, key), f"scaleTargetRef.{key} must be a text"
+    if target["kind"] not in TARGETS:
+        return (
+            (*path, "kind"),
+            f"scaleTargetRef.kind: none of {', '.join(TARGETS)}, which are what can be scaled",
         )
+    return None
+
+
+def _plain(value: Json) -> Mapping[str, Json] | None:
+    """A mapping, empty where nothing is there; None where something else is."""
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else None
 
 
 def check_deployment(fields: Fields) -> None:

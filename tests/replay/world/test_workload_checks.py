@@ -1,10 +1,14 @@
 """What cannot be in a workload is an error of the scenario, with its line."""
 
 import pytest
+from msgspec import structs
 
+from replay.world.content import section
 from replay.world.errors import ScenarioError
+from replay.world.manifest import AUTOSCALER
+from replay.world.model import World
 from replay.world.scenario import Patch
-from tests.replay.world.given import scenario
+from tests.replay.world.given import SECOND, scenario
 
 
 @pytest.mark.parametrize(
@@ -60,6 +64,60 @@ def test_a_workload_that_a_server_refuses_is_an_error(kind: str, spec: str, reas
         scenario(f"cluster:\n  - {{kind: {kind}, metadata: {{name: w}}, spec: {{{spec}}}}}\n")
     assert str(caught.value).startswith("test.yaml:3: ")
     assert reason in str(caught.value)
+
+
+AUTOSCALED = """\
+cluster:
+  - {kind: Deployment, metadata: {name: w}, spec: {replicas: 2}}
+  - kind: HorizontalPodAutoscaler
+    metadata: {name: w}
+    spec: {minReplicas: 2, maxReplicas: 6, scaleTargetRef: {kind: Deployment, name: w}}
+"""
+NONSENSE = (
+    ("patch", "{spec: {minReplicas: 7}}", "minReplicas is larger than maxReplicas"),
+    ("patch", "{spec: {maxReplicas: 1}}", "minReplicas is larger than maxReplicas"),
+    ("patch", "{spec: {maxReplicas: null}}", "must have spec.maxReplicas"),
+    ("patch", "{spec: {minReplicas: 0}}", "minReplicas must be a whole number of at least 1"),
+    ("patch", "{spec: {scaleTargetRef: {kind: Job}}}", "none of Deployment"),
+    ("patch", "{spec: null}", "must have spec.maxReplicas"),
+    (
+        "apply",
+        "{maxReplicas: 1, scaleTargetRef: {kind: Deployment, name: w}}",
+        "minReplicas is larger than maxReplicas",
+    ),
+)
+
+
+def _step(verb: str, change: str) -> str:
+    if verb == "apply":
+        change = f"metadata: {{name: w}}, spec: {change}"
+    else:
+        change = f"name: w, merge: {change}"
+    return f"steps:\n  - at: 1s\n    {verb}:\n      - {{kind: {AUTOSCALER.kind}, {change}}}\n"
+
+
+@pytest.mark.parametrize(("verb", "change", "reason"), NONSENSE)
+@pytest.mark.parametrize("more", ["", "workload: {name: openb, scale: 0.01}\n"])
+def test_an_autoscaler_is_not_changed_into_nonsense(
+    verb: str, change: str, reason: str, more: str
+) -> None:
+    text = AUTOSCALED + _step(verb, change) + more
+    with pytest.raises(ScenarioError, match=rf"^test\.yaml:10: .*{reason}"):
+        scenario(text)
+
+
+def test_an_autoscaler_that_was_deleted_may_come_back_smaller() -> None:
+    gone = _step("delete", "").replace(", merge: }", "}")
+    back = _step("apply", NONSENSE[-1][1]).replace("steps:\n", "")
+    assert len(scenario(AUTOSCALED + gone + back).steps) == 2
+
+
+def test_a_patch_into_nonsense_that_was_not_read_is_refused() -> None:
+    patch = Patch(SECOND, AUTOSCALER, "default", "w", {"spec": {"minReplicas": 7}})
+    made = World(structs.replace(scenario(AUTOSCALED), steps=(patch,)))
+    made.advance(2 * SECOND)
+    found = made.find("Deployment", "default", "w") or {}
+    assert section(found, "spec").get("replicas") == 2
 
 
 def test_a_wanted_number_of_replicas_must_be_one() -> None:
