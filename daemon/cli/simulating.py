@@ -34,7 +34,7 @@ from replay.world.pieces import Notes
 from replay.world.sources import Completed
 
 SHOWN_MAX = 10
-"""Pod groups that wait, and differences, told in a text report."""
+"""Pod groups that wait, faults, and differences, told in a text report."""
 
 SECOND = 1_000_000_000
 
@@ -131,6 +131,7 @@ def report(run: Run, *, durable: bool) -> str:
             *_summary(run),
             *_cards(run.simulated.state),
             *_waiting(run.simulated.state),
+            *_faults(run.simulated.state),
             *_account(run),
             *_notes(run.loaded.notes),
             *(_saturated(run, durable=durable) if _is_saturated(run) else ()),
@@ -199,6 +200,20 @@ def _waiting(state: State) -> Iterator[str]:
         yield table(("waiting", "code", "reason"), waiting[:SHOWN_MAX])
     if len(waiting) > SHOWN_MAX:
         yield f"  ... and {len(waiting) - SHOWN_MAX:,} more"
+
+
+def _faults(state: State) -> Iterator[str]:
+    """What of the input cannot be used, as it stands at the end."""
+    cluster = state.cluster
+    found = [
+        (f"Queue/{one.name}", *fault) for one in cluster.queues.values() for fault in one.faults
+    ]
+    for subject, faults in cluster.faults.standing.items():
+        found += [(subject.replace("//", "/"), *fault) for fault in faults]
+    if found:
+        yield table(("faults", "code", "message"), sorted(found)[:SHOWN_MAX])
+    if len(found) > SHOWN_MAX:
+        yield f"  ... and {len(found) - SHOWN_MAX:,} more"
 
 
 def _name_of(group: PodGroup) -> str:

@@ -119,6 +119,26 @@ def test_a_workload_is_told_with_waiting_evictions_and_use_and_replays(tmp_path:
     assert muster("replay", log).exit_code == 0
 
 
+def test_what_of_the_input_cannot_be_used_is_told(tmp_path: Path) -> None:
+    text = """\
+cluster:
+  - {kind: Queue, metadata: {name: q, annotations: {volcano.sh/card.quota: "{K80"}}}
+  - kind: HyperNode
+    metadata: {name: h}
+    spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: "("}}}]}
+"""
+    told = muster("simulate", scenario(tmp_path, text)).stdout
+    assert re.search(r"^  faults +code +message$", told, re.MULTILINE)
+    assert re.search(
+        r"^  HyperNode/h +InvalidHyperNodeMember +spec.members\[0\]: ", told, re.MULTILINE
+    )
+    assert re.search(r"^  Queue/q +InvalidCardQuota +volcano.sh/card.quota: ", told, re.MULTILINE)
+    many = "".join(f"  - {text.splitlines()[1][4:].replace('q,', f'q{at},')}\n" for at in range(12))
+    told = muster("simulate", scenario(tmp_path, f"cluster:\n{many}")).stdout
+    assert (told.count("InvalidCardQuota"), "... and 2 more" in told) == (10, True)
+    assert "faults" not in muster("simulate", QUOTA).stdout
+
+
 def test_saturation_says_how_full_and_what_it_is_not(tmp_path: Path) -> None:
     (tmp_path / "n.csv").write_text(NODES)
     (tmp_path / "p.csv").write_text(PODS)
