@@ -44,7 +44,8 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
     for name in ("queues", "nodes", "pod_groups", "pods"):
         rows = document[name]
         assert isinstance(rows, list)
-        click.echo("\n".join(["", heading(f"{name.replace('_', ' ')}: {len(rows):,}")]))
+        count = _count(name, len(rows), found)
+        click.echo("\n".join(["", heading(f"{name.replace('_', ' ')}: {count}")]))
         if rows:
             shown = rows if everything else rows[:SHOWN_MAX]
             click.echo(
@@ -103,6 +104,12 @@ def as_document(state: State) -> dict[str, object]:
             for uid, pod in sorted(cluster.pods.items(), key=lambda item: (item[1].key, item[0]))
         ],
     }
+
+
+def _count(name: str, rows: int, state: State) -> str:
+    """How many there are; a queue has a row for each of its resources."""
+    count = len(state.cluster.queues) if name == "queues" else rows
+    return f"{count:,}" if count == rows else f"{count:,} ({rows:,} rows)"
 
 
 def _node(state: State, name: str) -> dict[str, Cell]:

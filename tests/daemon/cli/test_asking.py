@@ -21,7 +21,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_state_tells_queues_nodes_groups_and_pods(log: Path) -> None:
     result = muster("state", log)
-    for line in ("queues: 3", "nodes: 2", "pod groups: 2", "pods: 2"):
+    for line in ("queues: 1 (3 rows)", "nodes: 2", "pod groups: 2", "pods: 2"):
         assert line in result.stdout.splitlines()
     assert (
         "  q1     NVIDIA-H200                1          1         1              1 "
