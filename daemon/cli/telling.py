@@ -11,6 +11,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from events.codec import event_of
+from events.errors import UsageError
 from replay.story import sentences
 from replay.story import tell as tell_record
 
@@ -34,6 +35,7 @@ def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
 async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool) -> None:
     log = await open_log(url)
     try:
+        _check(log, first, last)
         start_ns = await _start_ns(log)
         after = max((first or 1) - 1, log.base.position)
         async for entry in _entries(log, after, last):
@@ -45,6 +47,19 @@ async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool)
                 click.echo("\n".join(lines))
     finally:
         await log.close()
+
+
+def _check(log: ReadableLog, first: int | None, last: int | None) -> None:
+    """Refuse a stretch in which there cannot be a record."""
+    ends = f"{log.place} ends at position {log.head.position}"
+    if first is not None and first > log.head.position:
+        raise UsageError(f"--from {first}: {ends}")
+    if last is None:
+        return
+    if first is not None and last < first:
+        raise UsageError(f"--to {last} is before --from {first}; {ends}")
+    if last <= log.base.position:
+        raise UsageError(f"--to {last}: {log.place} begins behind position {log.base.position}")
 
 
 async def _start_ns(log: ReadableLog) -> int:

@@ -60,6 +60,25 @@ def test_a_log_is_told_as_a_story(log: Path) -> None:
     assert told[0]["told"] == ["cycle"]
 
 
+@pytest.mark.parametrize(
+    ("stretch", "said"),
+    [
+        (["--from", "26"], "--from 26: "),
+        (["--from", "999", "--to", "1000"], "--from 999: "),
+        (["--from", "20", "--to", "10"], "--to 10 is before --from 20"),
+    ],
+)
+def test_a_stretch_without_a_record_is_refused(log: Path, stretch: list[str], said: str) -> None:
+    result = muster("tell", log, *stretch)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in error_of(result)
+    assert "ends at position 25" in error_of(result)
+
+
+def test_a_stretch_may_reach_beyond_the_end(log: Path) -> None:
+    assert len(documents(muster("tell", log, "--from", "25", "--to", "99", "-o", "json"))) == 1
+
+
 def test_why_answers_for_now_and_for_then(log: Path) -> None:
     assert "InsufficientScalarQuota" in muster("why", "default/p2", "--log", log).stdout
     then = muster("why", "default/p2", "--log", log, "--at", "18")
