@@ -14,7 +14,8 @@ _POINT: Final = 1000
 
 def lines_of(answer: Answer) -> list[str]:
     """The answer from the top: what it is, what it waits for, how it got there, what led to it."""
-    lines = [f"{answer.subject} at position {answer.position} ({answer.at}): {answer.state}"]
+    subject = answer.subject.replace("//", "/")  # Nodes and queues stand in no namespace.
+    lines = [f"{subject} at position {answer.position} ({answer.at}): {answer.state}"]
     lines += _facts(answer.facts)
     if answer.waiting is not None:
         lines += ["", *waiting_lines(answer.waiting)]

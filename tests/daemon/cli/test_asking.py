@@ -79,6 +79,14 @@ def test_a_stretch_may_reach_beyond_the_end(log: Path) -> None:
     assert len(documents(muster("tell", log, "--from", "25", "--to", "99", "-o", "json"))) == 1
 
 
+def test_what_stands_in_no_namespace_is_named_without_one(log: Path) -> None:
+    for name in ("Node/n1", "Queue/q1"):
+        told = muster("why", name, "--log", log).stdout
+        assert told.startswith(f"{name} at position 25 ")
+    (answer,) = documents(muster("why", "Node/n1", "--log", log, "-o", "json"))
+    assert answer["subject"] == "Node//n1"
+
+
 def test_why_answers_for_now_and_for_then(log: Path) -> None:
     assert "InsufficientScalarQuota" in muster("why", "default/p2", "--log", log).stdout
     then = muster("why", "default/p2", "--log", log, "--at", "18")
