@@ -1,6 +1,7 @@
 """`muster queue`: quota, use and line of queues."""
 
 import asyncio
+from difflib import get_close_matches
 
 import click
 
@@ -14,6 +15,9 @@ from replay.queue_answer import InLine, QueueAnswer, Resource, queue_answer, que
 
 LINE_MAX = 40
 """Pod groups of a line that text shows; JSON has all."""
+
+NEAR_MAX = 5
+"""Queues named to who asks for one that is not there."""
 
 _at_option = click.option(
     "--at", type=int, metavar="P", help="The position; by default the end of the log."
@@ -74,8 +78,9 @@ def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
     state = asyncio.run(state_at(log, at))
     found = state.cluster.queues.get(name)
     if found is None:
-        known = ", ".join(sorted(state.cluster.queues)) or "none"
-        raise UsageError(f"there is no queue {name!r} at position {state.position}: {known}")
+        raise UsageError(
+            f"there is no queue {name!r} at position {state.position}: {_known(state, name)}"
+        )
     answer = queue_answer(state.cluster, found)
     if as_json:
         print_json(answer)
@@ -129,6 +134,17 @@ def _lines(state: State, answer: QueueAnswer) -> list[str]:
             lines += _in_line(one)
         lines += _more(len(line))
     return lines
+
+
+def _known(state: State, name: str) -> str:
+    """How many queues there are, and all names of a few, else those nearest to a name."""
+    names = sorted(state.cluster.queues)
+    counted_names = counted(len(names), "queue")
+    if len(names) <= NEAR_MAX:
+        return f"of {counted_names}: {', '.join(names)}" if names else "there are none"
+    near = get_close_matches(name, names, NEAR_MAX)
+    said = f"of {counted_names}"
+    return f"{said}, near it: {', '.join(near)}" if near else f"none {said} has a name like it"
 
 
 def _in_line(one: InLine) -> list[str]:

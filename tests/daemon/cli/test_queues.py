@@ -116,3 +116,16 @@ def test_a_queue_that_is_not_there_is_an_error_that_names_those_that_are(crowded
     assert result.exit_code == 2
     assert "there is no queue 'nope'" in error_of(result)
     assert "closed" in error_of(result)
+
+
+def test_of_many_queues_only_those_with_a_name_like_it_are_named(tmp_path: Path) -> None:
+    queues = "".join(f"  - {{kind: Queue, metadata: {{name: team-{at}}}}}\n" for at in range(30))
+    path = tmp_path / "many.db"
+    assert (
+        muster("simulate", scenario(tmp_path, f"cluster:\n{queues}"), "--log", path).exit_code == 0
+    )
+    said = error_of(muster("queue", "show", "taem-7", "--log", path))
+    assert ": of 30 queues, near it: team-7" in said
+    assert said.count("team-") == 5
+    said = error_of(muster("queue", "show", "xyz", "--log", path))
+    assert said.endswith(": none of 30 queues has a name like it")
