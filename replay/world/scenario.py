@@ -127,6 +127,13 @@ _WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
 """The workloads there are, and how long their pods come where the scenario does not say."""
 
 
+RESULT: Final = (
+    *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
+    *("workloads", "account", "expected"),
+)
+"""The keys of the document that a run ends with: what may be expected."""
+
+
 def parse_scenario(text: str, source: str) -> Scenario:
     """The scenario of a YAML text; `source` is how complaints call the file."""
     document = read_document(text, source)
@@ -184,7 +191,7 @@ def _read_policy(value: Value) -> JsonObject:
 
 
 def _read_expect(value: Value) -> Json:
-    return {name: entry.plain() for name, entry in value.mapping("expect").items()}
+    return {name: entry.plain() for name, entry in value.fields("expect", RESULT).items()}
 
 
 def _read_cluster(value: Value | None) -> tuple[Placed, ...]:

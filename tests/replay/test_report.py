@@ -12,7 +12,7 @@ from projections.state import State
 from replay.report import Decisions, Outcome, outcome
 from replay.world.content import list_at
 from replay.world.model import World
-from replay.world.scenario import parse_scenario
+from replay.world.scenario import RESULT, parse_scenario
 from scheduling.step import Step
 
 SCENARIO = """\
@@ -108,6 +108,10 @@ def test_a_run_that_is_not_as_expected_names_what_differs() -> None:
     assert [str(one) for one in result.differences] == [
         'pods.default/a-4.phase: expected "Running", found "Pending"'
     ]
+
+
+def test_what_may_be_expected_are_the_keys_of_the_document() -> None:
+    assert tuple(Run("  {}\n").play().document) == RESULT
 
 
 def test_every_decision_has_the_same_keys() -> None:

@@ -14,6 +14,14 @@ NODE = "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable:
 
 SCENARIOS = {
     "an unknown key": ("peroid: 1s", ":2: a scenario has no key 'peroid'"),
+    "an unknown key that is to be null": (
+        "expect:\n  pods: {}\n  evictd: null",
+        ":4: expect has no key 'evictd'",
+    ),
+    "an unknown key that is to be empty": (
+        "expect: {decisons: []}",
+        ":2: expect has no key 'decisons'; known are scenario, at_seconds, log, decisions, ",
+    ),
     "a wrong type": ("cluster: {}", ":2: cluster must be a list"),
     "an impossible time": ("until: 60s\nsteps: [{at: -1s, delete: []}]", ":3: at: "),
     "a time after the end": ("until: 1s\nsteps: [{at: 2s, delete: []}]", ":3: "),

@@ -147,7 +147,7 @@ BROKEN = [
     ("workload: {name: openb, scale: 99}", 2, "a number from 0.01 to 10"),
     ("expect: 3", 2, "expect must be a mapping"),
     ("cluster: [", 3, "not YAML"),
-    ("expect: {a: &a [*a]}", 2, "nested deeper"),
+    ("expect: {pods: &a [*a]}", 2, "nested deeper"),
     ("policy: {weight: .nan}", 2, ".nan is not a number"),
 ]
 
@@ -169,15 +169,19 @@ def test_what_is_no_scenario_at_all_is_refused(text: str) -> None:
 
 
 def test_yaml_one_point_one_does_not_turn_texts_into_other_things() -> None:
-    read = scenario("expect: {a: yes, b: off, c: 12:30, d: 2026-01-01, e: 010, f: true, g: 1_0}")
+    read = scenario(
+        "expect: {pods: {a: yes, b: off, c: 12:30, d: 2026-01-01, e: 010, f: true, g: 1_0}}"
+    )
     assert read.expect == {
-        "a": "yes",
-        "b": "off",
-        "c": "12:30",
-        "d": "2026-01-01",
-        "e": "010",
-        "f": True,
-        "g": "1_0",
+        "pods": {
+            "a": "yes",
+            "b": "off",
+            "c": "12:30",
+            "d": "2026-01-01",
+            "e": "010",
+            "f": True,
+            "g": "1_0",
+        }
     }
 
 
