@@ -20,7 +20,9 @@ def candidates(text: str) -> list[tuple[str, str]]:
     """
     parts = text.strip().split("/")
     kind = _KINDS.get(parts[0].lower(), "") if len(parts) > 1 else ""
-    if not all((*parts[:1], parts[-1])) or len(parts) > 3 or (len(parts) == 3 and not kind):
+    # A namespace may be called `node`, but none is called `Node`, or `HyperNode`.
+    is_kind = len(parts) == 3 or (len(parts) == 2 and parts[0][:1].isupper())
+    if not all((*parts[:1], parts[-1])) or len(parts) > 3 or (is_kind and not kind):
         raise UsageError(
             f"{text!r} names nothing: give namespace/name of a pod or pod group,"
             " Pod/namespace/name, PodGroup/namespace/name, Node/name or Queue/name"
@@ -35,8 +37,7 @@ def candidates(text: str) -> list[tuple[str, str]]:
     if kind in ("Pod", "PodGroup"):
         key = f"{(parts[1] if len(parts) == 3 else '') or 'default'}/{key}"
     meant = [(kind, key)]
-    # A namespace may be called `node`, but none is called `Node`.
-    return meant if len(parts) == 3 or parts[0][0].isupper() else [*_spaced(text.strip()), *meant]
+    return meant if is_kind else [*_spaced(text.strip()), *meant]
 
 
 def _spaced(key: str) -> list[tuple[str, str]]:

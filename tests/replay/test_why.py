@@ -290,7 +290,7 @@ def test_a_subject_may_be_named_in_several_ways(text: str, first: tuple[str, str
     assert candidates(text)[0] == first
 
 
-@pytest.mark.parametrize("text", ["", "/", "x/", "a/b/c", "Pod/a/b/c"])
+@pytest.mark.parametrize("text", ["", "/", "x/", "a/b/c", "Pod/a/b/c", "HyperNode/a"])
 def test_a_subject_that_names_nothing_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="names nothing"):
         candidates(text)
