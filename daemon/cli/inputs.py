@@ -49,11 +49,12 @@ def complete(scenario: Scenario, folder: Path) -> Completed:
     """Bring in what a scenario refers to. `${NAME}` in a path is an environment variable."""
 
     def read(name: str) -> str:
-        return read_text(folder / with_environment(name, scenario.source), scenario.source)
+        place = scenario.policy_place if name == scenario.policy_file else scenario.source
+        return read_text(folder / with_environment(name, place), place)
 
     done = sources.completed(scenario, read)
     if scenario.policy is not None:
-        _check_policy(scenario.policy, f"{scenario.source}: policy")
+        _check_policy(scenario.policy, f"{scenario.policy_place}: policy")
     elif scenario.policy_file is not None and done.scenario.policy is not None:
         _check_policy(done.scenario.policy, str(folder / scenario.policy_file))
     return done

@@ -79,7 +79,7 @@ def rebuild(scenario: Scenario, calls: Iterable[Call], origin_ns: int = 0) -> Wo
 
 def fingerprint(scenario: Scenario) -> str:
     """A digest by which a file of calls knows its scenario. What is expected of it does not count."""
-    told = msgspec.structs.replace(scenario, expect=None, source="")
+    told = msgspec.structs.replace(scenario, expect=None, source="", policy_place="")
     return sha256(msgspec.json.encode(told, order="sorted")).hexdigest()
 
 

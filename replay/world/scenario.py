@@ -99,6 +99,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     source: str = "scenario"
     policy: dict[str, Json] | None = None
     policy_file: str | None = None
+    policy_place: str = ""
+    """`FILE:LINE` of the key that says the policy or where it is; empty without one."""
     period_ns: int = SECOND
     start_delay_ns: int = 0
     until_ns: int | None = None
@@ -153,6 +155,9 @@ def parse_scenario(text: str, source: str) -> Scenario:
         source=source,
         policy=_read_policy(fields["policy"]) if "policy" in fields else None,
         policy_file=fields["policy_file"].text("policy_file") if "policy_file" in fields else None,
+        policy_place=next(
+            (fields[key].place for key in ("policy", "policy_file") if key in fields), ""
+        ),
         period_ns=_period(fields),
         start_delay_ns=_time(fields, "start_delay") or 0,
         until_ns=until,

@@ -37,7 +37,19 @@ SCENARIOS = {
     ),
     "not YAML": ("cluster: [", ": not YAML: "),
     "a policy that is not there": ("policy_file: other.yaml", "other.yaml: No such file"),
-    "a malformed policy": ("policy: {actions: [1]}", "policy: actions: "),
+    "the line of a policy that is not there": (
+        "until: 9s\npolicy_file: other.yaml",
+        "scenario.yaml:3: ",
+    ),
+    "a policy of a folder that is not named": (
+        "until: 9s\npolicy_file: ${NOWHERE_AT_ALL}/a.yaml",
+        ":3: the environment variable NOWHERE_AT_ALL is not set",
+    ),
+    "a malformed policy": ("until: 9s\npolicy: {actions: [1]}", ":3: policy: actions: "),
+    "a policy that contradicts itself": (
+        "policy:\n  tiers: [{plugins: [{name: proportion}, {name: capacity-card}]}]",
+        ":2: policy: tiers: ",
+    ),
     "an unknown workload": ("workload: other", ":2: workload: 'other' is not known"),
     "a trace that is not there": (
         "trace: {format: openb, nodes: n.csv, pods: p.csv}",

@@ -79,3 +79,7 @@ def test_a_scenario_is_known_by_what_it_does() -> None:
     text = "cluster: [{kind: Node, metadata: {name: n1}}]\n"
     assert fingerprint(scenario(text)) == fingerprint(scenario(text + "expect: {pods: null}\n"))
     assert fingerprint(scenario(text)) != fingerprint(scenario(text + "start_delay: 1s\n"))
+    policy = "policy: {actions: allocate}\n"
+    assert fingerprint(scenario("cycles: 2\n" + policy)) == fingerprint(
+        scenario(policy + "cycles: 2\n")
+    )
