@@ -79,6 +79,12 @@ def test_a_trace_and_a_workload_are_only_named() -> None:
 
 BROKEN = [
     ("colour: red", 2, "a scenario has no key 'colour'"),
+    ("steps:\n- {at: 1s, fail: [{pod: a, code: 3}]}", 3, "fail has no key 'code'"),
+    ("steps:\n- {at: 1s, delete: [{kind: Pod, nme: a}]}", 3, "delete has no key 'nme'"),
+    ("steps:\n- at: 1s\n  patch: [{kind: Pod, with: {}}]", 4, "patch has no key 'with'"),
+    ("trace:\n  formt: openb", 3, "trace has no key 'formt'"),
+    ("workload:\n  name: openb\n  sede: 3", 4, "workload has no key 'sede'"),
+    ("expect:\n  decisons: []", 3, "expect has no key 'decisons'"),
     ("period: 0s", 2, "period must be longer than nothing"),
     ("period: soon", 2, "period: 'soon' is not a time"),
     ("period: [1s]", 2, "period must be a single value"),
@@ -144,6 +150,8 @@ BROKEN = [
     ("workload: {name: openb, load: 2}", 2, "workload.load goes with `name: spot-gpu` only"),
     ("workload: {name: spot-gpu, load: much}", 2, "workload.load must be a number from 0.01"),
     ("workload: {name: spot-gpu, spot: 1.1}", 2, "workload.spot must be a number from 0.01 to 1"),
+    ("workload: {name: spot-gpu, spot: 0}", 2, "workload.spot must be a number from 0.01 to 1"),
+    ("workload: {name: spot-gpu, load: 10.1}", 2, "load must be a number from 0.01 to 10"),
     ("workload: {name: openb, scale: 99}", 2, "a number from 0.01 to 10"),
     ("expect: 3", 2, "expect must be a mapping"),
     ("cluster: [", 3, "not YAML"),
@@ -183,6 +191,11 @@ def test_yaml_one_point_one_does_not_turn_texts_into_other_things() -> None:
             "g": "1_0",
         }
     }
+
+
+def test_a_key_of_a_manifest_that_is_not_read_passes() -> None:
+    [placed] = scenario("cluster: [{kind: Pod, metadata: {name: a}, spec: {colour: red}}]").cluster
+    assert section(placed.manifest, "spec") == {"colour": "red"}
 
 
 def test_a_step_may_name_what_a_controller_will_make() -> None:
