@@ -5,7 +5,9 @@ queue (`preempt`) or pods of a queue that has less than it deserves (`reclaim`).
 """
 
 from collections.abc import Iterator
+from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from benchmarks import manifests
@@ -17,6 +19,28 @@ from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodSha
 from benchmarks.scale import Scale
 from events.sighting import EvictRequest, Sighting
 from scheduling.step import Step
+
+EVICTING: Final = msgspec.json.encode(
+    {
+        "actions": "enqueue, allocate, backfill, preempt, reclaim",
+        "tiers": [
+            {
+                "plugins": [
+                    {"name": "priority"},
+                    {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
+                ]
+            },
+            {
+                "plugins": [
+                    {"name": "drf", "enablePreemptable": False},
+                    *({"name": name} for name in ("conformance", "overcommit", "predicates")),
+                    *({"name": name} for name in ("capacity-card", "nodeorder", "binpack")),
+                ]
+            },
+        ],
+    }
+)
+"""The same with the flags of Volcano's usual files, so that whole gangs may have to make way."""
 
 CONTENDERS = 400
 """Pods of 8 cards for which others are to be evicted in one cycle."""
@@ -54,22 +78,24 @@ def _at_rest(scale: Scale) -> Iterator[Figure]:
 def _preempted(scale: Scale, size: int) -> Figure:
     """Pods of higher priority wait in the queues of those that run."""
     count = min(CONTENDERS, size // 4)
-    step = _contended(size, list(_contenders(count, priority=10, queues=QUEUES)), owned=QUEUES)
+    step = _contended(size, list(_contenders(count, priority=10)), owned=QUEUES)
     return _evicting(step, f"preempt: {count} of 8 cards take the place of others, {size:,} nodes")
 
 
 def _reclaimed(scale: Scale, size: int) -> Figure:
     """One queue has everything; the others have nothing of what they deserve."""
     count = min(CONTENDERS, size // 4)
-    step = _contended(size, list(_contenders(count, priority=0, queues=QUEUES)), owned=1)
+    step = _contended(size, list(_contenders(count, first=1)), owned=1)
     return _evicting(step, f"reclaim: {count} of 8 cards get back what is theirs, {size:,} nodes")
 
 
-def _contenders(count: int, *, priority: int, queues: int) -> Iterator[Sighting]:
+def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[Sighting]:
+    """Pods of all queues from the first on."""
+    queues = QUEUES - first
     for index in range(count):
         shape = PodShape(
             name=f"claim-{index:05}",
-            queue=index % queues,
+            queue=first + index % queues,
             cards=CARDS_PER_NODE,
             models=(MODELS[index // queues % len(MODELS)],),
             cpu="32",
@@ -81,7 +107,7 @@ def _contenders(count: int, *, priority: int, queues: int) -> Iterator[Sighting]
 
 def _contended(size: int, waiting: list[Sighting], owned: int) -> Step:
     """Every node taken by a pod of 8 cards, those of the first `owned` queues."""
-    step, _ = begin(with_views=False, rules=WHOLE)
+    step, _ = begin(with_views=False, rules=EVICTING)
     running = [
         manifests.pod(
             PodShape(
@@ -111,6 +137,7 @@ def _evicting(step: Step, name: str) -> Figure:
     seconds, batch = timed(lambda: step.cycle(2 * SECOND))
     assert batch is not None
     evicted = sum(isinstance(request, EvictRequest) for request in step.requests())
+    assert evicted, "nobody makes way"
     return Figure(
         benchmark="session",
         name=name,
