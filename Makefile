@@ -15,7 +15,7 @@ help:  ## say what there is to make
 	@awk -F ':.*  ## ' '/^[a-z0-9-]+:.*  ## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.installed  ## schedule a real cluster's pod mix, replay it, explain it
-	@$(VENV)/bin/muster demo
+	@$(VENV)/bin/muster demo --force
 
 test: $(VENV)/.developer  ## run the tests, two at a time
 	$(RUN) -m pytest -q -n 2 --dist worksteal
@@ -24,7 +24,7 @@ control-plane: $(VENV)/.developer  ## build a real control plane for the tests (
 	$(RUN) -m tests.control_plane.build
 
 test-e2e: $(VENV)/.developer  ## run the tests against a real API server, built or as MUSTER_TEST_KUBECONFIG says
-	$(RUN) -m pytest -q -m apiserver
+	$(RUN) -m pytest -q -m "apiserver and not soak"
 
 check: $(VENV)/.developer  ## style, types, import rules, documents, packaging
 	$(VENV)/bin/ruff check --quiet

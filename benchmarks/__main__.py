@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle session growth network spot memory start] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle idle session growth hostile network spot memory start] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -15,7 +15,19 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from benchmarks import append, cycle, fold, growth, idle, memory, network, session, spot, start
+from benchmarks import (
+    append,
+    cycle,
+    fold,
+    growth,
+    hostile,
+    idle,
+    memory,
+    network,
+    session,
+    spot,
+    start,
+)
 from benchmarks.figures import Figure, show, write
 from benchmarks.scale import SCALES, Scale
 from daemon.memory import collect_rarely
@@ -30,6 +42,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "session": session.measure,
     "spot": spot.measure,
     "growth": growth.measure,
+    "hostile": hostile.measure,
     "network": network.measure,
     "memory": memory.measure,
     "start": start.measure,

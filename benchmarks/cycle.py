@@ -16,6 +16,7 @@ from benchmarks.driving import (
     append_all,
     begin,
     bindings,
+    decide,
     folder,
     nothing_of,
     take_in,
@@ -185,8 +186,7 @@ def decided(case: Case, scale: Scale, node_count: int) -> tuple[Step, Run]:
     step, _ = begin(with_views=False, rules=case.rules)
     for _ in take_in(step, prepare(case, scale, node_count)):
         pass
-    seconds, batch = timed(lambda: step.cycle(2_000_000_000))
-    assert batch is not None
+    seconds, _ = timed(lambda: decide(step, 2_000_000_000))
     return step, _run(step, seconds)
 
 
@@ -203,10 +203,9 @@ async def durable_run(case: Case, scale: Scale, node_count: int) -> Run:
             with_views=True, head=await log.take_over("benchmark"), rules=case.rules
         )
         await append_all(log, [first, *take_in(step, prepare(case, scale, node_count))])
-        seconds, batch = timed(lambda: step.cycle(2_000_000_000))
-        assert batch is not None
+        seconds, batches = timed(lambda: decide(step, 2_000_000_000))
         began = perf_counter()
-        await log.append(batch)
+        await append_all(log, batches)
         seconds += perf_counter() - began
         await log.close()
     return _run(step, seconds)

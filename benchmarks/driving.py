@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Final, TypeVar
 
 import msgspec
 
+from daemon.composition import audits_of, core_of
 from daemon.log.contract import Log
 from daemon.loop import INTAKE_MAX
 from events.process import DaemonStarted, PolicyChanged
@@ -47,7 +48,7 @@ WHOLE: Final = msgspec.json.encode(
 def begin(*, with_views: bool, head: Head = GENESIS, rules: bytes = BUILT_IN) -> tuple[Step, Batch]:
     """A step that has just taken over an empty log, and its first batch."""
     state = State()
-    step = Step(state, head, views=Views(state) if with_views else None)
+    step = core_of(state, head, views=Views(state) if with_views else None)
     policy = PolicyChanged(source="built-in", policy=msgspec.Raw(rules))
     return step, step.start(process_started(), policy, max(head.epoch, 1), SECOND)
 
@@ -60,10 +61,12 @@ def process_started() -> DaemonStarted:
 
 
 def take_in(step: Step, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -> Iterator[Batch]:
-    """Observe in batches of a size."""
+    """Observe in batches of a size, with the audits of a daemon beside."""
     rest = iter(sightings)
+    audits = audits_of(step, perf_counter_ns)
     while taken := list(islice(rest, size)):
         batch = step.observe(taken, SECOND)
+        audits.turn()
         if batch is not None:
             yield batch
 
@@ -71,6 +74,16 @@ def take_in(step: Step, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -
 def nothing_of(*kinds: str) -> list[Sighting]:
     """That there are no objects of these kinds."""
     return [Listed(resource=kind, resource_version="1", count=0) for kind in kinds]
+
+
+def decide(step: Step, now_ns: int) -> list[Batch]:
+    """Hold cycles at a moment as the loop does: one, and another at once while work was deferred."""
+    batches = [one for one in (step.cycle(now_ns),) if one is not None]
+    while step.is_cut_short:
+        batch = step.cycle(now_ns)
+        assert batch is not None
+        batches.append(batch)
+    return batches
 
 
 def answered(step: Step) -> Batch | None:

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from benchmarks import manifests
-from benchmarks.driving import SECOND, begin, bindings, nothing_of, take_in
+from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take_in
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
 from events.sighting import Sighting
 from projections.policy import BUILT_IN
@@ -89,7 +89,7 @@ def one_arrives(step: Step) -> float:
         came = waits(f"late-{turn:06}", turn)
         began = perf_counter()
         step.observe([came], 4 * SECOND)
-        step.cycle((4 + turn) * SECOND)
+        decide(step, (4 + turn) * SECOND)
         spent.append(perf_counter() - began)
     return sorted(spent)[len(spent) // 2]
 
@@ -103,7 +103,7 @@ def one_ends(step: Step, size: int, shape: Filled | None = None) -> tuple[float,
         over = ran(turn, 0, shape, "Succeeded")
         began = perf_counter()
         step.observe([over], 4 * SECOND)
-        step.cycle((40 + turn) * SECOND)
+        decide(step, (40 + turn) * SECOND)
         spent.append(perf_counter() - began)
     turns = len(spent)
     bound = bindings(step) - before

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
-from benchmarks.driving import SECOND, WHOLE
+from benchmarks.driving import SECOND, WHOLE, decide
 from benchmarks.figures import Figure, exponent
 from benchmarks.full import Filled, filled, idle, one_arrives, one_ends
 from benchmarks.scale import Scale
@@ -41,7 +41,7 @@ def _grown(what: str, shapes: list[Filled]) -> Iterator[Figure]:
     rests: list[float] = []
     for shape in shapes:
         step = filled(shape)
-        step.cycle(2 * SECOND)
+        decide(step, 2 * SECOND)
         rests.append(idle(step))
         comes.append(one_arrives(step))
         ends.append(one_ends(step, shape.nodes, shape)[0])

@@ -1,7 +1,7 @@
 """Cycles in which nothing, or next to nothing, could change."""
 
 from benchmarks.cycle import SINGLE, decided
-from benchmarks.driving import SECOND, answered, timed
+from benchmarks.driving import SECOND, answered, decide, timed
 from benchmarks.figures import Figure
 from benchmarks.full import Filled, filled, idle, one_ends
 from benchmarks.scale import Scale
@@ -13,9 +13,8 @@ async def measure(scale: Scale) -> list[Figure]:
     settled, _ = decided(SINGLE, scale, size)
     answered(settled)
     full = filled(Filled(nodes=size, waiting=scale.waiting))
-    seconds, batch = timed(lambda: full.cycle(2 * SECOND))
-    assert batch is not None
-    refused = len(batch.records) - 1
+    seconds, batches = timed(lambda: decide(full, 2 * SECOND))
+    refused = sum(one.kind.startswith("refusal") for batch in batches for one in batch.records)
     idle_full = idle(full)
     changes, examined, bound = one_ends(full, size)
     return [

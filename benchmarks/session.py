@@ -12,7 +12,7 @@ from msgspec import structs
 
 from benchmarks import manifests
 from benchmarks.cycle import DIFFERENT, GANGS, LARGE, SINGLE, best, durable_run, figures_of, large
-from benchmarks.driving import SECOND, WHOLE, begin, nothing_of, take_in, timed
+from benchmarks.driving import SECOND, WHOLE, begin, decide, nothing_of, take_in, timed
 from benchmarks.figures import Figure
 from benchmarks.full import Filled, filled, idle, one_arrives, one_ends
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
@@ -64,8 +64,7 @@ async def measure(scale: Scale) -> list[Figure]:
 def _at_rest(scale: Scale) -> Iterator[Figure]:
     size = scale.nodes[-1]
     step = filled(Filled(nodes=size, waiting=scale.waiting, rules=WHOLE))
-    seconds, batch = timed(lambda: step.cycle(2 * SECOND))
-    assert batch is not None
+    seconds, _ = timed(lambda: decide(step, 2 * SECOND))
     name = f"{scale.waiting:,} pods wait, {size:,} full nodes"
     yield _milliseconds(f"{name}: refused for the first time", seconds)
     yield _milliseconds(f"{name}: a cycle when nothing happened", idle(step), target=1)
@@ -134,8 +133,7 @@ def _contended(size: int, waiting: list[Sighting], owned: int) -> Step:
 
 
 def _evicting(step: Step, name: str) -> Figure:
-    seconds, batch = timed(lambda: step.cycle(2 * SECOND))
-    assert batch is not None
+    seconds, _ = timed(lambda: decide(step, 2 * SECOND))
     evicted = sum(isinstance(request, EvictRequest) for request in step.requests())
     assert evicted, "nobody makes way"
     return Figure(

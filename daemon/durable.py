@@ -1,41 +1,91 @@
-"""A log that tells of each batch once it is durable: to whoever counts, and to whoever reads stderr."""
+"""A log that reports each batch once it is durable, and each operation that takes too long.
 
-from collections.abc import Callable, Iterable
+An append that waits for a database that stands still fails only after the bounds of the driver. Long before that
+the daemon is not ready: nothing is decided or done while it waits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
 
 from daemon.log.contract import Log
 from events.record import Head
 from projections.batch import Batch
+from projections.internal_error import OnError, ignore, report
 
 Listener = Callable[[Batch, float], None]
-"""Told a batch, and the seconds from the call until it was durable. Must not raise or wait."""
+"""Told a batch, and the seconds from the call until it was durable. Must not wait."""
+
+
+LATE_SECONDS: Final = 5.0
+"""An operation that the log has not answered for so long is a reason not to be ready."""
+
+_SECOND_NS: Final = 1_000_000_000
 
 
 class DurableLog:
     """The part of a log that the loop needs, with listeners."""
 
     def __init__(
-        self, log: Log, elapsed_ns: Callable[[], int], listeners: Iterable[Listener]
+        self,
+        log: Log,
+        elapsed_ns: Callable[[], int],
+        listeners: Iterable[Listener],
+        on_error: OnError = ignore,
     ) -> None:
         self._log = log
         self._elapsed_ns = elapsed_ns
         self._listeners = tuple(listeners)
+        self._on_error = on_error
+        self._under_way: dict[int, tuple[str, int]] = {}
+        """Number of an operation to what it is and when it began; the oldest first."""
+        self._number = 0
 
     async def append(self, batch: Batch) -> None:
         """Return when the batch is durable, and told."""
-        began = self._elapsed_ns()
-        await self._log.append(batch)
-        seconds = (self._elapsed_ns() - began) / 1_000_000_000
+        with self._timed("an append") as began:
+            await self._log.append(batch)
+        seconds = (self._elapsed_ns() - began) / _SECOND_NS
         for listener in self._listeners:
-            listener(batch, seconds)
+            try:
+                listener(batch, seconds)
+            except Exception as error:  # a bug that must not reach who writes the log
+                report(error, "Log//", "listeners", self._on_error)
 
     async def take_over(self, holder: str) -> Head:
         """As the log does."""
-        return await self._log.take_over(holder)
+        with self._timed("taking the log over"):
+            return await self._log.take_over(holder)
 
     async def reopen(self) -> Head:
         """As the log does."""
-        return await self._log.reopen()
+        with self._timed("connecting again"):
+            return await self._log.reopen()
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
         """As the log does."""
-        await self._log.save_snapshot(position, digest, version, payload)
+        with self._timed("a snapshot"):
+            await self._log.save_snapshot(position, digest, version, payload)
+
+    def reasons(self) -> Mapping[str, str]:
+        """The reason `log` while the oldest operation has waited for too long."""
+        for what, began in self._under_way.values():
+            seconds = (self._elapsed_ns() - began) / _SECOND_NS
+            if seconds > LATE_SECONDS:
+                return {"log": f"no answer to {what} for {seconds:.0f} s"}
+            break
+        return {}
+
+    def still(self) -> Mapping[str, float]:
+        """A log that is away is no reason to be killed."""
+        return {}
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[int]:
+        self._number += 1
+        number, began = self._number, self._elapsed_ns()
+        self._under_way[number] = (what, began)
+        try:
+            yield began
+        finally:
+            del self._under_way[number]

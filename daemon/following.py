@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
+from daemon.composition import core_of
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
@@ -22,9 +23,10 @@ from events.codec import event_of
 from events.errors import DamagedLogError, LogUnavailableError, UsageError
 from events.record import GENESIS, Head
 from projections import snapshot as snapshots
+from projections.internal_error import OnError, ignore
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
-from projections.views.project import Views
+from projections.views.project import Views, is_whole
 from scheduling.step import Step
 
 RETRY_SECONDS: Final = 2.0
@@ -32,6 +34,9 @@ RETRY_SECONDS: Final = 2.0
 
 MEASURE_SECONDS: Final = 2.0
 """Between two looks at how far the leader is."""
+
+LATE_SECONDS: Final = 5.0
+"""A log that has not said for so long how far it is cannot be followed."""
 
 GATHER_SECONDS: Final = 0.05
 """What is appended within so short a time is read in one go: a busy leader announces hundreds of batches."""
@@ -58,16 +63,17 @@ class Follower:
         open_log: Callable[[], Awaitable[SqlLog]],
         *,
         with_views: bool = True,
-        audits: bool = False,
         secret: tuple[str, ...] = (),
+        on_error: OnError = ignore,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        self.reason = "the log is not read yet"
-        """Why it cannot take over warm; empty when it can."""
+        self._reason = "the log is not read yet"
+        self._asked_at: float | None = None
+        """When the log was last asked how far it is, while it has not answered."""
         self._open_log = open_log
         self._with_views = with_views
-        self._audits = audits
         self._secret = secret
+        self._on_error = on_error
         self._retry_seconds = retry_seconds
         self._log: SqlLog | None = None
         self._state: State | None = None
@@ -81,6 +87,14 @@ class Follower:
         self._leader_at = 0
         self._behind: tuple[int, float] | None = None
         """A position that the leader had reached and we have not, and when that was first seen."""
+
+    @property
+    def reason(self) -> str:
+        """Why it cannot take over warm; empty when it can."""
+        waited = 0.0 if self._asked_at is None else _now() - self._asked_at
+        if not self._reason and waited > LATE_SECONDS:
+            return f"no answer from the log for {waited:.0f} s"
+        return self._reason
 
     @property
     def is_ready(self) -> bool:
@@ -134,7 +148,7 @@ class Follower:
             logger.warning("views were not kept up", position=head.position)
             return None
         self._state = None  # Given away: whoever leads changes it.
-        return Step(state, head, views=self._views, audits=self._audits, secret=self._secret)
+        return core_of(state, head, views=self._views, secret=self._secret, on_error=self._on_error)
 
     async def close(self) -> None:
         """Let go of the log."""
@@ -166,14 +180,14 @@ class Follower:
         if self._with_views:
             standing = await log.views_at_once(RESUMED)
             until = _standing_at([one.projection for one in standing])
-            if until is None:
+            if until is None or not await asyncio.to_thread(_are_whole, standing):
                 return False
         state = await self._restored(log, until)
         if self._with_views:
             async for entries in log.read(after=self._head.position, until=until):
                 self._take(state, entries)
             self._close_batch(state)
-            self._views = await asyncio.to_thread(_resumed, state, standing)
+            self._views = await asyncio.to_thread(_resumed, state, standing, self._on_error)
         self._state = state
         return True
 
@@ -200,7 +214,11 @@ class Follower:
 
     async def _measure(self, log: SqlLog) -> None:
         while True:
-            self._leader_at = (await log.refresh()).position
+            self._asked_at = _now()
+            try:
+                self._leader_at = (await log.refresh()).position
+            finally:
+                self._asked_at = None
             self._tell("")
             if self._behind is None and self._leader_at > self.position:
                 self._behind = (self._leader_at, _now())
@@ -231,9 +249,9 @@ class Follower:
         self._batch = 0
 
     def _tell(self, reason: str) -> None:
-        if reason != self.reason:
+        if reason != self._reason:
             logger.info("standby", reason=reason or "warm", position=self.position)
-        self.reason = reason
+        self._reason = reason
 
 
 def _standing_at(standing: list[Projection]) -> int | None:
@@ -244,8 +262,17 @@ def _standing_at(standing: list[Projection]) -> int | None:
     return positions.pop() if known == len(versions) and len(positions) == 1 else None
 
 
-def _resumed(state: State, standing: list[StandingView]) -> Views:
-    views = Views(state)
+def _are_whole(standing: list[StandingView]) -> bool:
+    """Whether the views that were read are what their checksums say."""
+    return all(
+        is_whole(one.projection.name, one.rows, one.projection.checksum)
+        for one in standing
+        if one.projection.name in RESUMED
+    )
+
+
+def _resumed(state: State, standing: list[StandingView], on_error: OnError) -> Views:
+    views = Views(state, on_error)
     state.cluster.forget_touched()
     named = {one.projection.name: one for one in standing}
     for view in VIEWS:

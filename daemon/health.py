@@ -15,6 +15,11 @@ REASONS: Final[Mapping[str, str]] = {
     "while.",
     "log": "The log cannot be written (disk full, database away, lock held). Nothing is decided or "
     "done until it can; what the cluster shows is kept within a bound.",
+    "cycle": "A cycle, or the intake of a batch of watch events, has taken more than 10 s. Nothing else is decided "
+    "until it ends; the Lease is renewed and requests under way are answered.",
+    "clock": "The machine's clock is more than a minute away from the time in which deadlines are kept: it was "
+    "set, or an earlier clock was wrong. A warning only: time is corrected gradually, cycles and bindings go on, "
+    "and the daemon stays ready.",
     "api": "The API server cannot be reached, its certificate is not trusted, or it does not take our "
     "credentials.",
     "lists": "The kinds named have not been listed since the start: nothing is decided before each "
@@ -28,6 +33,10 @@ REASONS: Final[Mapping[str, str]] = {
     "stop": "The daemon is stopping.",
 }
 """Every reason there is. What follows a slash says of what, as in `watch/Pod`."""
+
+WARNINGS: Final = frozenset({"clock"})
+"""Reasons that are shown and do not make the daemon unready: it does what it is for. A correction of the time may
+last for weeks, and a rolling update waits for readiness."""
 
 REASONS_TELL: Final = (
     "Behind a slash stands what it is about, as in `watch/Pod`. The text beside it names the permission, the "
@@ -89,16 +98,21 @@ class Health:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Key to reason, by name."""
+        """Key to reason, by name; warnings included."""
         found = dict(self._reasons)
         for one in self._asked:
             found.update(one.reasons())
         return dict(sorted(found.items()))
 
     @property
+    def blocking(self) -> dict[str, str]:
+        """The reasons without the warnings."""
+        return {key: text for key, text in self.reasons.items() if key not in WARNINGS}
+
+    @property
     def is_ready(self) -> bool:
         """Whether there is no reason against it."""
-        return not self.reasons
+        return not self.blocking
 
     @property
     def has_begun(self) -> bool:

@@ -91,12 +91,15 @@ class Career:
         *,
         elector: Elector | None = None,
         standby: Callable[[], Standby] | None = None,
+        may_stand: Callable[[], bool] = lambda: True,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self.post = Post()
         self._begin = begin
         self._elector = elector
         self._standby = standby
+        self._may_stand = may_stand
+        """Whether nothing else keeps it from leading."""
         self._pause_seconds = pause_seconds
         self._wish = asyncio.Event()
         self._work: Work | None = None
@@ -136,7 +139,7 @@ class Career:
             wish = tasks.create_task(self._wish.wait(), name="wish")
             campaign = tasks.create_task(elector.campaign(), name="campaign")
             others = [wish, campaign]
-            elector.stands = lambda: standby is None or standby.is_ready
+            elector.stands = lambda: self._may_stand() and (standby is None or standby.is_ready)
             if standby is not None:
                 others.append(tasks.create_task(standby.follow(), name="standby"))
             await asyncio.wait((wish, campaign), return_when=asyncio.FIRST_COMPLETED)

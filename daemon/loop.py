@@ -6,28 +6,37 @@ production and in a simulation.
 
 Nothing is acted upon that is not durable. When the log cannot be written, State that ran ahead of it is
 thrown away; muster goes on observing within a bound, and resumes from what the log holds.
+
+With a `DecidingThread`, State is changed in that thread while the event loop goes on; without one, as in virtual and
+stepped time, in the event loop itself.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import structlog
 from msgspec import Struct
 
+from daemon.auditing import Audits
+from daemon.composition import audits_of
+from daemon.deciding_thread import DecidingThread, StuckCycleError
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
 from daemon.steady import Clock, SteadyClock
 from events.errors import FencedError, LogUnavailableError
 from events.process import DaemonStarted, PolicyChanged
 from events.record import Head
-from events.sighting import Sighting
+from events.sighting import Answer, Progress, Sighting
 from projections import snapshot
 from projections.batch import Batch
 from scheduling.step import Step
 
 INTAKE_MAX: Final = 10_000
 """Sightings taken into one batch."""
+
+INTAKE_BYTES_MAX: Final = 64 << 20
+"""Bytes of objects not yet taken in, at which watches are not read on."""
 
 SECOND_NS: Final = 1_000_000_000
 
@@ -46,7 +55,12 @@ FOLD_SECONDS: Final = 1800.0
 OUT_OF_REACH: Final = "log"
 """The reason, as `daemon/health.py` has it, while the log cannot be written."""
 
+CLOCK: Final = "clock"
+"""The reason while time is being corrected by more than a minute."""
+
 logger: Final = structlog.get_logger("muster")
+
+T = TypeVar("T")
 
 
 class Log(Protocol):
@@ -71,8 +85,8 @@ class Cluster(Actor, Protocol):
     def sightings(self) -> AsyncIterator[list[Sighting]]:
         """First all there is, kind by kind, each closed by a `Listed`; then what happens."""
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
-        """Show what happened since these revisions, by kind, where that can still be seen; else all there
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
+        """Show what happened since then, by kind, where that can still be seen; else all there
         is. It is told before the first sighting is asked for, and again when the log had been away."""
 
 
@@ -94,6 +108,30 @@ class Running(Struct, frozen=True):
     """Stop after so many cycle times, whether or not a cycle was due."""
     tells: bool = False
     """Whether objects are told why they wait, and what is allocated."""
+    has_deciding_thread: bool = False
+    """Whether cycles and intake run in a thread of their own; only where time is real."""
+
+
+class _Input(Struct, frozen=True):
+    """What a turn changes State with."""
+
+    now_ns: int
+    answers: list[Answer]
+    sightings: list[Sighting]
+    policy: PolicyChanged | None
+    """The policy to change to, unless it is in force."""
+    is_time: bool
+    """Whether a cycle is held if one is due."""
+
+
+class _Output(Struct, frozen=True):
+    """What a turn made of its input."""
+
+    batches: list[Batch]
+    decided: list[Batch]
+    began_ns: int
+    """When deciding began, in the time of `elapsed_ns`."""
+    deciding_ns: int
 
 
 class Loop:
@@ -107,6 +145,7 @@ class Loop:
         refold: Callable[[Head], Awaitable[Step]],
         running: Running,
         health: Health | None = None,
+        thread: DecidingThread | None = None,
     ) -> None:
         self._log = log
         self._cluster = cluster
@@ -117,11 +156,19 @@ class Loop:
         """The policy that is to be in force, where it is known otherwise than from the log."""
         self._woken = asyncio.Event()
         self._inbox: list[Sighting] = []
+        self._inbox_bytes = 0
+        self._audits: Audits | None = None
+        """Audits beside everything else; none where time stands still meanwhile."""
         self._room = asyncio.Event()
         self._room.set()
         self._effects = Effects(cluster, clock, self._woken, running.in_flight_max)
         self._next_cycle_ns = 0
         self._stop = False
+        self._thread = thread
+        self._leave_by: float | None = None
+        """When the grace ends, in the event loop's time; None until asked to stop."""
+        self._deadline: asyncio.Timeout | None = None
+        """Of the change of State that is under way in the thread."""
         self._batches_before = -1
         """Batches written when the log was last back."""
         self._showing = 0
@@ -139,6 +186,11 @@ class Loop:
     def stop(self) -> None:
         """Finish the turn, wait for what is under way, and leave."""
         self._stop = True
+        if self._thread is not None and self._leave_by is None:
+            now = asyncio.get_running_loop().time()
+            self._leave_by = now + self._running.grace_ns / SECOND_NS
+            if self._deadline is not None:
+                self._deadline.reschedule(self._leave_by)
         self._woken.set()
 
     def change_policy(self, policy: PolicyChanged) -> None:
@@ -164,7 +216,7 @@ class Loop:
 
     async def _begin(self) -> None:
         await self._start(await self._taken_over())
-        self._cluster.show_since(self._present().state.watched)
+        self._cluster.show_since(self._present().state.progress)
         self._next_cycle_ns = self._clock.now_ns()
 
     async def _taken_over(self) -> Head:
@@ -186,6 +238,8 @@ class Loop:
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
         step = self.step = await self._refold(head)
+        if not self._clock.is_stepped:
+            self._audits = audits_of(step, self._clock.elapsed_ns)
         self._clock.not_before(step.state.now_ns)
         step.tells = self._running.tells
         self._kept = head.position
@@ -213,7 +267,8 @@ class Loop:
             if showing != self._showing:
                 continue  # Older than the list that has been asked for meanwhile.
             self._inbox += taken
-            if len(self._inbox) >= INTAKE_MAX:
+            self._inbox_bytes += sum(len(getattr(one, "raw", b"")) for one in taken)
+            if len(self._inbox) >= INTAKE_MAX or self._inbox_bytes >= INTAKE_BYTES_MAX:
                 self._room.clear()
             self._woken.set()
 
@@ -236,20 +291,43 @@ class Loop:
             await self._effects.all_answered()
             await self._clock.settle()
         now = self._clock.now_ns()
-        batches = [*self._answered(now), *self._seen(now), *self._ruled(now)]
+        self._compare_clocks()
+        answers, sightings, policy = self._effects.take(), self._take_inbox(), self._take_policy()
         is_time = now >= self._next_cycle_ns and not self._is_behind
-        began = self._clock.elapsed_ns()
-        decided = self._decided(now) if is_time else []
-        deciding = self._clock.elapsed_ns() - began
-        await self._append(*batches, *decided)
-        if decided:
-            whole = self._clock.elapsed_ns() - began
-            self.cycle_held(deciding / SECOND_NS, whole / SECOND_NS)
-        self._act(is_time=is_time)
+        given = _Input(now, answers, sightings, policy, is_time)
+        if answers or sightings or policy is not None or is_time:
+            made = await self._worked(given)
+            if is_time:
+                self._schedule_next_cycle(now)
+            await self._append(*made.batches, *made.decided)
+            if made.decided:
+                whole_ns = self._clock.elapsed_ns() - made.began_ns
+                self.cycle_held(made.deciding_ns / SECOND_NS, whole_ns / SECOND_NS)
+        await self._act(is_time=is_time)
+        if self._audits is not None:
+            self._audits.turn()
         if self._is_done() or self._is_behind:
             return
         if not self._woken.is_set() and not self._inbox:
             await self._clock.wait(self._next_moment(), self._woken, IDLE_NS)
+
+    def _compare_clocks(self) -> None:
+        """Say where the machine's clock is far from the time of the log."""
+        if not self._clock.is_off:
+            if self.health.stands(CLOCK):
+                logger.info("the clock agrees again", ahead_seconds=self.ahead_seconds)
+            self.health.clear(CLOCK)
+            return
+        ahead = round(self.ahead_seconds)
+        if not self.health.stands(CLOCK):
+            logger.warning("the clock was set, or is wrong", log_ahead_seconds=ahead)
+        side = f"{ahead} s ahead of" if ahead > 0 else f"{-ahead} s behind"
+        self.health.set(CLOCK, f"the time of the log is {side} this machine's clock")
+
+    @property
+    def ahead_seconds(self) -> float:
+        """How far the time of the log is ahead of the machine's clock; below 0 where it is behind."""
+        return self._clock.ahead_ns / SECOND_NS
 
     @property
     def in_flight(self) -> int:
@@ -281,33 +359,67 @@ class Loop:
                 moments.append(self._next_cycle_ns)
         return min(moments, default=None)
 
-    def _answered(self, now: int) -> list[Batch]:
-        """What came of requests, as a batch."""
-        answers = self._effects.take()
-        return _some(self._present().report(answers, now)) if answers else []
-
-    def _seen(self, now: int) -> list[Batch]:
-        """What the cluster has shown, as a batch."""
+    def _take_inbox(self) -> list[Sighting]:
+        """What the cluster has shown since the last turn."""
         if not self._inbox:
             return []
-        taken, self._inbox = self._inbox, []
+        taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
         self._room.set()
-        return _some(self._present().observe(taken, now))
+        return taken
 
-    def _ruled(self, now: int) -> list[Batch]:
-        """Other rules than before, as a batch, if there are."""
+    def _take_policy(self) -> PolicyChanged | None:
+        """A policy that came since the last turn."""
         is_new, self._rules_are_new = self._rules_are_new, False
-        policy = self._new_policy(self._present()) if is_new else None
-        return [] if policy is None else [self._present().change_policy(policy, now)]
+        return self._policy if is_new else None
 
-    def _decided(self, now: int) -> list[Batch]:
-        """The decisions of a cycle, as a batch, if one is due."""
+    async def _change_state(self, what: str, call: Callable[[], T]) -> T:
+        """Return what a call returns that reads or changes State, in the thread where there is one."""
+        if self._thread is None:
+            return call()
+        self.health.rest()  # The thread has a bound of its own.
+        try:
+            return await self._thread.run(what, call)
+        finally:
+            self.health.beat()
+
+    async def _worked(self, given: _Input) -> _Output:
+        """Change State. If that is still under way when the grace of a shutdown ends, abandon it."""
+        what = "the cycle" if given.is_time else "taking in what the watches showed"
+        try:
+            async with asyncio.timeout_at(self._leave_by) as self._deadline:
+                return await self._change_state(what, lambda: self._output(given))
+        except TimeoutError:
+            if self._deadline is None or not self._deadline.expired():
+                raise
+            grace = f"{self._running.grace_ns / SECOND_NS:g} s"
+            logger.error("left during a cycle", what=what, grace=grace)
+            raise StuckCycleError(
+                f"{what} did not end within {grace} of being asked to stop; nothing of it was recorded"
+            ) from None
+        finally:
+            self._deadline = None
+
+    def _output(self, given: _Input) -> _Output:
+        """Change State: answers, what was shown, other rules, and then the cycle."""
+        step, now = self._present(), given.now_ns
+        batches = _some(step.report(given.answers, now)) if given.answers else []
+        if given.sightings:
+            batches += _some(step.observe(given.sightings, now))
+        if given.policy is not None and not step.is_in_force(given.policy):
+            batches.append(step.change_policy(given.policy, now))
+        began_ns = self._clock.elapsed_ns()
+        decided = _some(step.cycle(now)) if given.is_time else []
+        return _Output(batches, decided, began_ns, self._clock.elapsed_ns() - began_ns)
+
+    def _schedule_next_cycle(self, now: int) -> None:
+        """At the next multiple of the period, or at once after a cycle that was cut short."""
         period = self._running.period_ns
         self._next_cycle_ns += max(1, -(-(now + 1 - self._next_cycle_ns) // period)) * period
         self.cycles += 1
-        return _some(self._present().cycle(now))
+        if self._present().is_cut_short:
+            self._next_cycle_ns = now
 
-    def _act(self, *, is_time: bool) -> None:
+    async def _act(self, *, is_time: bool) -> None:
         """Ask for what is decided and, by now, durable; and again for what was never answered."""
         step = self._present()
         is_last = self.cycles == self._running.cycles_max
@@ -315,7 +427,8 @@ class Loop:
             return
         if is_time or not self.is_synced:
             self.is_synced = True
-            self._effects.ask(step.requests())
+            what = "finding what to ask of the cluster"
+            self._effects.ask(await self._change_state(what, lambda: list(step.requests())))
         elif self._clock.is_stepped:
             self._effects.ask(step.urgent_requests())
 
@@ -335,7 +448,7 @@ class Loop:
     async def _keep(self) -> None:
         """Keep State as it is at the end of the log, so that a start need not fold all of it."""
         step = self._present()
-        payload = snapshot.take(step.state)
+        payload = await self._change_state("a snapshot", lambda: snapshot.take(step.state))
         await self._log.save_snapshot(
             step.head.position, step.head.digest, snapshot.VERSION, payload
         )
@@ -361,20 +474,23 @@ class Loop:
                 self.health.set(OUT_OF_REACH, str(error))
                 await asyncio.sleep(RETRY_NS / SECOND_NS)
         self._batches_before = self.batches
-        self._inbox = []
+        self._inbox, self._inbox_bytes = [], 0
         self._showing += 1
         self._room.set()
         self.is_synced = False
         self.health.clear(OUT_OF_REACH)
-        self._cluster.show_since(self._present().state.watched)
+        self._cluster.show_since(self._present().state.progress)
         logger.info("the log is back", position=self._present().head.position)
 
     async def _finish(self) -> None:
         """Wait for what is under way, within bounds, and record what came of it."""
         if self._running.cycles_max is not None:
             return
+        leave_by = self._leave_by
+        if leave_by is None:
+            leave_by = asyncio.get_running_loop().time() + self._running.grace_ns / SECOND_NS
         try:
-            async with asyncio.timeout(self._running.grace_ns / SECOND_NS):
+            async with asyncio.timeout_at(leave_by):
                 await self._effects.all_answered()
         except TimeoutError:
             logger.warning("left with requests under way", count=self._effects.in_flight)

@@ -5,8 +5,9 @@ lets the loop and the shores tell it what happens.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -14,6 +15,7 @@ import structlog
 from daemon.address import parse_address
 from daemon.durable import DurableLog, Listener
 from daemon.health import Health
+from daemon.internal_errors import InternalErrorLog
 from daemon.log.contract import Log
 from daemon.metrics.export import Metrics
 from daemon.notify import Notifier, keep_told
@@ -33,13 +35,25 @@ class Operation:
     ) -> None:
         self._elapsed_ns = elapsed_ns
         self._teller = teller
+        self._log: DurableLog | None = None
         self.health = Health(elapsed_ns)
         self.metrics = Metrics(self.health, version, decider)
+        self.on_error = InternalErrorLog(self.metrics.counted.internal_error)
+        """Takes exceptions out of our own code that were held to one object."""
 
     def heard(self, log: Log, *others: Listener) -> DurableLog:
         """The log, of which each durable batch is counted, told on stderr, and told to others."""
         listeners = (self.metrics.counted.observe_batch, self._teller.hear, *others)
-        return DurableLog(log, self._elapsed_ns, listeners)
+        self._log = DurableLog(log, self._elapsed_ns, listeners, self.on_error)
+        return self._log
+
+    def reasons(self) -> Mapping[str, str]:
+        """Why the daemon is not ready, as far as answers of the log go."""
+        return {} if self._log is None else self._log.reasons()
+
+    def still(self) -> Mapping[str, float]:
+        """A log that is away is no reason to be killed."""
+        return {}
 
     @asynccontextmanager
     async def open(
@@ -49,19 +63,25 @@ class Operation:
         token = None
         if settings.token_file is not None:
             token = read_token(folder / settings.token_file)
+        listen = partial(
+            listening,
+            allowed_hosts=settings.allowed_hosts,
+            observe=self.metrics.counted.http_refused,
+        )
         async with AsyncExitStack() as stack:
             if settings.listen:
                 address = parse_address(settings.listen)
                 app = application(
                     self.health, self.metrics, token=token, is_loopback=address.is_loopback
                 )
-                given = await stack.enter_async_context(listening(address, app))
+                given = await stack.enter_async_context(listen(address, app))
                 _logger.info("listening", address=str(given))
             if settings.probes_listen:
                 address = parse_address(settings.probes_listen)
                 app = probing(self.health, self.metrics)
-                given = await stack.enter_async_context(listening(address, app))
+                given = await stack.enter_async_context(listen(address, app))
                 _logger.info("listening for probes", address=str(given))
+            stack.enter_context(self.health.asking(self))
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             notifier = Notifier(supervision.address)
             told = tasks.create_task(

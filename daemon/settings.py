@@ -3,21 +3,23 @@
 How muster decides is policy, and stands in the log; nothing here can change a decision.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Final, Literal
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from daemon.address import parse_address
-from events.errors import SettingsError
+from daemon.environment import ENVIRONMENT
+from daemon.limits import limits_of
+from daemon.text_file import read_text
+from events.errors import SettingsError, UsageError
+from replay.world.document import read_data
 
-ENVIRONMENT: Final[Mapping[str, str]] = os.environ
-"""Read here and by the command's options, nowhere else."""
+SECONDS_MAX: Final = 1_000_000_000.0
+"""Seconds of a setting: some 31 years. Whole nanoseconds are made of them."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +47,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where probes and metrics are answered, host and port; empty for nowhere."""
     probes_listen: str = ""
     """Where probes alone are answered, too, host and port; empty for nowhere else."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which HTTP is answered, beside `localhost`, every IP address and the host in `listen`: a
+    request whose Host header says another name is answered 421."""
     token_file: str | None = None
     """A file with the bearer token that is asked for everything but probes and metrics, from the folder of
     this file on; without one nothing else is answered but on a loopback address."""
@@ -65,6 +70,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds without a renewal after which a leader stops; less than `lease_seconds`."""
     streams_lists: bool = False
     """Whether lists are streamed where the API server can (it falls back where not)."""
+    full_list_seconds: float = 3600.0
+    """Seconds between two full lists of each kind beside its watch, which are compared with the log; the first
+    comes within ten minutes of a start. 0 for none."""
     writes_events: bool = True
     """Whether Kubernetes Events are written."""
     evictions_per_minute: int = 120
@@ -78,12 +86,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 def read_settings(path: Path) -> Settings:
     """The settings of a YAML or JSON file. An unknown key or a wrong type names the key."""
     try:
-        document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = read_data(read_text(path), str(path), limits_of().yaml_nodes)
         settings = msgspec.convert(document or {}, Settings)
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise SettingsError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
         raise SettingsError(f"{path}: {error}") from error
     positive = (
@@ -94,10 +98,16 @@ def read_settings(path: Path) -> Settings:
         "renew_seconds",
     )
     for key in (*positive, "give_up_seconds", "evictions_per_minute", "evictions_per_workload"):
-        if (value := getattr(settings, key)) is not None and value <= 0:
+        value: float | None = getattr(settings, key)
+        if value is not None and value <= 0:
             raise SettingsError(f"{path}: {key} must be more than nothing")
-    if settings.snapshot_every < 0:
-        raise SettingsError(f"{path}: snapshot_every must not be less than nothing")
+        if value is not None and not value <= SECONDS_MAX:
+            raise SettingsError(f"{path}: {key} must be at most {SECONDS_MAX:,.0f}")
+    for key in ("snapshot_every", "full_list_seconds"):
+        if not 0 <= getattr(settings, key) <= SECONDS_MAX:
+            raise SettingsError(
+                f"{path}: {key} must not be less than nothing or more than {SECONDS_MAX:,.0f}"
+            )
     _check_listen(path, settings)
     if not settings.scheduler_names or not all(settings.scheduler_names):
         raise SettingsError(f"{path}: scheduler_names must name at least one scheduler")
@@ -116,11 +126,11 @@ def _check_listen(path: Path, settings: Settings) -> None:
 def read_token(path: Path) -> str:
     """The token in a file, without the white space around it."""
     try:
-        token = path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from error
-    except UnicodeError:
-        raise SettingsError(f"{path}: a token is made of ASCII characters") from None
+        token = read_text(path).strip()
+    except UsageError as error:
+        raise SettingsError(str(error)) from error
+    if not token.isascii():
+        raise SettingsError(f"{path}: a token is made of ASCII characters")
     if not token or not token.isprintable():
         raise SettingsError(f"{path}: holds no token")
     return token

@@ -1,12 +1,23 @@
-"""Time for the loop: as the clock on the wall has it, but never backwards, and never standing still.
+"""Time for the loop: close to the clock on the wall, but never backwards, and never far at once.
 
-A machine's clock may be set back. Cycles and deadlines then go on from where they were, at the pace of the
-monotonic clock, ahead of the wall by as much as it was set back; where it is set forward, they follow. A
-daemon that begins while the wall is behind the log goes on from the log. A clock that is stepped is passed on.
+A machine's clock may be set. What the loop calls now goes on at the pace of the monotonic clock and is corrected
+towards the wall: where the wall is ahead by no more than `FOLLOWED_NS`, at once; where it is further ahead, time passes
+twice as fast until it has caught up; where it is behind, half as fast. So deadlines, which are kept in this time, come
+at most twice as early or late as they should, and an error of the clock does not stay in the log for ever. While the
+two are further apart than that bound, the daemon is not ready, with the reason `clock`.
+
+A daemon that begins while the wall is behind the log goes on from the log; where the wall is ahead, from the wall, as
+it cannot know for how long nobody led. A clock that is stepped is passed on.
 """
 
 import asyncio
-from typing import Protocol
+from typing import Final, Protocol
+
+FOLLOWED_NS: Final = 60_000_000_000
+"""Nanoseconds that the wall may be ahead and is followed at once: what a time service corrects in one step."""
+
+FASTER: Final = 2
+"""How much faster, or slower, time passes while it is corrected."""
 
 
 class Clock(Protocol):
@@ -36,6 +47,8 @@ class SteadyClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._now_ns = self._elapsed_ns = 0
+        self.ahead_ns = 0
+        """How far this time was ahead of the wall when it was last looked at; below 0 where it was behind."""
 
     @property
     def is_stepped(self) -> bool:
@@ -48,20 +61,38 @@ class SteadyClock:
         return self._clock.is_over
 
     def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch; what was told before, and what passed since, at least."""
+        """Nanoseconds since the Unix epoch, as near to the wall as the pace allows."""
         wall_ns = self._clock.now_ns()
         if self._clock.is_stepped:
             return wall_ns
         elapsed_ns = self._clock.elapsed_ns()
-        if self._now_ns:
-            wall_ns = max(wall_ns, self._now_ns + elapsed_ns - self._elapsed_ns)
-        self._now_ns, self._elapsed_ns = wall_ns, elapsed_ns
-        return wall_ns
+        if not self._now_ns:
+            self._now_ns = wall_ns
+        else:
+            self._now_ns += self._advance(wall_ns, elapsed_ns - self._elapsed_ns)
+        self._elapsed_ns = elapsed_ns
+        self.ahead_ns = self._now_ns - wall_ns
+        return self._now_ns
 
     def not_before(self, moment_ns: int) -> None:
         """Go on from this moment at least."""
         if not self._clock.is_stepped and self.now_ns() < moment_ns:
+            self.ahead_ns += moment_ns - self._now_ns
             self._now_ns = moment_ns
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the wall is too far away to be followed at once."""
+        return abs(self.ahead_ns) > FOLLOWED_NS
+
+    def _advance(self, wall_ns: int, passed_ns: int) -> int:
+        """How far time goes on while so much has passed."""
+        missing_ns = wall_ns - (self._now_ns + passed_ns)
+        if missing_ns > FOLLOWED_NS:
+            return passed_ns + min(missing_ns, passed_ns * (FASTER - 1))
+        if missing_ns >= 0:
+            return passed_ns + missing_ns
+        return max(passed_ns + missing_ns, passed_ns // FASTER)
 
     def elapsed_ns(self) -> int:
         """Nanoseconds that only ever go forward."""
@@ -74,5 +105,11 @@ class SteadyClock:
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
         """Until a moment or until woken."""
         if until_ns is not None and not self._clock.is_stepped:
-            until_ns -= self.now_ns() - self._clock.now_ns()
+            left_ns = until_ns - self.now_ns()
+            if self.ahead_ns > 0:
+                # The correction may end earlier; then this is a little late, and the next wait is not.
+                left_ns += min(left_ns * (FASTER - 1), self.ahead_ns)
+            elif self.is_off:
+                left_ns //= FASTER
+            until_ns = self._clock.now_ns() + left_ns
         await self._clock.wait(until_ns, woken, longest_ns)

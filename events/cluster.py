@@ -152,6 +152,21 @@ class ConfigMapDeleted(Deleted, frozen=True, kw_only=True):
     kind = "config_map_deleted.v1"
 
 
+class ObjectUnreadable(Fact, frozen=True, kw_only=True):
+    """The API server showed something that is not an object with a kind, a name and a UID. It counts as absent.
+
+    What was shown is kept where it could be normalized; else it may hold secrets, and only its digest is.
+    """
+
+    kind = "object_unreadable.v1"
+
+    reason: str
+    shown_digest: str
+    """SHA-256 (hex) of the bytes as they were shown."""
+    size_bytes: int
+    """Of what was shown."""
+
+
 class KindListed(Fact, frozen=True, kw_only=True):
     """A kind was listed whole, and all of the list is in the log. No decision before each is."""
 

@@ -118,6 +118,19 @@ class QueueFaulted(Fact, frozen=True, kw_only=True):
     message: str
 
 
+class ActionFailed(Fact, frozen=True, kw_only=True):
+    """An action of the policy raised an exception outside of the evaluation of a pod group: a bug of muster."""
+
+    kind = "action_failed.v1"
+
+    action: str
+    message: str
+    """The type of the exception, and the function that raised it."""
+    is_abandoned: bool
+    """Whether the action ended there, so that all pod groups are looked at again later; else it went on, with
+    queues served in turn instead of in their order."""
+
+
 class ObjectFaulted(Fact, frozen=True, kw_only=True):
     """Something of a node or pod group cannot be used, and what follows from that."""
 
@@ -127,3 +140,31 @@ class ObjectFaulted(Fact, frozen=True, kw_only=True):
     """`Kind/namespace/name`"""
     code: str
     message: str
+
+
+class DeferredAction(Struct, frozen=True, kw_only=True):
+    """An action that a cycle cut short."""
+
+    action: str
+    queue: str
+    pod_group: str
+    """The pod group, and its queue, that would have been next."""
+    lines: int
+    """How many lines of pod groups were not looked at."""
+    looked: tuple[str, ...]
+    """The pod groups that led the lines which were."""
+
+
+class WorkDeferred(Fact, frozen=True, kw_only=True):
+    """A cycle used up its budget of work and ended early: what it did not get to comes first in the next one.
+
+    The last record of such a cycle. The next one is due at once.
+    """
+
+    kind = "work_deferred.v1"
+
+    work: int
+    """Units of work that the cycle took."""
+    budget: int
+    """Units that it was meant to take at most."""
+    actions: tuple[DeferredAction, ...]

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import ManifestError
+from events.limits import decode_deep, is_too_deep, name_problem, tame
 from events.record import StoredObject
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -45,14 +46,26 @@ class Normalized(Struct, frozen=True):
 
 
 def normalize(raw: bytes, *, secret_annotations: frozenset[str] = frozenset()) -> Normalized:
-    """The normalized object of raw JSON. The object is not kept: it may be changed freely."""
+    """The normalized object of raw JSON. The object is not kept: it may be changed freely.
+
+    Raises ManifestError where there is no object with a kind and a name. What is nested too deep is left out.
+    """
+    return decode_deep(
+        raw, lambda one: normalize_manifest(_decoded(one), secret_annotations=secret_annotations)
+    )
+
+
+def _decoded(raw: bytes) -> JsonObject:
     try:
         manifest = _DECODER.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ManifestError(f"an object is not JSON: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            manifest = _DECODER.decode(tame(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ManifestError(f"an object is not JSON: {error}") from error
     if not isinstance(manifest, dict):
         raise ManifestError("an object is not a JSON object")
-    return normalize_manifest(manifest, secret_annotations=secret_annotations)
+    return manifest
 
 
 def normalize_manifest(
@@ -61,15 +74,19 @@ def normalize_manifest(
     """The normalized form of a decoded object, which is changed in place and must not be used again."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
-        raise ManifestError(f"{manifest.get('kind', 'object')} without metadata")
-    kind, name = str(manifest.get("kind", "")), str(metadata.get("name", ""))
+        raise ManifestError(f"{manifest.get('kind', 'object')!s:.100} without metadata")
+    kind, name = _text(manifest.get("kind")), _text(metadata.get("name"))
+    namespace, uid = _text(metadata.get("namespace")), _text(metadata.get("uid"))
     if not kind or not name:
         raise ManifestError(f"{kind or 'object'} {name}: kind and metadata.name must be given")
+    for part in (kind, namespace, name, uid):
+        if problem := name_problem(part):
+            raise ManifestError(f"an object of kind {kind:.100}: {problem}")
     if kind == "Job" and str(manifest.get("apiVersion", "")).startswith(_VOLCANO_BATCH):
         kind = f"{kind}.{_VOLCANO_BATCH}"
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
-    resource_version = str(metadata.pop("resourceVersion", ""))
+    resource_version = _text(metadata.pop("resourceVersion", None))
     _strip_annotations(metadata, secret_annotations)
     spec = manifest.get("spec")
     if isinstance(spec, dict):
@@ -77,15 +94,22 @@ def normalize_manifest(
         _strip_templates(spec)
     heartbeats = _take_heartbeats(manifest)
     content = _ENCODER.encode(manifest)
+    if is_too_deep(content):
+        content = tame(content)
     return Normalized(
         stored=StoredObject(digest=sha256(content).hexdigest(), content=content),
         kind=kind,
-        namespace=str(metadata.get("namespace") or ""),
+        namespace=namespace,
         name=name,
-        uid=str(metadata.get("uid") or ""),
+        uid=uid,
         resource_version=resource_version,
         heartbeats=heartbeats,
     )
+
+
+def _text(value: Json) -> str:
+    """A name; a number in its place is read as text, anything else as nothing."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def _strip_annotations(metadata: JsonObject, secret: frozenset[str]) -> None:

@@ -26,3 +26,8 @@ def is_newer(revision: str, than: str) -> bool:
     if len(revision) == len(than):
         return revision > than
     return len(revision) > len(than)
+
+
+def is_older(revision: str, than: str) -> bool:
+    """Whether a revision is before another of the same type; never so where either is malformed."""
+    return not is_malformed(revision) and not is_malformed(than) and is_newer(than, revision)

@@ -52,7 +52,7 @@ class Closed(Struct, frozen=True):
     resource_version: str
     """The last revision that was handed over."""
     cause: str
-    """`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized` or `forbidden`."""
+    """`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden` or `revision_went_back`."""
     message: str = ""
     count: int = 0
     """Events it showed."""
@@ -75,7 +75,62 @@ class Discovered(Struct, frozen=True):
     """`group/version/plural`, sorted."""
 
 
-Sighting: TypeAlias = Seen | Gone | Listing | Listed | Opened | Closed | Progressed | Discovered
+class FullListBegan(Struct, frozen=True):
+    """A list of all of a kind, as it was at the revision up to which everything has been handed over, follows in
+    pages, to be compared with what is known. What is handed over meanwhile is newer than the list."""
+
+    resource: str
+    resource_version: str
+
+
+class FullListPage(Struct, frozen=True):
+    """Some of that list."""
+
+    resource: str
+    raws: tuple[bytes, ...]
+
+
+class FullListEnded(Struct, frozen=True):
+    """The end of that list; not `is_whole` where the rest of it could not be had."""
+
+    resource: str
+    resource_version: str
+    is_whole: bool = True
+
+
+Sighting: TypeAlias = (
+    Seen
+    | Gone
+    | Listing
+    | Listed
+    | Opened
+    | Closed
+    | Progressed
+    | Discovered
+    | FullListBegan
+    | FullListPage
+    | FullListEnded
+)
+
+
+class Known(Struct, frozen=True):
+    """An object as it was seen last."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    """Empty for any."""
+    is_gone: bool = False
+
+
+class Progress(Struct, frozen=True):
+    """How far a kind has been seen."""
+
+    resource_version: str
+    """Everything up to here."""
+    newest: tuple[Known, ...] = ()
+    """Objects that changed last, by which to tell whether the server still has this history."""
 
 
 class BindRequest(Struct, frozen=True):
@@ -87,6 +142,8 @@ class BindRequest(Struct, frozen=True):
     uid: str
     node: str
     annotations: dict[str, str] = {}
+    is_in_doubt: bool = False
+    """Whether the same may have been done already: an answer was lost, or the daemon that asked has ended."""
 
 
 class PhaseRequest(Struct, frozen=True):
@@ -124,6 +181,10 @@ class EvictRequest(Struct, frozen=True):
     node: str
     grace_seconds: int | None = None
     """Seconds; None for the pod's own."""
+    is_in_doubt: bool = False
+    """Whether the same may have been done already."""
+    workload: str = ""
+    """UID of the pod's owner: evictions of one owner's pods are counted together. Empty where there is none."""
 
 
 class ConditionRequest(Struct, frozen=True):

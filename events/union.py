@@ -12,6 +12,7 @@ from events.cluster import (
     NamespaceObserved,
     NodeDeleted,
     NodeObserved,
+    ObjectUnreadable,
     PodDeleted,
     PodDisruptionBudgetDeleted,
     PodDisruptionBudgetObserved,
@@ -27,6 +28,7 @@ from events.cluster import (
 )
 from events.cycle import CycleOpened
 from events.decision import (
+    ActionFailed,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
@@ -35,6 +37,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    WorkDeferred,
 )
 from events.outcome import (
     BindFailed,
@@ -52,6 +55,7 @@ from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.watching import (
     BindRejectedByNode,
     ForeignPodPlaced,
+    KindCompared,
     ServerDiscovered,
     WatchClosed,
     WatchOpened,
@@ -79,11 +83,13 @@ Observation: TypeAlias = (
     | HyperNodeDeleted
     | ConfigMapObserved
     | ConfigMapDeleted
+    | ObjectUnreadable
     | KindListed
     | ServerDiscovered
     | WatchOpened
     | WatchClosed
     | WatchProgressed
+    | KindCompared
     | BindRejectedByNode
     | ForeignPodPlaced
     | DaemonStarted
@@ -100,6 +106,8 @@ Decision: TypeAlias = (
     | RefusalDecided
     | QueueFaulted
     | ObjectFaulted
+    | ActionFailed
+    | WorkDeferred
 )
 """What we intend, durable before anything is done."""
 

@@ -4,7 +4,13 @@ Between a `watch_closed` with a gap and the next `kind_listed` of its kind nobod
 what the list then shows missing is recorded as gone, with the gap as its cause.
 """
 
+from typing import Final
+
 from events.record import Fact
+
+WENT_BACK: Final = "revision_went_back"
+"""The cause of a watch's end when the API server no longer has the history that the log holds: its etcd was
+restored from an older snapshot, or it is another cluster's."""
 
 
 class ServerDiscovered(Fact, frozen=True, kw_only=True):
@@ -37,6 +43,7 @@ class WatchClosed(Fact, frozen=True, kw_only=True):
     resource_version: str
     """The last revision it had come to."""
     cause: str
+    """With `revision_went_back` the server's data was set back: nothing decided before is relied upon."""
     message: str = ""
     count: int = 0
     """Events it showed."""
@@ -52,6 +59,20 @@ class WatchProgressed(Fact, frozen=True, kw_only=True):
 
     resource: str
     resource_version: str
+
+
+class KindCompared(Fact, frozen=True, kw_only=True):
+    """A kind was listed whole beside its watch, and compared with the log; what differed follows, caused by this."""
+
+    kind = "kind_compared.v1"
+
+    resource: str
+    resource_version: str
+    """The revision of the list, up to which the watch had shown everything."""
+    count: int
+    """Objects in the list."""
+    differences: int
+    """Objects that the log showed otherwise, or not at all, or that are not in the list."""
 
 
 class BindRejectedByNode(Fact, frozen=True, kw_only=True):

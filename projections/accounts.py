@@ -7,6 +7,7 @@ name. A waiting pod that would take any of several cards is counted under their 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
 from projections.commons import Commons
 from projections.group_facts import compound
@@ -15,6 +16,7 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
 from projections.pods import GATED, Charge, Pod
 from projections.policy import Policy
+from projections.queues import Queue
 
 
 class Cards:
@@ -53,8 +55,9 @@ class Books(Protocol):
     commons: Commons
     cards: Cards
     nodes: NodeTable
+    queues: dict[str, Queue]
     owners: dict[str, dict[str, str]]
-    charges: dict[tuple[int, str], Charge]
+    charges: dict[int, dict[str, Charge]]
     """Class index and mix of a node's cards to charge: what was found out already. Emptied when cards or
     rules change."""
 
@@ -84,11 +87,14 @@ def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
 def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
     """Nodes with the same cards charge the same."""
     found = books.nodes.nodes.get(node) if node else None
-    key = (pod_class.index, "" if found is None else found.mix)
-    known = books.charges.get(key)
+    mix = "" if found is None else found.mix
+    of_class = books.charges.get(pod_class.index)
+    if of_class is None:
+        of_class = books.charges[pod_class.index] = {}
+    known = of_class.get(mix)
     if known is None:
         there = {} if found is None or found.facts is None else found.facts.cards
-        known = books.charges[key] = _charge_for(books, pod_class, there)
+        known = of_class[mix] = _charge_for(books, pod_class, there)
     return known
 
 
@@ -231,9 +237,12 @@ def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
             missing.append((name, amount))
     if missing and any(used.values()) and not books.policy.charges_resources:
         missing = _with_strays(books, group, missing, used)
-    reserves = (group.phase == INQUEUE and not group.is_hopeless) or (
-        group.phase == RUNS and group.allocated_count >= group.min_available
-    )
+    reserves = bool(missing) and not is_blocked(books, group)
+    if group.phase == INQUEUE:
+        reserves = reserves and not group.is_hopeless
+    else:
+        is_running = group.phase == RUNS and group.allocated_count >= group.min_available
+        reserves = reserves and is_running
     if reserves and books.policy.charges_resources and group.counts.get(GATED):
         missing = _without_gated(books, group, missing)
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)

@@ -7,6 +7,9 @@ from msgspec import Struct, structs
 from projections.plugin_arguments import Warn
 from projections.policy_values import items_at, object_at, truth_at, whole_at
 
+WORK_BUDGET: Final = 800
+"""Thousands of units of work that a cycle may take (`scheduling/work.py`); then it ends early."""
+
 
 class Preempting(Struct, frozen=True):
     """Arguments of `preempt`."""
@@ -41,6 +44,8 @@ class ActionArguments(Struct, frozen=True):
     remembers_roles: bool = True
     """Whether a pod without a node speaks for all of its role (`predicateErrorCacheEnable` of `allocate`)."""
     preempting: Preempting = Preempting()
+    work_budget: int = WORK_BUDGET
+    """Thousands of units of work in a cycle (`workBudget` of `cycle`)."""
     ganging: tuple[tuple[str, Ganging], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, where there are any."""
 
@@ -74,6 +79,8 @@ def _with(
     """The arguments with one more; None where it is none that counts."""
     if (action, key) == ("allocate", "predicateErrorCacheEnable"):
         return structs.replace(found, remembers_roles=truth_at(said, path))
+    if (action, key) == ("cycle", "workBudget"):
+        return structs.replace(found, work_budget=max(1, whole_at(said, path)))
     if action == "preempt" and key in _PREEMPTING:
         number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(said, path)}
         changes = number or {_PREEMPTING[key]: truth_at(said, path)}

@@ -1,10 +1,11 @@
 """Recount: every sum that State keeps, counted again from pods, nodes, groups and queues.
 
 State never recounts; it takes an entry out as it went in and puts it back as it is. Here it is proved that
-nothing was lost on the way. `audit` counts everything, `audit_touched` only what a few records can have
-changed. What does not add up is a bug: an AssertionError names the entry, what is kept and what is there.
+nothing was lost on the way. `audit` counts everything, `RollingAudit` one thing at a time, for a daemon that
+has other things to do. What does not add up is a bug: an AssertionError names the entry, what is kept and what is there.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
@@ -20,12 +21,15 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
 from projections.queues import LEDGERS
 from projections.regards import recount
-from projections.standing import job_order, line_keys
+from projections.standing import job_order
 from projections.telling import stated
 from projections.touched import Touched
 
 QUEUE_GROUPS_MAX: Final = 1000
-"""`audit_touched` leaves out queues with more pod groups: to count one again is not a small change."""
+"""`RollingAudit` leaves out queues with more pod groups: to count one again stops the loop for too long."""
+
+TOUCHED_MAX: Final = 10_000
+"""Things that records touched and that are still to be counted again; what is more waits for its turn among all."""
 
 
 class Committed(Protocol):
@@ -44,6 +48,7 @@ class Audited(Protocol):
     """What of State is counted again."""
 
     cluster: Cluster
+    position: int
 
     @property
     def commitments(self) -> Mapping[str, Committed]:
@@ -69,26 +74,93 @@ def audit(state: Audited) -> None:
     _audit_lines(state)
     cluster.budgets.recount(cluster.pods)
     recount(cluster, cluster.pods.values())
+    _audit_classes(cluster)
     recount_hyper_nodes(cluster)
     strangers.recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 
 
-def audit_touched(state: Audited, touched: Touched) -> None:
-    """Count again what these keys stand for, and nothing else."""
-    cluster = state.cluster
-    for name in touched.nodes:
-        if name in cluster.nodes.nodes:
-            _audit_node(state, name)
-    for key in touched.groups:
-        if key in cluster.groups:
-            _audit_group(state, key)
-    for name in touched.queues:
-        if name in cluster.queues and len(cluster.queues[name].groups) <= QUEUE_GROUPS_MAX:
-            _audit_queue(state, name)
-    for uid in touched.pods:
-        if uid in cluster.pods:
-            _audit_pod(state, uid)
+class RollingAudit:
+    """Counts one thing again at a time: first what records have touched, then everything there is, in turn.
+
+    It changes nothing, and no decision looks at it: how often `next` is called is up to the caller.
+    """
+
+    def __init__(self, state: Audited) -> None:
+        self._state = state
+        self._touched: dict[tuple[str, str], None] = {}
+        self._turn: list[tuple[str, str]] = []
+        """What of everything is still to be counted, in this turn; the last is next."""
+
+    def note(self, touched: Touched) -> None:
+        """Count these again soon, as far as there is room."""
+        for kind, keys in (
+            ("node", touched.nodes),
+            ("group", touched.groups),
+            ("queue", touched.queues),
+            ("pod", touched.pods),
+        ):
+            for key in keys:
+                if len(self._touched) >= TOUCHED_MAX:
+                    return
+                self._touched[kind, key] = None
+
+    def next(self) -> None:
+        """Count the next thing again. What does not add up is an AssertionError that says where in the log."""
+        if self._touched:
+            kind, key = next(iter(self._touched))
+            del self._touched[kind, key]
+        else:
+            if not self._turn:
+                self._turn = self._everything()
+            if not self._turn:
+                return
+            kind, key = self._turn.pop()
+        try:
+            self._count(kind, key)
+        except AssertionError as error:
+            position = self._state.position
+            raise AssertionError(
+                f"State does not add up at position {position}: {error}. This is a bug of muster; the log is "
+                "not damaged, and a start folds State from it again"
+            ) from error
+
+    def _everything(self) -> list[tuple[str, str]]:
+        cluster = self._state.cluster
+        return [
+            *(("pod", uid) for uid in cluster.pods),
+            *(("queue", name) for name in cluster.queues),
+            *(("group", key) for key in cluster.groups),
+            *(("node", name) for name in cluster.nodes.nodes),
+        ]
+
+    def _count(self, kind: str, key: str) -> None:
+        cluster = self._state.cluster
+        if kind == "node" and key in cluster.nodes.nodes:
+            _audit_node(self._state, key)
+        elif kind == "group" and key in cluster.groups:
+            _audit_group(self._state, key)
+        elif kind == "queue" and key in cluster.queues:
+            if len(cluster.queues[key].groups) <= QUEUE_GROUPS_MAX:
+                _audit_queue(self._state, key)
+        elif kind == "pod" and key in cluster.pods:
+            _audit_pod(self._state, key)
+
+
+def audit_trials(state: Audited, names: Iterable[str], group: PodGroup) -> None:
+    """Count nodes again on which placements were tried for a group: nothing of that may be left."""
+    nodes = state.cluster.nodes.nodes
+    for name in names:
+        node = nodes.get(name)
+        if node is None:
+            continue
+        assert not node.guests, f"node {name} still has guests: {list(node.guests)}"
+        assert not node.going, f"node {name} still has pods that are to leave: {list(node.going)}"
+        _audit_node(state, name)
+    for uid, held in group.promise.items():
+        there = nodes.get(held.node)
+        assert there is not None, f"pod group {group.key} is promised {held.node}, which is gone"
+        assert uid in there.expected, f"pod {uid} is not expected on node {held.node}"
 
 
 def _audit_node(state: Audited, name: str) -> None:
@@ -146,8 +218,9 @@ def _audit_group(state: Audited, key: str) -> None:
     assert group.pending == waiting, f"{what} pending: {[one.key for one in group.pending]}"
     counted = [one for one in group.pods.values() if one.status != RELEASING or one.node]
     _same(f"{what} counts", group.counts, _tally(pod.status for pod in counted))
-    ready = [pod.facts.role for pod in group.pods.values() if pod.status in READY]
-    _same(f"{what} ready by role", group.ready_by_role, _tally(one for one in ready if one))
+    free = [pod for pod in waiting if pod.pod_class.is_best_effort]
+    ready = [*free, *(pod for pod in group.pods.values() if pod.status in READY)]
+    _same(f"{what} ready by role", group.ready_by_role, _tally(pod.facts.role for pod in ready))
     finished = (SUCCEEDED, FAILED, RELEASING)
     live = [pod for pod in group.pods.values() if pod.status not in finished]
     _same_index(f"{what} live classes", group.live_classes, live)
@@ -181,7 +254,7 @@ def _audit_dues(state: Audited, group: PodGroup, what: str) -> None:
         found = group.pods.get(uid)
         assert found is not None, f"{what} promises {held.node} to {uid}, which is gone"
         assert not found.node, f"{what} promises {held.node} to {uid}, which is on {found.node}"
-    keys = () if group.key in cluster.resting else line_keys(cluster, group)
+    keys = cluster.lines_due(group)
     stands = tuple(line.key for line in cluster.lines.of(group))
     assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
     _audit_telling(cluster, group, what)
@@ -344,6 +417,18 @@ def _audit_column(state: Audited, name: str, present: list[Node]) -> None:
         kept = (int(column[slot]), int(whole[slot]))
         there = (node.free.get(name, 0), node.allocatable(name))
         assert kept == there, f"node {node.name} column {name}: kept {kept}, counted {there}"
+
+
+def _audit_classes(cluster: Cluster) -> None:
+    """There are the classes of the pods there are, those that these differ from in regards only, and no others."""
+    classes = cluster.regards.classes
+    pods = Counter(pod.pod_class.index for pod in cluster.pods.values())
+    plain = Counter(one.plain for one in classes.by_index.values() if one.plain != one.index)
+    counted = {index: pods.get(index, 0) + plain.get(index, 0) for index in (*pods, *plain)}
+    assert classes.uses == counted, f"classes of pods: kept {classes.uses}, counted {counted}"
+    assert sorted(classes.by_index) == sorted(counted), "classes without pods are kept"
+    assert len(classes.by_key) == len(classes.by_index), "a class is kept under two keys"
+    assert all(index in counted for index in cluster.charges), "a charge of no class is kept"
 
 
 def _audit_lines(state: Audited) -> None:

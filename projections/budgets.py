@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from events.limits import whole_number
 from projections.objects import BudgetObject, BudgetSpec
 from projections.pod_terms import Selector, label_selector, selects
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
@@ -154,7 +155,7 @@ def _number(count: int | str, of: int) -> int:
     """A percentage, rounded up; a number as it stands. What is neither holds everybody."""
     if isinstance(count, int):
         return count
-    digits = count.removesuffix("%")
-    if not digits.isdecimal():
+    number = whole_number(count.removesuffix("%"))
+    if number is None or number < 0:
         return of
-    return -(-int(digits[:9]) * of // 100) if count.endswith("%") else int(digits[:9])
+    return -(-number * of // 100) if count.endswith("%") else number

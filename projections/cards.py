@@ -14,8 +14,18 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from events.limits import (
+    CHOICE_BYTES_MAX,
+    DIGITS_MAX,
+    RESOURCES_MAX,
+    check_length,
+    decode_text,
+    name_problem,
+    quoted,
+    whole_number,
+)
 from projections.pod_class import AMOUNT_MAX
 
 QUOTA_ANNOTATION = "volcano.sh/card.quota"
@@ -39,9 +49,11 @@ class Discovered(Struct, frozen=True):
 def discover(labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
     """The node's cards. Of several product labels the smallest key counts, and the others are a fault."""
     products = [key for key in sorted(labels) if labels[key] and _is_product(key)]
+    wrong = [text for key in products if (text := name_problem(labels[key]))]
+    products = [key for key in products if not name_problem(labels[key])]
     if not products:
-        return Discovered()
-    key, faults = products[0], []
+        return Discovered(faults=tuple(("InvalidProductLabel", text) for text in wrong))
+    key, faults = products[0], [("InvalidProductLabel", text) for text in wrong]
     if len(products) > 1:
         text = f"labels {', '.join(products)} each name a card model: {key} counts"
         faults.append(("SeveralProductLabels", text))
@@ -73,23 +85,39 @@ def gib(mebibytes: int) -> int:
     return (mebibytes + 512) // 1024
 
 
+_COUNTS: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
 def parse_quota(text: str) -> dict[str, int] | str:
     """Card name to whole cards, or the reason why the annotation cannot be used.
 
     More than AMOUNT_MAX is treated as that, like any other amount.
     """
     try:
-        quota = msgspec.json.decode(text.encode())
+        quota = decode_text(text, _COUNTS.decode)
+        check_length(quota, RESOURCES_MAX)
+    except msgspec.ValidationError:
+        return "not a JSON object of card names and counts"
     except msgspec.DecodeError as error:
         return f"not JSON: {error}"
-    if not isinstance(quota, dict):
-        return "not a JSON object of card names and counts"
-    for name, count in quota.items():
-        if isinstance(count, bool) or not isinstance(count, int):
-            return f"{name}: {msgspec.json.encode(count).decode()} is not a whole number"
+    except ValueError as error:
+        return str(error)
+    counts: dict[str, int] = {}
+    for name, raw in quota.items():
+        if problem := name_problem(name, CHOICE_BYTES_MAX):
+            return f"a card name: {problem}"
+        stated = bytes(raw).decode()
+        count = whole_number(stated, AMOUNT_MAX)
+        if count is None:
+            return f"{name}: {_shown(stated)} is not a whole number"
         if count < 0:
-            return f"{name}: {count} is negative"
-    return {name: min(count, AMOUNT_MAX) for name, count in quota.items()}
+            return f"{name}: {_shown(stated)} is negative"
+        counts[name] = count
+    return counts
+
+
+def _shown(stated: str) -> str:
+    return stated if len(stated) <= DIGITS_MAX else quoted(stated)
 
 
 def _is_product(key: str) -> bool:
@@ -123,4 +151,4 @@ def _shared_name(labels: Mapping[str, str], key: str) -> tuple[str, list[tuple[s
 
 def _number(text: str) -> int | None:
     """A whole number that is not negative, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+    return whole_number(text) if text.isdigit() else None

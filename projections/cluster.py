@@ -4,13 +4,15 @@ Each mutation takes an entry out of all sums as it went in, and puts it back as 
 estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 """
 
+from typing import Final
+
 from projections import accounts
 from projections.accounts import Cards
 from projections.budgets import Budgets
 from projections.commons import Commons
 from projections.contest import asks, heed_budgets, note_arrival, settle_contest, stir
 from projections.faults import FaultBook
-from projections.group_facts import GroupFacts
+from projections.group_facts import GroupFacts, wish_of
 from projections.lines import Lines
 from projections.membership import group_key_of, origin_of
 from projections.nodes import NodeTable
@@ -23,19 +25,24 @@ from projections.pods import (
     Charge,
     NodeShare,
     Pod,
+    is_asked_alike,
     is_charged_alike,
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.proportion import heed_requests
-from projections.queue_tree import rewire
+from projections.queue_tree import lift, plant, rewire
 from projections.queues import DEFAULT, Queue, add
 from projections.regards import Regards, meet, stop_expecting
 from projections.standing import job_order, line_keys
 from projections.strangers import Strangers, heed_strangers
+from projections.suspensions import InternalErrors
 from projections.telling import Telling
 from projections.touched import EVERYTHING, Due, Touched
 from projections.waiting import forget, watch
+
+SETTLED_MAX: Final = 10_000
+"""Changes of pod groups that are kept for those who follow them, beside two for each group."""
 
 
 class Cluster:
@@ -50,8 +57,8 @@ class Cluster:
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
         self.commons, self.budgets, self.cards = Commons(), Budgets(), Cards()
-        self.charges: dict[tuple[int, str], Charge] = {}
-        """Class index and card name to what such a pod is charged there, as far as it was asked."""
+        self.charges: dict[int, dict[str, Charge]] = {}
+        """Class index and mix of cards to what such a pod is charged there, as far as it was asked."""
         self.pods: dict[str, Pod] = {}
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
@@ -70,12 +77,20 @@ class Cluster:
         """Queues with faults that the log does not name yet."""
         self.faults = FaultBook()
         """Faults of nodes and pod groups."""
+        self.settled: list[str] = []
+        """Keys of pod groups that changed, in order, since `settled_version` began."""
+        self.settled_version = self.tree_version = 0
+        """Grow when `settled` begins anew; and when what queues say of their places may have changed."""
         self.moved: dict[str, None] = {}
         """Queues whose ledger the record being applied has changed."""
+        self.unsettled: dict[str, None] = {}
+        """Pod groups that are to be settled once the record being applied is taken in."""
         self.resting: dict[str, int] = {}
         """Pod group key to the time before which it is not tried again."""
         self.failures: dict[str, int] = {}
         """Pod group key to bindings that failed in a row."""
+        self.internal_errors = InternalErrors()
+        """Pod groups and actions of which deciding raised an exception."""
         self.spared: dict[str, int] = {}
         """UID of a pod that could not be evicted to the time before which it is not tried again."""
         self.telling, self.strangers = Telling(), Strangers()
@@ -96,13 +111,19 @@ class Cluster:
         assert pod is not None
         self.touched.pods[pod.facts.uid] = None
         meet(self, old, new)
+        self.regards.classes.count(
+            None if old is None else old.pod_class, None if new is None else new.pod_class
+        )
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
             self._move(old, leaves, new, enters)
         group = self.groups.get(pod.group_key)
-        if group is not None and pod.facts.uid in group.promise and (new is None or new.node):
+        is_waiting = new is not None and new.status == PENDING
+        if group is not None and pod.facts.uid in group.promise and not is_waiting:
             self.break_promise(group)
         books = not is_charged_alike(old, new)
+        if group is not None and not is_asked_alike(old, new):
+            self.internal_errors.resume(group.key)
         if group is not None:
             known = old if pod.facts.uid in group.pods else None
             if known is not None and books:
@@ -172,12 +193,16 @@ class Cluster:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
-            if self.policy.has_queue_tree:
-                rewire(self)
+            plant(self, [queue])
         return queue
 
     def balance(self) -> None:
-        """After a record: find the queues that are charged less than before."""
+        """After a record: settle groups that it concerns and that it did not name; find the queues that are charged
+        less than before."""
+        for key in list(self.unsettled):
+            if key in self.groups:
+                self.settle(self.groups[key])
+        self.unsettled.clear()
         for name in self.moved:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
@@ -187,6 +212,8 @@ class Cluster:
         heed_requests(self)
         heed_pressure(self)
         self.moved.clear()
+        for index in self.regards.classes.free():
+            self.charges.pop(index, None)
 
     def ease(self, queue: str, resource: str = EVERYTHING) -> None:
         """Remember that a queue may now admit what it could not before."""
@@ -196,7 +223,9 @@ class Cluster:
     def forget_queue(self, queue: Queue) -> None:
         """Let go of a queue that has neither an object nor pod groups."""
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
+            lifted = lift(self, queue)
             del self.queues[queue.name]
+            plant(self, lifted)
             self.touched.queues[queue.name] = None
 
     # Pod groups
@@ -212,6 +241,8 @@ class Cluster:
         """A PodGroup object came or changed."""
         group = self.group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
+        if group.wish != wish_of(facts):
+            self.internal_errors.resume(group.key)
         group.obey(facts)
         group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
         group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
@@ -224,6 +255,7 @@ class Cluster:
         """A PodGroup object is gone; pods that name it wait for it to return."""
         group = self.groups[key]
         group.obey(None)
+        self.internal_errors.resume(key)
         group.digest, group.needs_object = "", True
         self.settle(group)
 
@@ -254,6 +286,7 @@ class Cluster:
             group.queue = queue
             self.forget_queue(before)
         group.queue = queue
+        self.internal_errors.resume(group.key)
         self.queue(queue).groups[group.key] = None
         self._enter_books(group, 1)
         stir(self, group)
@@ -282,6 +315,7 @@ class Cluster:
         Without `books` nothing that is charged or asked for has changed.
         """
         self.touched.groups[group.key] = None
+        self.settled.append(group.key)
         books = heed_strangers(self, group) or books
         if group.facts is None and not group.pods:
             self._forget_group(group)
@@ -292,11 +326,14 @@ class Cluster:
         if stale:
             for action in stale:
                 del group.refusals[action]
+                self.internal_errors.clear(group.key, action)
             keys = self._waits_in(group, books=True)
+        keys = self._not_suspended(group, keys)
         order = job_order(self, group) if keys else ()
         self.lines.place(group, order, keys)
         self.telling.note(group, self.position)
-        mark = (asks(keys), order, group.phase, group.min_available, len(group.pending), group.wish)
+        asked = (asks(keys), order, group.phase, group.min_available, len(group.pending))
+        mark = (*asked, group.wish, *self.internal_errors.suspended(group.key))
         if keys and mark != group.mark:
             self.due.groups[group.key] = None
             group.cause = self.position
@@ -312,6 +349,18 @@ class Cluster:
         watch(self, group)
         return () if group.key in self.resting else line_keys(self, group)
 
+    def _not_suspended(self, group: PodGroup, keys: tuple[LineKey, ...]) -> tuple[LineKey, ...]:
+        """The lines of actions that may look at the group."""
+        if group.key not in self.internal_errors.groups:
+            return keys
+        errors = self.internal_errors
+        return tuple([key for key in keys if not errors.is_suspended(group.key, key[0])])
+
+    def lines_due(self, group: PodGroup) -> tuple[LineKey, ...]:
+        """The lines in which a group stands, found again (for `projections/audit.py`)."""
+        keys = () if group.key in self.resting else line_keys(self, group)
+        return self._not_suspended(group, keys)
+
     def _forget_group(self, group: PodGroup) -> None:
         self.lines.leave(group)
         self.break_promise(group)
@@ -322,6 +371,7 @@ class Cluster:
         self.due.groups.pop(group.key, None)
         for kept in (self.resting, self.failures):
             kept.pop(group.key, None)
+        self.internal_errors.clear(group.key)
         self.telling.forget(group.key)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
@@ -355,6 +405,22 @@ class Cluster:
         if (group := self.groups.get(key)) is not None:
             self.settle(group)
 
+    def look_again(self, key: str) -> None:
+        """Let actions that left a group alone after an internal error look at it again."""
+        group = self.groups.get(key)
+        if self.internal_errors.resume(key) and group is not None:
+            self.settle(group)
+
+    def look_at_everything(self) -> None:
+        """Let the next cycle look at everything again."""
+        self.due.everything = True
+
+    def trim_settled(self) -> None:
+        """Forget what changed long ago: who has not read it by now looks at all groups."""
+        if len(self.settled) > SETTLED_MAX + 2 * len(self.groups):
+            self.settled = []
+            self.settled_version += 1
+
     def forget_touched(self) -> None:
         """The views have been brought up to date."""
         self.touched = Touched()
@@ -369,6 +435,7 @@ class Cluster:
         # The order itself is another: nobody may be compared with who stands in line by the old one.
         for group in self.groups.values():
             self.lines.leave(group)
+            self.internal_errors.resume(group.key)
         self.policy = policy
         self.due.everything = True
         rewire(self)

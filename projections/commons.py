@@ -31,3 +31,5 @@ class Commons:
         """Queue to what its pods have and wait for, under `proportion`."""
         self.guaranteed: dict[str, Amounts] = {}
         """Queue to what is guaranteed to all right below it; under the empty name, to all others."""
+        self.stated: dict[str, dict[str, None]] = {}
+        """Queue to the queues that say it is right above them."""

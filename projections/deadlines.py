@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Protocol
 
 from events.watching import BindRejectedByNode
-from projections import waiting
+from projections import suspensions, waiting
 from projections.cluster import Cluster
 from projections.quarantine import Quarantine, rejected
 
@@ -25,6 +25,7 @@ def next_deadline(state: Timed) -> int | None:
     cluster = state.cluster
     ends = [*cluster.resting.values(), *cluster.spared.values()]
     ends += cluster.commons.deadlines.values()
+    ends += cluster.internal_errors.ends()
     # Time never runs backwards: the first of these ends first.
     ends += islice(cluster.commons.patience.values(), 1)
     for of_node in state.quarantined.values():
@@ -37,6 +38,7 @@ def let_pass(state: Timed, at_ns: int) -> None:
     cluster = state.cluster
     for key in [key for key, until in cluster.resting.items() if until <= at_ns]:
         cluster.rouse(key)
+    suspensions.let_pass(cluster, at_ns)
     waiting.let_pass(cluster, at_ns)
     for uid in [uid for uid, until in cluster.spared.items() if until <= at_ns]:
         _unspare(cluster, uid)

@@ -1,8 +1,13 @@
-"""What was decided, into State: room is taken, promised or given back the moment a decision is recorded."""
+"""What was decided, into State: room is taken, promised or given back the moment a decision is recorded.
+
+A log of an older release may decide about groups and queues under names that are not read as names any more
+(`events/limits.py`). Such a decision changes nothing but the pods that it names.
+"""
 
 from typing import Protocol
 
 from events.decision import (
+    ActionFailed,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
@@ -11,15 +16,19 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    WorkDeferred,
 )
 from events.record import Record
 from events.union import Decision
 from projections import accounts
 from projections.cluster import Cluster
+from projections.deferred_work import DeferredWork
 from projections.faults import REQUEST_DIFFERS
 from projections.outcomes import Commitment
-from projections.pod_groups import INQUEUE, Promise, Refusal
+from projections.pod_groups import INQUEUE, PodGroup, Promise, Refusal
 from projections.queue_objects import tell_faults
+from projections.suspensions import ACTION_RETRY_NS, INTERNAL_ERROR, FailedAction
+from projections.touched import Due
 from projections.waiting import bear_with
 
 
@@ -28,6 +37,10 @@ class Deciding(Protocol):
 
     cluster: Cluster
     now_ns: int
+    cycle: int
+    considered: Due
+    carried: DeferredWork
+    deferred: DeferredWork
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
 
@@ -48,14 +61,25 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
         case EvictionDecided():
             _evicted(state, record, event)
         case QueueFaulted():
-            queue = state.cluster.queues[event.queue]
-            tell_faults(state.cluster, queue, ((event.code, event.message),))
+            queue = state.cluster.queues.get(event.queue)
+            if queue is not None:
+                tell_faults(state.cluster, queue, ((event.code, event.message),))
         case ObjectFaulted():
             state.cluster.faults.tell(event.subject, (event.code, event.message))
+        case WorkDeferred():
+            state.deferred = state.carried.after(
+                event, state.cycle, state.considered, state.cluster.groups
+            )
+        case ActionFailed():
+            state.cluster.internal_errors.actions[event.action] = FailedAction(
+                state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
+            )
 
 
 def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
-    group = state.cluster.groups[event.pod_group]
+    group = state.cluster.groups.get(event.pod_group)
+    if group is None:
+        return
     group.phase = INQUEUE
     group.cause = record.position
     state.cluster.settle(group)
@@ -63,10 +87,11 @@ def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
 
 def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
-    group = cluster.groups[event.pod_group]
-    cluster.break_promise(group, is_kept=True)
-    if not group.allocated_count and (text := accounts.request_differs(cluster, group)):
-        cluster.faults.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
+    group = cluster.groups.get(event.pod_group)
+    if group is not None:
+        cluster.break_promise(group, is_kept=True)
+        if not group.allocated_count and (text := accounts.request_differs(cluster, group)):
+            cluster.faults.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
@@ -80,13 +105,17 @@ def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> No
         state.commitments[placement.uid] = Commitment(
             decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node
         )
-    group.refusals.clear()
-    cluster.settle(group)
-    cluster.due.groups.pop(group.key, None)
+    if group is not None:
+        group.refusals.clear()
+        cluster.internal_errors.clear(group.key)
+        cluster.settle(group)
+        cluster.due.groups.pop(group.key, None)
 
 
 def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
-    group = state.cluster.groups[event.pod_group]
+    group = state.cluster.groups.get(event.pod_group)
+    if group is None:
+        return
     before = group.refusals.get(event.action)
     refusal = group.refusals[event.action] = Refusal(
         code=event.code,
@@ -100,14 +129,34 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         is_shut=event.is_shut,
         is_tired=before is not None and before.is_tired and event.is_shut,
     )
+    if event.code == INTERNAL_ERROR:
+        state.cluster.internal_errors.suspend(group.key, event.action, state.now_ns)
+    else:
+        state.cluster.internal_errors.clear(group.key, event.action)
     bear_with(state.cluster, group, refusal, state.now_ns)
     state.cluster.settle(group)
-    state.cluster.due.groups.pop(group.key, None)
+    if _waits_for_earlier_action(state.cluster, group, event.action):
+        state.cluster.due.groups[group.key] = None
+    else:
+        state.cluster.due.groups.pop(group.key, None)
+
+
+def _waits_for_earlier_action(cluster: Cluster, group: PodGroup, action: str) -> bool:
+    """Whether the refusal by an action has put a group into a line of one that this cycle has passed already, as
+    `preempt` before `allocate`: then another cycle is due."""
+    actions = cluster.policy.actions
+    earlier = actions[: actions.index(action)] if action in actions else ()
+    return any(
+        line.action in earlier and line.action not in group.refusals
+        for line in cluster.lines.of(group)
+    )
 
 
 def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
-    group = cluster.groups[event.pod_group]
+    group = cluster.groups.get(event.pod_group)
+    if group is None:
+        return
     cluster.break_promise(group, is_kept=True)
     held: dict[str, Promise] = {}
     for one in event.placements:
@@ -116,6 +165,7 @@ def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
         held[one.uid] = Promise(one.node, pod_class.request, charge, record.position)
     cluster.hold(group, held)
     group.refusals.clear()
+    cluster.internal_errors.clear(group.key)
     cluster.settle(group)
     cluster.due.groups.pop(group.key, None)
 
@@ -132,7 +182,9 @@ def _evicted(state: Deciding, record: Record, event: EvictionDecided) -> None:
 
 
 def _withdrawn(state: Deciding, event: PipelineWithdrawn) -> None:
-    group = state.cluster.groups[event.pod_group]
+    group = state.cluster.groups.get(event.pod_group)
+    if group is None:
+        return
     state.cluster.break_promise(group)
     state.cluster.settle(group)
     state.cluster.due.groups.pop(group.key, None)

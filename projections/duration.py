@@ -4,6 +4,8 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from events.limits import TIME_CHARS_MAX, quoted
+
 SECOND: Final = 1_000_000_000
 LONGEST_NS: Final = 1000 * 365 * 86_400 * SECOND
 """A thousand years: what is longer is a mistake, and would not fit the log's columns."""
@@ -17,12 +19,14 @@ _UNITS: Final = {
     "h": 3600 * SECOND,
     "d": 86_400 * SECOND,
 }
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d)")
-_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]++)?)(ns|us|ms|s|m|h|d)")
+_NUMBER: Final = re.compile(r"[0-9]++(?:\.[0-9]++)?")
 
 
 def nanoseconds(text: str) -> int:
     """The span in whole nanoseconds. Raises ValueError with a reason that names the text."""
+    if len(text) > TIME_CHARS_MAX:
+        raise ValueError(f"{quoted(text)} is longer than a time of {TIME_CHARS_MAX} characters")
     if text.startswith("-"):
         raise ValueError(f"{text!r} is a negative time")
     if _NUMBER.fullmatch(text):

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem
 from projections.cards import REQUEST_ANNOTATION, parse_quota
 from projections.duration import nanoseconds
 from projections.faults import Pairs
@@ -68,6 +69,18 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         closeness, rules = closeness_of(spec.networkTopology), part_rules(spec.subGroupPolicy)
     except (ValueError, msgspec.ValidationError) as error:
         closeness, rules, problem = None, (), f"spec: {error}"
+    names = {
+        "spec.queue": spec.queue or "",
+        "spec.priorityClassName": spec.priorityClassName or "",
+        "status.phase": status.phase or "",
+    }
+    wrong = {what: text for what, name in names.items() if (text := object_name_problem(name))}
+    for name in resources or ():
+        if text := name_problem(name, RESOURCE_BYTES_MAX):
+            resources, wrong = None, {**wrong, "spec.minResources": text}
+            break
+    for what, text in wrong.items():
+        names[what], problem = "", f"{what}: {text}"
     request = parse_quota((meta.annotations or {}).get(REQUEST_ANNOTATION) or "{}")
     faults: Pairs = ()
     if isinstance(request, str):
@@ -78,15 +91,15 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid or "",
-        queue=spec.queue or "",
+        queue=names["spec.queue"],
         min_available=max(0, spec.minMember or 0),
         min_tasks=spec.minTaskMember or {},
         min_resources=resources,
         card_request=_card_request(request),
-        priority_class=spec.priorityClassName or "",
-        phase=status.phase or "",
+        priority_class=names["spec.priorityClassName"],
+        phase=names["status.phase"],
         created_ns=nanoseconds_of(meta.creationTimestamp),
-        problem=problem,
+        problem=clipped(problem),
         counts=(status.running or 0, status.succeeded or 0, status.failed or 0),
         conditions=tuple(one for one in status.conditions or () if one.type in CONDITIONS),
         faults=(*faults, *unclear),

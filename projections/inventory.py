@@ -52,6 +52,7 @@ def drop_hyper_node(cluster: Cluster, name: str) -> None:
 
 def _rewire(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
     tree = cluster.nodes.hyper
+    before = _readiness(tree, name)
     version, kin, touched = tree.version, tree.kin(name), list(tree.below(name))
     change(tree)
     if tree.version == version:
@@ -59,6 +60,15 @@ def _rewire(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) ->
     tree.tell(cluster.faults, {**kin, **tree.kin(name)})
     cluster.touched.topology.update(dict.fromkeys((*touched, *tree.below(name))))
     cluster.due.rewired = cluster.position
+    if _readiness(tree, name) != before:
+        close = (key for key, group in cluster.groups.items() if group.is_close)
+        cluster.unsettled.update(dict.fromkeys(close))
+
+
+def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
+    """What decides whether groups can be placed by the tree at all, as far as one HyperNode changes that."""
+    facts = tree.facts.get(name)
+    return tree.problem, bool(tree.facts), None if facts is None else facts.tier_name
 
 
 def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:

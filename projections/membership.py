@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from events.limits import whole_number
 from projections.pods import MIN_MEMBER, QUEUE_NAME, PodFacts
 from projections.queues import DEFAULT
 
@@ -30,10 +31,10 @@ def group_key_of(pod: PodFacts) -> str:
 
 def origin_of(pod: PodFacts, inherited: Mapping[str, str], namespaces: Mapping[str, str]) -> Origin:
     """The group of a pod. `inherited` are its owner's annotations, `namespaces` names queues."""
-    least = inherited.get(MIN_MEMBER, "")
+    least = whole_number(inherited.get(MIN_MEMBER))
     min_available = pod.min_member
-    if not pod.group_name and least.isdecimal():
-        min_available = max(1, int(least[:9]))
+    if not pod.group_name and least is not None:
+        min_available = max(1, least)
     queue = pod.queue or inherited.get(QUEUE_NAME, "") or namespaces.get(pod.namespace, "")
     return Origin(
         key=group_key_of(pod),

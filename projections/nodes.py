@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from events.limits import RESOURCE_BYTES_MAX, name_problem
 from projections.cards import discover
 from projections.hyper_tree import HyperTree
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
@@ -53,11 +54,14 @@ class NodeFacts(Struct, frozen=True):
     """Images that are there, by each of their names, and their size in bytes."""
 
 
-def node_facts(obj: NodeObject) -> NodeFacts:
-    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`."""
+def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
+    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`.
+
+    With a `problem` only the metadata of the object could be read: the node can give nothing.
+    """
     spec, status = obj.spec or NodeSpec(), obj.status or NodeStatus()
-    allocatable, problem = _amounts(status.allocatable or {})
-    allocatable.setdefault("pods", PODS_UNLIMITED)
+    allocatable, unclear = _amounts(status.allocatable or {})
+    allocatable.setdefault("pods", 0 if problem else PODS_UNLIMITED)
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
     # Cards that are all broken are still there: the kubelet shows them in the capacity alone.
@@ -72,7 +76,11 @@ def node_facts(obj: NodeObject) -> NodeFacts:
         cards=found.cards,
         card_totals=tuple((one, capacity.get(one, allocatable.get(one, 0))) for one in found.cards),
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
-        faults=(*found.faults, *([("InvalidQuantity", problem)] if problem else [])),
+        faults=(
+            *([("InvalidNode", f"{problem}; it can give nothing")] if problem else []),
+            *found.faults,
+            *([("InvalidQuantity", unclear)] if unclear else []),
+        ),
         images=tuple(
             listed_image(name, one.sizeBytes)
             for one in status.images or ()
@@ -91,6 +99,9 @@ def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
     amounts: Amounts = {}
     problem = ""
     for name, quantity in quantities.items():
+        if text := name_problem(name, RESOURCE_BYTES_MAX):
+            problem = f"a resource name: {text}"
+            continue
         try:
             amounts[name] = amount_of(name, quantity)
         except QuantityError as error:

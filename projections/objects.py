@@ -1,18 +1,49 @@
 """Kubernetes objects as far as muster reads them. Unknown fields are ignored, never rejected.
 
+Numbers and lists are bounded here, by their types: beyond the bounds of `events/limits.py` an object is as one
+whose field has the wrong type. Pods are the exception: what they take of their node counts whatever else they
+say, so that their lists are bounded where they are used (`projections/pod_class.py`).
+
 What decides on equality of pods (`projections/pod_class.py`) stays raw: the log's objects are canonical
 JSON, so equal demands are equal bytes.
 """
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+
+from events.limits import (
+    INT32_MAX,
+    ITEMS_MAX,
+    RESOURCES_MAX,
+    TIME_CHARS_MAX,
+    VALUES_MAX,
+    WEIGHT_MAX,
+    clipped,
+    decode_deep,
+)
 
 Quantity = str | int | float
 Quantities = dict[str, Quantity]
+FewQuantities = Annotated[Quantities, Meta(max_length=RESOURCES_MAX)]
+Weight = Annotated[int, Meta(ge=0, le=WEIGHT_MAX)]
+Int32 = Annotated[int, Meta(ge=-INT32_MAX - 1, le=INT32_MAX)]
+
+FewPairs = Annotated[dict[str, str], Meta(max_length=ITEMS_MAX)]
+
+T = TypeVar("T")
+Few = Annotated[list[T], Meta(max_length=ITEMS_MAX)]
+Many = Annotated[list[T], Meta(max_length=VALUES_MAX)]
+
+IMAGE_BYTES_MAX: Final = 1 << 50
+"""Bytes of an image on a node (1 PiB): keeps scores within 64 bits."""
+
+FARTHEST_NS: Final = 1 << 62
+"""Nanoseconds from the epoch (the year 2116): times beyond are held there, to fit a column of 64 bits."""
+
 _NOTHING = Raw(b"")
 
 
@@ -50,23 +81,23 @@ class NodeSpec(Struct):
     """`Node.spec`"""
 
     unschedulable: bool | None = None
-    taints: list[Taint] | None = None
+    taints: Few[Taint] | None = None
 
 
 class NodeImages(Struct):
     """An image that a node has, under all its names."""
 
-    names: list[str] | None = None
-    sizeBytes: int = 0  # noqa: N815
+    names: Few[str] | None = None
+    sizeBytes: Annotated[int, Meta(ge=0, le=IMAGE_BYTES_MAX)] = 0  # noqa: N815
 
 
 class NodeStatus(Struct):
     """`Node.status`"""
 
-    images: list[NodeImages] | None = None
+    images: Few[NodeImages] | None = None
 
-    allocatable: Quantities | None = None
-    capacity: Quantities | None = None
+    allocatable: FewQuantities | None = None
+    capacity: FewQuantities | None = None
 
 
 class NodeObject(Struct):
@@ -93,7 +124,7 @@ class PodSpec(Struct):
     initContainers: list[Container] | None = None  # noqa: N815
     nodeName: str | None = None  # noqa: N815
     schedulerName: str | None = None  # noqa: N815
-    priority: int | None = None
+    priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815
     preemptionPolicy: str | None = None  # noqa: N815
     schedulingGates: list[Raw] | None = None  # noqa: N815
@@ -136,7 +167,7 @@ class NetworkTopology(Struct):
     """How close pods must be, or had better be, in the network."""
 
     mode: str | None = None
-    highestTierAllowed: int | None = None  # noqa: N815
+    highestTierAllowed: Int32 | None = None  # noqa: N815
     highestTierName: str | None = None  # noqa: N815
 
 
@@ -145,9 +176,9 @@ class SubGroupPolicy(Struct):
 
     name: str = ""
     labelSelector: Raw = _NOTHING  # noqa: N815
-    matchLabelKeys: list[str] | None = None  # noqa: N815
-    subGroupSize: int | None = None  # noqa: N815
-    minSubGroups: int | None = None  # noqa: N815
+    matchLabelKeys: Few[str] | None = None  # noqa: N815
+    subGroupSize: Int32 | None = None  # noqa: N815
+    minSubGroups: Int32 | None = None  # noqa: N815
     networkTopology: NetworkTopology | None = None  # noqa: N815
 
 
@@ -162,13 +193,13 @@ class PodParts(Struct):
 class PodGroupSpec(Struct):
     """`PodGroup.spec` (scheduling.volcano.sh)."""
 
-    minMember: int | None = None  # noqa: N815
-    minTaskMember: dict[str, int] | None = None  # noqa: N815
-    minResources: Quantities | None = None  # noqa: N815
+    minMember: Int32 | None = None  # noqa: N815
+    minTaskMember: Annotated[dict[str, Int32], Meta(max_length=ITEMS_MAX)] | None = None  # noqa: N815
+    minResources: FewQuantities | None = None  # noqa: N815
     queue: str | None = None
     priorityClassName: str | None = None  # noqa: N815
     networkTopology: NetworkTopology | None = None  # noqa: N815
-    subGroupPolicy: list[SubGroupPolicy] | None = None  # noqa: N815
+    subGroupPolicy: Few[SubGroupPolicy] | None = None  # noqa: N815
 
 
 class GroupCondition(Struct, frozen=True):
@@ -184,10 +215,10 @@ class PodGroupStatus(Struct):
     """`PodGroup.status`"""
 
     phase: str | None = None
-    running: int | None = None
-    succeeded: int | None = None
-    failed: int | None = None
-    conditions: list[GroupCondition] | None = None
+    running: Int32 | None = None
+    succeeded: Int32 | None = None
+    failed: Int32 | None = None
+    conditions: Few[GroupCondition] | None = None
 
 
 class PodGroupObject(Struct):
@@ -201,17 +232,17 @@ class PodGroupObject(Struct):
 class Guarantee(Struct):
     """`Queue.spec.guarantee`"""
 
-    resource: Quantities | None = None
+    resource: FewQuantities | None = None
 
 
 class QueueSpec(Struct):
     """`Queue.spec` (scheduling.volcano.sh)."""
 
-    weight: int | None = None
-    priority: int | None = None
+    weight: Int32 | None = None
+    priority: Int32 | None = None
     reclaimable: bool | None = None
-    capability: Quantities | None = None
-    deserved: Quantities | None = None
+    capability: FewQuantities | None = None
+    deserved: FewQuantities | None = None
     guarantee: Guarantee | None = None
     parent: str | None = None
 
@@ -220,7 +251,7 @@ class QueueStatus(Struct):
     """`Queue.status`"""
 
     state: str | None = None
-    allocated: Quantities | None = None
+    allocated: FewQuantities | None = None
 
 
 class QueueObject(Struct):
@@ -235,7 +266,7 @@ class PriorityClassObject(Struct):
     """A PriorityClass."""
 
     metadata: Metadata
-    value: int = 0
+    value: Int32 = 0
     globalDefault: bool | None = None  # noqa: N815
 
 
@@ -243,8 +274,8 @@ class BudgetSpec(Struct):
     """`PodDisruptionBudget.spec`"""
 
     selector: Raw = _NOTHING
-    minAvailable: int | str | None = None  # noqa: N815
-    maxUnavailable: int | str | None = None  # noqa: N815
+    minAvailable: Int32 | str | None = None  # noqa: N815
+    maxUnavailable: Int32 | str | None = None  # noqa: N815
 
 
 class BudgetObject(Struct):
@@ -284,9 +315,9 @@ class MemberEntry(Struct):
 class HyperNodeSpec(Struct):
     """`HyperNode.spec` (topology.volcano.sh)."""
 
-    tier: int = 0
+    tier: Int32 = 0
     tierName: str | None = None  # noqa: N815
-    members: list[MemberEntry] | None = None
+    members: Many[MemberEntry] | None = None
 
 
 class HyperNodeObject(Struct):
@@ -331,9 +362,9 @@ _DECODERS = {
 def read(kind: type[ObjectT], content: bytes) -> ObjectT | str:
     """The object, or the reason why it cannot be read."""
     try:
-        return _DECODERS[kind].decode(content)  # type: ignore[return-value]  # one decoder a kind
+        return decode_deep(content, _DECODERS[kind].decode)  # type: ignore[return-value]  # one decoder a kind
     except msgspec.ValidationError as error:
-        return str(error)
+        return clipped(str(error))
 
 
 _PARTS = msgspec.json.Decoder(PodParts)
@@ -348,7 +379,7 @@ def read_parts(content: bytes) -> PodParts:
 
 def readable_pod(content: bytes) -> PodObject:
     """A pod whole. Raises msgspec.ValidationError."""
-    return _DECODERS[PodObject].decode(content)  # type: ignore[return-value]  # one decoder a kind
+    return decode_deep(content, _DECODERS[PodObject].decode)  # type: ignore[return-value]  # one decoder a kind
 
 
 def read_metadata(raw: bytes) -> Metadata:
@@ -367,7 +398,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @lru_cache(maxsize=4096)
 def nanoseconds_of(timestamp: str | None) -> int:
     """Nanoseconds since the epoch of an RFC 3339 time; 0 where there is none or it cannot be read."""
-    if not timestamp:
+    if not timestamp or len(timestamp) > TIME_CHARS_MAX:
         return 0
     try:
         at = datetime.fromisoformat(timestamp)
@@ -376,4 +407,5 @@ def nanoseconds_of(timestamp: str | None) -> int:
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
     delta = at - _EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
+    ns = (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1_000
+    return max(-FARTHEST_NS, min(ns, FARTHEST_NS))

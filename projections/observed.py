@@ -1,6 +1,9 @@
 """Observations into the cluster: what each kind of object says, and what its absence means."""
 
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final, TypeAlias, TypeVar
+
+from msgspec import structs
 
 from events.cluster import (
     ConfigMapDeleted,
@@ -22,15 +25,18 @@ from events.cluster import (
     WorkloadDeleted,
     WorkloadObserved,
 )
+from events.limits import CUT, DEPTH_MAX, object_name_problem
 from events.record import Record
-from projections.budgets import budget_facts
+from projections.budgets import BudgetFacts, budget_facts
 from projections.cluster import Cluster
 from projections.contest import anyone_may_leave
 from projections.faults import REQUEST_DIFFERS
-from projections.group_facts import group_facts
-from projections.hyper_nodes import hyper_node_facts
+from projections.faults import Pairs as Faults
+from projections.group_facts import GroupFacts, group_facts
+from projections.hyper_nodes import HyperNodeFacts, hyper_node_facts
+from projections.internal_error import OnError, report
 from projections.inventory import drop_hyper_node, drop_node, put_hyper_node, put_node
-from projections.nodes import node_facts
+from projections.nodes import NodeFacts, node_facts
 from projections.objects import (
     BudgetObject,
     HyperNodeObject,
@@ -45,11 +51,12 @@ from projections.objects import (
     readable_pod,
 )
 from projections.owners import put_owner
+from projections.pod_class import PodClass
 from projections.pod_reading import read_facts
-from projections.pods import QUEUE_NAME, Pod, pod_facts
+from projections.pods import QUEUE_NAME, Pod, PodFacts, pod_facts
 from projections.priority_classes import heed_class, put_class
 from projections.queue_objects import put_queue
-from projections.queues import queue_facts
+from projections.queues import QueueFacts, queue_facts
 from projections.regards import put_namespace
 from projections.strangers import miss_workload, put_workload, schedulers_of
 
@@ -77,44 +84,113 @@ Missed: TypeAlias = (
 )
 
 
+T = TypeVar("T")
+FaultedT = TypeVar("FaultedT", GroupFacts, HyperNodeFacts, NodeFacts)
+
+UNREADABLE: Final = "Unreadable"
+"""Code of the fault of an object that muster could not read because of a fault of its own."""
+
+LEFT_OUT: Final = "NestedTooDeep"
+"""Code of the fault of an object of which something was left out."""
+
+_CUT: Final = CUT.encode()
+
 ELSEWHERE: Final = ("Node", "Pod", "PodGroup", "Queue")
 """Kinds whose objects are kept whole, with their UIDs and digests."""
 
 
-def pod(cluster: Cluster, record: Record, content: bytes) -> Pod:
+class Reading:
+    """One observation being read. Nothing is changed until it has been.
+
+    Where a reader raises, which is a fault of muster's and not of the object, the object counts as one of which
+    only the name and the UID are known, and a fault says so. The log keeps what was shown, so that a release in
+    which the reader is mended reads it again.
+    """
+
+    def __init__(self, record: Record, uid: str, content: bytes, on_error: OnError) -> None:
+        self.subject = record.subject
+        self.digest = record.object or ""
+        self.uid = uid
+        self._content = content
+        self._on_error = on_error
+        self._problem = ""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the reader raised."""
+        return bool(self._problem)
+
+    @property
+    def faults(self) -> Faults:
+        """What is wrong with the reading itself, as code and message."""
+        found: Faults = ((UNREADABLE, self._problem),) if self._problem else ()
+        if _CUT in self._content:
+            text = f"what is nested deeper than {DEPTH_MAX} levels was left out"
+            found = (*found, (LEFT_OUT, text))
+        return found
+
+    def of(self, whole: Callable[[bytes], T], bare: Callable[[str, Metadata], T]) -> T:
+        """What a reader makes of the object; where it raises, what `bare` makes of the reason and the names."""
+        try:
+            return whole(self._content)
+        except Exception as error:  # a bug, whatever it is: all other objects are to be served
+            what = report(error, self.subject, "read", self._on_error)
+            self._problem = f"object {self.digest[:12]} cannot be read: {what}"
+            return bare(self._problem, self._names())
+
+    def metadata(self) -> Metadata:
+        """At least the names of an object of which something cannot be read."""
+        plain = read(PlainObject, self._content)
+        return self._names() if isinstance(plain, str) else plain.metadata
+
+    def _names(self) -> Metadata:
+        _, namespace, name = self.subject.split("/", 2)
+        return Metadata(name=name, namespace=namespace or None, uid=self.uid)
+
+
+def pod(cluster: Cluster, reading: Reading) -> Pod:
     """The pod that an observation shows. One that cannot be read is kept, with the reason."""
-    found, classes = read_facts(content), cluster.regards.classes
-    if isinstance(found, str):
-        bare = PodObject(metadata=_metadata(record, content))
-        facts, _ = pod_facts(bare)
-        pod_class = classes.of(("unreadable", found), lambda: bare, found)
-    else:
+    classes = cluster.regards.classes
+
+    def bare(problem: str, metadata: Metadata) -> tuple[PodFacts, PodClass]:
+        plain = PodObject(metadata=metadata)
+        return pod_facts(plain)[0], classes.of(("unreadable", problem), lambda: plain, problem)
+
+    def whole(content: bytes) -> tuple[PodFacts, PodClass]:
+        found = read_facts(content)
+        if isinstance(found, str):
+            return bare(found, reading.metadata())
         facts, key = found
-        pod_class = classes.of(key, lambda: readable_pod(content))
-    return Pod(facts, pod_class, record.object or "")
+        if facts.problem:
+            key = (*key, "problem", facts.problem)
+        return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
+
+    facts, pod_class = reading.of(whole, bare)
+    cluster.faults.put(reading.subject, reading.faults)
+    return Pod(facts, pod_class, reading.digest)
 
 
-def see(cluster: Cluster, record: Record, event: Seen, content: bytes) -> None:
+def see(cluster: Cluster, record: Record, event: Seen, reading: Reading) -> None:
     """Take in an object that came or changed."""
     name = record.subject.rpartition("/")[2]
     _remember(cluster, record, event.uid)
     match event:
         case NodeObserved():
-            _see_node(cluster, record, content)
+            _see_node(cluster, reading)
         case QueueObserved():
-            _see_queue(cluster, record, content)
+            _see_queue(cluster, reading)
         case PodGroupObserved():
-            _see_group(cluster, record, content)
+            _see_group(cluster, reading)
         case PriorityClassObserved():
-            _see_priority_class(cluster, name, content)
+            _see_priority_class(cluster, reading, name)
         case NamespaceObserved():
-            _see_namespace(cluster, name, content)
+            _see_namespace(cluster, reading, name)
         case WorkloadObserved():
-            _see_workload(cluster, record, event.uid, content)
+            _see_workload(cluster, reading)
         case PodDisruptionBudgetObserved():
-            _see_budget(cluster, content)
+            _see_budget(cluster, reading)
         case HyperNodeObserved():
-            _see_hyper_node(cluster, record, content)
+            _see_hyper_node(cluster, reading)
         case ConfigMapObserved():
             pass  # Only the sight of it is kept.
 
@@ -123,6 +199,8 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
     """Take in that an object is gone."""
     name = record.subject.rpartition("/")[2]
     _remember(cluster, record, "")
+    if not isinstance(event, NodeDeleted | QueueDeleted | PodGroupDeleted):
+        cluster.faults.put(record.subject, ())
     match event:
         case NodeDeleted():
             _miss_node(cluster, name, event.uid)
@@ -150,6 +228,7 @@ def _miss_queue(cluster: Cluster, name: str, uid: str) -> None:
     queue = cluster.queues.get(name)
     if queue is not None and queue.facts is not None and queue.facts.uid == uid:
         put_queue(cluster, None, name, "")
+        cluster.faults.put(f"Queue//{name}", ())
 
 
 def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
@@ -183,82 +262,135 @@ def _remember(cluster: Cluster, record: Record, uid: str) -> None:
         cluster.others.get(resource, {}).pop(name, None)
 
 
-def _see_node(cluster: Cluster, record: Record, content: bytes) -> None:
-    node = cluster.nodes.nodes.get(record.subject.rpartition("/")[2])
-    if node is not None and node.digest == record.object:
+def _see_node(cluster: Cluster, reading: Reading) -> None:
+    node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
+    if node is not None and node.digest == reading.digest:
         return
-    obj = read(NodeObject, content)
-    if isinstance(obj, str):
-        obj = NodeObject(metadata=_metadata(record, content))
-    put_node(cluster, node_facts(obj), record.object or "")
+
+    def bare(problem: str, metadata: Metadata) -> NodeFacts:
+        return node_facts(NodeObject(metadata=metadata), problem)
+
+    def whole(content: bytes) -> NodeFacts:
+        obj = read(NodeObject, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else node_facts(obj)
+
+    facts = reading.of(whole, bare)
+    put_node(cluster, _with_faults(facts, reading), reading.digest)
 
 
-def _see_hyper_node(cluster: Cluster, record: Record, content: bytes) -> None:
-    obj = read(HyperNodeObject, content)
-    problem = ""
-    if isinstance(obj, str):
-        problem, obj = obj, HyperNodeObject(metadata=_metadata(record, content))
-    put_hyper_node(cluster, hyper_node_facts(obj, problem))
+def _see_hyper_node(cluster: Cluster, reading: Reading) -> None:
+    def bare(problem: str, metadata: Metadata) -> HyperNodeFacts:
+        return hyper_node_facts(HyperNodeObject(metadata=metadata), problem)
+
+    def whole(content: bytes) -> HyperNodeFacts:
+        obj = read(HyperNodeObject, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else hyper_node_facts(obj)
+
+    facts = reading.of(whole, bare)
+    put_hyper_node(cluster, _with_faults(facts, reading))
 
 
-def _see_workload(cluster: Cluster, record: Record, uid: str, content: bytes) -> None:
-    put_workload(cluster, uid, schedulers_of(content))
-    plain = read(PlainObject, content)
-    annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
-    put_owner(cluster, uid, record.subject.split("/")[1], annotations)
+def _see_workload(cluster: Cluster, reading: Reading) -> None:
+    def bare(problem: str, metadata: Metadata) -> tuple[tuple[str, ...], dict[str, str]]:
+        return (), {}
+
+    def whole(content: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
+        plain = read(PlainObject, content)
+        annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
+        return schedulers_of(content), annotations
+
+    schedulers, annotations = reading.of(whole, bare)
+    annotations, faults = _with_queue_name(annotations)
+    cluster.faults.put(reading.subject, (*reading.faults, *faults))
+    put_workload(cluster, reading.uid, schedulers)
+    put_owner(cluster, reading.uid, reading.subject.split("/")[1], annotations)
 
 
-def _see_queue(cluster: Cluster, record: Record, content: bytes) -> None:
-    queue = cluster.queues.get(record.subject.rpartition("/")[2])
-    if queue is not None and queue.digest == record.object:
+def _see_queue(cluster: Cluster, reading: Reading) -> None:
+    queue = cluster.queues.get(reading.subject.rpartition("/")[2])
+    if queue is not None and queue.digest == reading.digest:
         return
-    obj = read(QueueObject, content)
-    problem = ""
-    if isinstance(obj, str):
-        problem, obj = obj, QueueObject(metadata=_metadata(record, content))
-    facts = queue_facts(obj)
-    put_queue(cluster, facts, facts.name, record.object or "", problem)
+
+    def bare(problem: str, metadata: Metadata) -> tuple[QueueFacts, str]:
+        return queue_facts(QueueObject(metadata=metadata)), problem
+
+    def whole(content: bytes) -> tuple[QueueFacts, str]:
+        obj = read(QueueObject, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else (queue_facts(obj), "")
+
+    facts, problem = reading.of(whole, bare)
+    if reading.is_failed:
+        # What it is limited to is not known: nothing more is to enter it.
+        facts = structs.replace(facts, is_open=False)
+    cluster.faults.put(reading.subject, reading.faults)
+    put_queue(cluster, facts, facts.name, reading.digest, problem)
 
 
-def _see_group(cluster: Cluster, record: Record, content: bytes) -> None:
-    obj = read(PodGroupObject, content)
-    problem = ""
-    if isinstance(obj, str):
-        problem, obj = obj, PodGroupObject(metadata=_metadata(record, content))
-    facts = group_facts(obj, problem)
+def _see_group(cluster: Cluster, reading: Reading) -> None:
+    def bare(problem: str, metadata: Metadata) -> GroupFacts:
+        return group_facts(PodGroupObject(metadata=metadata), problem)
+
+    def whole(content: bytes) -> GroupFacts:
+        obj = read(PodGroupObject, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else group_facts(obj)
+
+    facts = _with_faults(reading.of(whole, bare), reading)
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
-    if group is None or group.digest != record.object:
-        cluster.put_group(facts, record.object or "")
-        cluster.faults.put(record.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
+    if group is None or group.digest != reading.digest:
+        cluster.put_group(facts, reading.digest)
+        cluster.faults.put(reading.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
         heed_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
-def _see_priority_class(cluster: Cluster, name: str, content: bytes) -> None:
-    obj = read(PriorityClassObject, content)
-    said = (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
-    put_class(cluster, name, said)
+def _see_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
+    def whole(content: bytes) -> tuple[int, bool]:
+        obj = read(PriorityClassObject, content)
+        return (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
+
+    value = reading.of(whole, lambda *_: (0, False))
+    cluster.faults.put(reading.subject, reading.faults)
+    put_class(cluster, name, value)
 
 
-def _see_budget(cluster: Cluster, content: bytes) -> None:
-    obj = read(BudgetObject, content)
-    if not isinstance(obj, str) and cluster.budgets.put(budget_facts(obj), cluster.pods.values()):
+def _see_budget(cluster: Cluster, reading: Reading) -> None:
+    def whole(content: bytes) -> BudgetFacts | None:
+        obj = read(BudgetObject, content)
+        return None if isinstance(obj, str) else budget_facts(obj)
+
+    facts = reading.of(whole, lambda *_: None)
+    cluster.faults.put(reading.subject, reading.faults)
+    if facts is not None and cluster.budgets.put(facts, cluster.pods.values()):
         anyone_may_leave(cluster)
 
 
-def _see_namespace(cluster: Cluster, name: str, content: bytes) -> None:
-    obj = read(PlainObject, content)
-    annotations = {} if isinstance(obj, str) else obj.metadata.annotations or {}
-    put_namespace(cluster, name, {} if isinstance(obj, str) else obj.metadata.labels or {})
+def _see_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
+    def whole(content: bytes) -> Metadata:
+        obj = read(PlainObject, content)
+        return Metadata(name=name) if isinstance(obj, str) else obj.metadata
+
+    found = reading.of(whole, lambda *_: Metadata(name=name))
+    annotations, faults = _with_queue_name(found.annotations or {})
+    cluster.faults.put(reading.subject, (*reading.faults, *faults))
+    put_namespace(cluster, name, found.labels or {})
     if queue := annotations.get(QUEUE_NAME):
         cluster.namespaces[name] = queue
     else:
         cluster.namespaces.pop(name, None)
 
 
-def _metadata(record: Record, content: bytes) -> Metadata:
-    """At least the names of an object that otherwise cannot be read."""
-    plain = read(PlainObject, content)
-    if not isinstance(plain, str):
-        return plain.metadata
-    _, namespace, name = record.subject.split("/", 2)
-    return Metadata(name=name, namespace=namespace or None, uid="")
+def _with_faults(facts: FaultedT, reading: Reading) -> FaultedT:
+    """Facts with what is wrong with their reading among their faults."""
+    if not reading.faults:
+        return facts
+    own: Faults = () if reading.is_failed else facts.faults
+    return structs.replace(facts, faults=(*reading.faults, *own))
+
+
+def _with_queue_name(annotations: dict[str, str]) -> tuple[dict[str, str], Faults]:
+    """Annotations without the name of a queue that cannot be one, and what that is a fault of."""
+    problem = object_name_problem(annotations.get(QUEUE_NAME, ""))
+    if not problem:
+        return annotations, ()
+    kept = {key: text for key, text in annotations.items() if key != QUEUE_NAME}
+    text = f"{QUEUE_NAME}: {problem}; it counts as absent"
+    return kept, (("InvalidQueueName", text),)

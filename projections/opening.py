@@ -10,6 +10,7 @@ from projections.standing import job_order
 
 def open_cycle(cluster: Cluster) -> None:
     """Bring what follows from sums over the whole cluster in line with them."""
+    cluster.trim_settled()
     commons = cluster.commons
     if commons.totals != cluster.totals:
         commons.totals = dict(sorted(cluster.totals.items()))

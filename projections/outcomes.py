@@ -2,7 +2,7 @@
 
 from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from events.outcome import (
     BindFailed,
@@ -19,7 +19,7 @@ from events.outcome import (
 from events.record import Record
 from events.union import Outcome
 from projections.cluster import Cluster
-from projections.pods import Pod
+from projections.pods import LAPSED_MAX, Pod
 
 BACKOFF_MAX_NS: Final = 60_000_000_000
 """The longest wait after a binding failed; the first is a second, and each doubles."""
@@ -58,7 +58,7 @@ def take(state: Committed, record: Record, event: Outcome) -> None:
     """Take an outcome in."""
     match event:
         case PodBound() | BindFailed() | BindOutcomeUnknown():
-            _bind_came_out(state, event)
+            _bind_came_out(state, record, event)
         case PodEvicted() | EvictionFailed() | EvictionOutcomeUnknown():
             _eviction_came_out(state, event)
         case PodGroupUpdated() | PodGroupUpdateFailed():
@@ -67,11 +67,15 @@ def take(state: Committed, record: Record, event: Outcome) -> None:
             _told(state, record, event)
 
 
-def _bind_came_out(state: Committed, event: PodBound | BindFailed | BindOutcomeUnknown) -> None:
+def _bind_came_out(
+    state: Committed, record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
+) -> None:
     """A binding was carried out, refused, or nobody knows."""
     match event:
         case PodBound():
-            state.commitments.pop(event.uid, None)
+            commitment = state.commitments.get(event.uid)
+            if commitment is not None and commitment.decision == record.cause:
+                del state.commitments[event.uid]
             pod = state.cluster.pods.get(event.uid)
             state.cluster.failures.pop("" if pod is None else pod.group_key, None)
         case BindFailed():
@@ -137,7 +141,8 @@ def _bind_failed(state: Committed, event: BindFailed) -> None:
     old = cluster.pods.get(event.uid)
     if commitment is None or old is None or old.facts.node:
         return
-    pod = _unplaced(old)
+    pod = unplaced(old)
+    pod.lapsed = (*old.lapsed, (commitment.decision, commitment.node))[-LAPSED_MAX:]
     key = old.group_key
     failed = cluster.failures[key] = cluster.failures.get(key, 0) + 1
     wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
@@ -145,15 +150,21 @@ def _bind_failed(state: Committed, event: BindFailed) -> None:
     cluster.replace_pod(old, pod)
 
 
-def _unplaced(old: Pod) -> Pod:
+def unplaced(old: Pod) -> Pod:
+    """The same pod without the node that was decided for it."""
     pod = old.twin()
     pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
     return pod
 
 
+def lose_answers(state: Committed) -> None:
+    """Whoever asked has ended: what was asked for without an outcome may have been done."""
+    for commitments in (state.commitments, state.evictions):
+        for uid in list(commitments):
+            _unknown(commitments, uid)
+
+
 def _unknown(commitments: dict[str, Commitment], uid: str) -> None:
     one = commitments.get(uid)
     if one is not None:
-        commitments[uid] = Commitment(
-            decision=one.decision, pod=one.pod, uid=one.uid, node=one.node, is_unknown=True
-        )
+        commitments[uid] = structs.replace(one, is_unknown=True)

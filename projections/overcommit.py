@@ -12,6 +12,7 @@ from typing import Protocol
 
 from projections import accounts
 from projections.accounts import Books
+from projections.blocked import is_blocked
 from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, RUNS, PodGroup
 from projections.pods import Charge
@@ -43,6 +44,8 @@ def least_of(books: Books, group: PodGroup) -> Amounts | None:
 def backlog_of(books: Books, group: PodGroup) -> Charge:
     """What an admitted group still needs at least."""
     if books.policy.overcommit is None or group.phase not in (INQUEUE, RUNS) or group.is_foreign:
+        return ()
+    if is_blocked(books, group):
         return ()
     least = least_of(books, group) or {}
     if group.phase == INQUEUE:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -55,6 +55,10 @@ class NodeOrder(Struct, frozen=True):
     podtopologyspread_weight: int = msgspec.field(default=2, name="podtopologyspread.weight")
     balanced_resources: str = msgspec.field(default="", name="balancedresource.resources")
     """What is balanced beside cpu and memory, for pods that ask for it: names, separated by commas."""
+    balanced_scoring: Literal["change", "level"] = msgspec.field(
+        default="change", name="balancedresource.scoring"
+    )
+    """What of the balance is scored: how the pod would `change` it, or the `level` that it would have."""
 
 
 class BinPack(Struct, frozen=True):

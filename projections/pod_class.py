@@ -5,12 +5,34 @@ muster does not support is kept as the class's `unsupported`: such pods are refu
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from hashlib import blake2b
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from projections.objects import Container, PodObject, PodSpec, Quantities, Quantity
+from events.limits import (
+    CHOICE_BYTES_MAX,
+    ITEMS_MAX,
+    NAME_BYTES_MAX,
+    RESOURCE_BYTES_MAX,
+    RESOURCES_MAX,
+    TooLongError,
+    check_length,
+    clipped,
+    name_problem,
+    quoted,
+)
+from projections.objects import (
+    Container,
+    Few,
+    Many,
+    PodObject,
+    PodSpec,
+    Quantities,
+    Quantity,
+    Weight,
+)
 from projections.pod_terms import NO_TERMS, Regard, Terms, looked_at, pod_terms
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
@@ -26,6 +48,9 @@ BYTES_MAX = 1 << 55
 
 AMOUNT_MAX = 1 << 45
 """The same for everything that is not bytes."""
+
+DIGEST_BYTES: Final = 20
+"""Length of the digest of a pod's demands: no two that differ have the same."""
 
 ClassKey: TypeAlias = tuple[object, ...]
 
@@ -73,17 +98,28 @@ class PodClass(Struct, frozen=True):
 
 
 class PodClasses:
-    """All classes there are, in the order of their indexes."""
+    """The classes of all pods there are. A class whose last pod is gone is freed with the record that took it.
+
+    Indexes are never used again, so what was remembered of a class that is gone cannot be taken for another's.
+    """
 
     def __init__(self) -> None:
         self.by_key: dict[ClassKey, PodClass] = {}
-        self.ordered: list[PodClass] = []
+        self.by_index: dict[int, PodClass] = {}
+        self.next_index = 0
+        self.freed_count = 0
+        """How many classes were ever freed here."""
+        self.uses: dict[int, int] = {}
+        """Index to the pods of the class, and the classes that differ from it in regards only."""
+        self._keys: dict[int, ClassKey] = {}
+        self._unused: dict[int, None] = {}
+        """Indexes of classes that may have no pods."""
 
     def of(self, key: ClassKey, read: Callable[[], PodObject], problem: str = "") -> PodClass:
         """The class of a pod, parsed when it is the first of its kind."""
         found = self.by_key.get(key)
         if found is None:
-            found = parse_class(len(self.ordered), read(), problem)
+            found = parse_class(self.next_index, read(), problem)
             self.keep(key, found)
         return found
 
@@ -91,21 +127,60 @@ class PodClasses:
         """The class of pods that demand the same and of which others think so."""
         if pod_class.regarded == regards:
             return pod_class
-        plain = self.ordered[pod_class.plain]
+        plain = self.by_index[pod_class.plain]
         if not regards:
             return plain
         key = ("regarded", plain.index, msgspec.json.encode(regards).decode())
         found = self.by_key.get(key)
         if found is None:
-            found = structs.replace(plain, index=len(self.ordered), regarded=regards)
+            found = structs.replace(plain, index=self.next_index, regarded=regards)
             self.keep(key, found)
         return found
 
     def keep(self, key: ClassKey, pod_class: PodClass) -> None:
         """Know a class by its key. Classes are kept in the order of their indexes."""
-        assert pod_class.index == len(self.ordered), "a class is out of its order"
-        self.by_key[key] = pod_class
-        self.ordered.append(pod_class)
+        index = pod_class.index
+        assert index >= self.next_index, "a class is out of its order"
+        self.next_index = index + 1
+        self.by_key[key] = self.by_index[index] = pod_class
+        self._keys[index] = key
+        self._unused[index] = None
+        if pod_class.plain != index:
+            self._count(pod_class.plain, 1)
+
+    def count(self, old: PodClass | None, new: PodClass | None) -> None:
+        """A pod of one class goes, and one of another comes."""
+        if old is new:
+            return
+        if new is not None:
+            self._count(new.index, 1)
+        if old is not None:
+            self._count(old.index, -1)
+
+    def _count(self, index: int, sign: int) -> None:
+        left = self.uses.get(index, 0) + sign
+        self.uses[index] = left
+        if not left:
+            self._unused[index] = None
+
+    def free(self) -> list[int]:
+        """Free the classes without pods. Their indexes."""
+        if not self._unused:
+            return []
+        freed: list[int] = []
+        while self._unused:
+            index = next(iter(self._unused))
+            del self._unused[index]
+            if self.uses.get(index):
+                continue
+            self.uses.pop(index, None)
+            gone = self.by_index.pop(index)
+            del self.by_key[self._keys.pop(index)]
+            if gone.plain != index:
+                self._count(gone.plain, -1)
+            freed.append(index)
+        self.freed_count += len(freed)
+        return freed
 
 
 class Demands(Struct, frozen=True):
@@ -126,18 +201,20 @@ def demands_of(spec: PodSpec) -> Demands:
         ]
     )
     affinity, spreads = bytes(spec.affinity), bytes(spec.topologySpreadConstraints)
+    demands = (
+        containers,
+        bytes(spec.overhead),
+        bytes(spec.resources),
+        bytes(spec.nodeSelector),
+        affinity,
+        bytes(spec.tolerations),
+        spreads,
+        bytes(spec.resourceClaims),
+        _volume_demand(spec.volumes),
+    )
     return Demands(
-        key=(
-            containers,
-            bytes(spec.overhead),
-            bytes(spec.resources),
-            bytes(spec.nodeSelector),
-            affinity,
-            bytes(spec.tolerations),
-            spreads,
-            bytes(spec.resourceClaims),
-            _volume_demand(spec.volumes),
-        ),
+        # A digest: the demands of a pod may be a megabyte long.
+        key=(blake2b(msgspec.msgpack.encode(demands), digest_size=DIGEST_BYTES).digest(),),
         looked_at=looked_at(affinity, spreads),
         never_preempts=spec.preemptionPolicy == "Never",
     )
@@ -157,42 +234,58 @@ def class_key(demands: Demands, cards: str, namespace: str, labels: Mapping[str,
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
-    """The class of a pod, as its demands say; `problem` is why they could not be read at all."""
-    if problem:
-        return _refused(index, problem)
+    """The class of a pod, as its demands say. Pods with a `problem`, or with a demand that cannot be read, are
+    refused; what they request counts on the node that they are on all the same."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
-    try:
-        amounts = effective_request(spec)
-        affinity = _optional(spec.affinity, _Affinity) or _Affinity()
-        selector, preferences = _node_selector(spec, affinity)
-        tolerations = tuple(_optional(spec.tolerations, list[Toleration]) or ())
-        claims = "resourceClaims are not supported" if _has_claims(spec) else ""
-        terms = pod_terms(spec, pod.metadata.namespace or "default", pod.metadata.labels or {})
-        volumes = _volume_claims(spec)
-    except (QuantityError, msgspec.ValidationError) as error:
-        return _refused(index, str(error))
-    return PodClass(
+    amounts, beyond = _request(spec)
+    faults = [one for one in (problem, beyond) if one]
+    found = PodClass(
         index=index,
         request=tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0)),
-        cards=card_names(stated_cards(annotations)),
-        selector=selector,
-        preferences=preferences,
-        tolerations=tolerations,
-        unsupported=claims,
         never_preempts=spec.preemptionPolicy == "Never",
-        images=tuple(_images(spec)),
-        claims=volumes,
-        terms=terms,
         plain=index,
     )
+    try:
+        affinity = _optional(spec.affinity, _Affinity) or _Affinity()
+        selector, preferences = _node_selector(spec, affinity)
+        terms = pod_terms(spec, pod.metadata.namespace or "default", pod.metadata.labels or {})
+        found = structs.replace(
+            found,
+            cards=card_names(stated_cards(annotations)),
+            selector=selector,
+            preferences=preferences,
+            tolerations=tuple(_optional(spec.tolerations, Few[Toleration]) or ()),
+            images=tuple(_images(spec)),
+            claims=_volume_claims(spec),
+            terms=terms,
+        )
+        claims = "resourceClaims are not supported" if _has_claims(spec) else ""
+    except (msgspec.ValidationError, TooLongError) as error:
+        claims = str(error)
+    unsupported = next((one for one in (*faults, claims) if one), "")
+    return structs.replace(found, unsupported=clipped(unsupported)) if unsupported else found
 
 
-def _refused(index: int, problem: str) -> PodClass:
-    return PodClass(index=index, request=(("pods", 1),), unsupported=problem, plain=index)
+def _request(spec: PodSpec) -> tuple[Amounts, str]:
+    """What a pod takes of its node, within bounds, and what of it cannot be read or is beyond them."""
+    try:
+        amounts = effective_request(spec)
+    except (QuantityError, msgspec.ValidationError) as error:
+        return {"pods": 1}, str(error)
+    amounts = {name: min(amount, most_of(name)) for name, amount in amounts.items()}
+    wrong = next((text for one in amounts if (text := name_problem(one, RESOURCE_BYTES_MAX))), "")
+    if not wrong and len(amounts) <= RESOURCES_MAX:
+        return amounts, ""
+    common = ("cpu", "memory", "ephemeral-storage", "pods")
+    kept = {name: amounts[name] for name in common if name in amounts}
+    text = f"{len(amounts)} resources are more than {RESOURCES_MAX}"
+    return kept, f"resources.requests: {wrong or text}"
 
 
 def card_names(text: str) -> tuple[str, ...]:
-    """The cards of `A|B|C`, trimmed, without duplicates, in order of preference."""
+    """The cards of `A|B|C`, trimmed, without duplicates, in order of preference; none of a text that is no name."""
+    if name_problem(text, CHOICE_BYTES_MAX):
+        return ()
     return tuple(dict.fromkeys(name for part in text.split("|") if (name := part.strip())))
 
 
@@ -231,17 +324,20 @@ def amounts_of(quantities: Quantities) -> Amounts:
     amounts = {name: amount_of(name, quantity) for name, quantity in quantities.items()}
     for name, amount in amounts.items():
         if amount < 0:
-            raise QuantityError(f"{name}: {quantities[name]} is negative")
+            raise QuantityError(f"{quoted(name)}: {quoted(quantities[name])} is negative")
     return amounts
 
 
 def amount_of(name: str, quantity: Quantity) -> int:
     """One quantity in the unit of its resource, within its bound. Raises QuantityError."""
-    if name == "cpu":
-        return min(cpu_milli(quantity), AMOUNT_MAX)
-    if is_bytes(name):
-        return min(memory_bytes(quantity), BYTES_MAX)
-    return min(whole(quantity), AMOUNT_MAX)
+    read = cpu_milli if name == "cpu" else memory_bytes if is_bytes(name) else whole
+    most = most_of(name)
+    return max(-most, min(read(quantity), most))
+
+
+def most_of(name: str) -> int:
+    """The amount of a resource beyond which none is counted."""
+    return BYTES_MAX if is_bytes(name) else AMOUNT_MAX
 
 
 def is_bytes(name: str) -> bool:
@@ -257,26 +353,26 @@ class _Resources(Struct):
 class _Expression(Struct):
     key: str
     operator: str
-    values: list[str] | None = None
+    values: Many[str] | None = None
 
 
 class _Term(Struct):
-    matchExpressions: list[_Expression] | None = None  # noqa: N815
-    matchFields: list[_Expression] | None = None  # noqa: N815
+    matchExpressions: Few[_Expression] | None = None  # noqa: N815
+    matchFields: Few[_Expression] | None = None  # noqa: N815
 
 
 class _Terms(Struct):
-    nodeSelectorTerms: list[_Term]  # noqa: N815
+    nodeSelectorTerms: Few[_Term]  # noqa: N815
 
 
 class _Preferred(Struct):
-    weight: int
+    weight: Weight
     preference: _Term
 
 
 class _NodeAffinity(Struct):
     requiredDuringSchedulingIgnoredDuringExecution: _Terms | None = None  # noqa: N815
-    preferredDuringSchedulingIgnoredDuringExecution: list[_Preferred] | None = None  # noqa: N815
+    preferredDuringSchedulingIgnoredDuringExecution: Few[_Preferred] | None = None  # noqa: N815
 
 
 class _Affinity(Struct):
@@ -308,6 +404,7 @@ def _node_selector(
     spec: PodSpec, affinity: _Affinity
 ) -> tuple[NodeSelector, tuple[Preference, ...]]:
     pairs = _optional(spec.nodeSelector, dict[str, str]) or {}
+    check_length(pairs, ITEMS_MAX)
     node = affinity.nodeAffinity or _NodeAffinity()
     required = node.requiredDuringSchedulingIgnoredDuringExecution
     terms = None if required is None else tuple(_term(one) for one in required.nodeSelectorTerms)
@@ -337,7 +434,7 @@ def _volume_claims(spec: PodSpec) -> str:
     """The first volume that may bind the pod to some nodes: muster cannot tell to which."""
     for volume in _optional(spec.volumes, list[_Volume]) or ():
         if volume.needs_claim:
-            return f"volume {volume.name} needs a claim: volume claims are not supported"
+            return f"volume {volume.name:.{NAME_BYTES_MAX}} needs a claim: volume claims are not supported"
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from projections.pods import (
     Charge,
     Pod,
 )
+from projections.refusals import EVICTION_CODES
 from projections.sub_groups import Closeness, PartKey, Parts
 
 WAITING: Final = "Pending"
@@ -137,11 +138,12 @@ class PodGroup:
         self.counts: dict[str, int] = {}
         """Pods by status; a releasing pod counts only while it is on a node."""
         self.ready_by_role: dict[str, int] = {}
+        """Role to pods that count towards the gang, as `ready_count` does; pods without a role under ""."""
         self.classes: dict[int, PodClass] = {}
         self.live_classes: dict[int, int] = {}
         self.pending_classes: dict[int, int] = {}
-        """Class index to every class its pods ever had; to the number of pods that are not finished and
-        not releasing; and to that of its waiting pods, best-effort pods left out."""
+        """Class index to the class, of its pods that are neither finished nor releasing; to the number of these;
+        and to that of its waiting pods, best-effort pods left out."""
         self.best_effort_count = self.ready_count = 0
         """Waiting pods that ask for nothing but a place; and pods that count towards the gang, those
         included: they always fit."""
@@ -215,6 +217,13 @@ class PodGroup:
         return self.ready_count - self.best_effort_count + self.counts.get(PENDING, 0)
 
     @property
+    def valid_by_role(self) -> Counter[str]:
+        """Role to pods that could still make up the gang."""
+        have = Counter(self.ready_by_role)  # Best-effort pods that wait are among these.
+        have.update(pod.facts.role for pod in self.pending if not pod.pod_class.is_best_effort)
+        return have
+
+    @property
     def enforced_roles(self) -> dict[str, int]:
         """Role to its minimum; empty where the roles' minimums exceed that of the group."""
         if not self.min_tasks:
@@ -241,6 +250,20 @@ class PodGroup:
             have.get(role, 0) + roles.get(role, 0) >= least
             for role, least in self.enforced_roles.items()
         )
+
+    def is_ready_without_waiting(self, placed: Iterable[Pod], evicted: Iterable[Pod] = ()) -> bool:
+        """Whether the gang is whole with `placed` and without `evicted`, where a pod that waits does not count:
+        not even a best-effort pod."""
+        more, roles = -self.best_effort_count, Counter[str]()
+        if self.best_effort_count:
+            roles.subtract(pod.facts.role for pod in self.pending if pod.pod_class.is_best_effort)
+        for pod in placed:
+            more += 1
+            roles[pod.facts.role] += 1
+        for pod in evicted:
+            more -= 1
+            roles[pod.facts.role] -= 1
+        return self.is_ready_with(more, roles)
 
     @property
     def first(self) -> Foremost:
@@ -300,20 +323,27 @@ class PodGroup:
             for name, amount in pod.pod_class.request:
                 held[name] = held.get(name, 0) + sign * amount
         if status in READY:
-            self.ready_count += sign
-            if role := pod.facts.role:
-                self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
+            self._count_ready(pod, sign)
         if status not in GONE:
             if self.foremost is not None:
                 self.foremost.shift(pod, sign)
-            self.classes[pod.pod_class.index] = pod.pod_class
-            _shift(self.live_classes, pod.pod_class.index, sign)
+            index = pod.pod_class.index
+            self.classes[index] = pod.pod_class
+            _shift(self.live_classes, index, sign)
+            if index not in self.live_classes:
+                del self.classes[index]
         if status == PENDING:
             if pod.pod_class.is_best_effort:
                 self.best_effort_count += sign
-                self.ready_count += sign
+                self._count_ready(pod, sign)
             else:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
+
+    def _count_ready(self, pod: Pod, sign: int) -> None:
+        """Count a pod towards the gang, and towards the minimum of its role."""
+        role = pod.facts.role
+        self.ready_count += sign
+        self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
 
     def _count_part(self, pod: Pod, status: str, sign: int) -> None:
         """Count a pod in its sub-group, if it counts towards the gang, and where it stands."""
@@ -343,15 +373,15 @@ class PodGroup:
             return UNSURE
         if scheduled and scheduled >= self.min_available:
             return COMPLETED if scheduled == finished else RUNS
-        if (self.ready_count or self.promise) and self.is_provided_for:
+        placed = self.ready_count > self.best_effort_count
+        if (placed or self.promise) and self.is_provided_for:
             return self.phase
         return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
 
     @property
     def is_provided_for(self) -> bool:
-        """Whether the gang is whole with the pods that are promised room."""
-        roles = Counter(self.pods[uid].facts.role for uid in self.promise if self.min_tasks)
-        return self.is_ready_with(len(self.promise), roles)
+        """Whether the gang is whole with the pods that are promised room; a best-effort pod that waits does not count."""
+        return self.is_ready_without_waiting(self.pods[uid] for uid in self.promise)
 
     @property
     def is_stuck(self) -> bool:
@@ -360,8 +390,24 @@ class PodGroup:
         if self.is_ready:
             return False
         if not self.pending:
-            return self.phase in (RUNS, UNSURE) and self.scheduled_count < self.min_available
+            # Its object may be listed before its pods: then it is the object that says so.
+            stated = "" if self.facts is None else self.facts.phase
+            has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
+            return has_run and self.scheduled_count < self.min_available
         return bool(self.promise) or any(action != "enqueue" for action in self.refusals)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the gang has fallen below its minimum and no pod of it waits: it cannot become whole by itself."""
+        if self.is_foreign or self.pending or self.is_ready:
+            return False
+        return 0 < self.scheduled_count < self.min_available
+
+    @property
+    def main_refusal(self) -> Refusal | None:
+        """The refusal that is shown for the group: that no pod is evicted for it comes after all others."""
+        refusals = self.refusals.values()
+        return min(refusals, key=lambda one: one.code in EVICTION_CODES, default=None)
 
     @property
     def status_now(self) -> Status:

@@ -4,35 +4,41 @@ Most sights of a pod show what was known of its metadata and its spec, and anoth
 read lately are not read again. The log's objects are canonical JSON, so equal parts are equal bytes.
 """
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
+from events.limits import decode_deep
 from projections.objects import PodObject, read, read_metadata, read_parts, read_pod_spec
 from projections.pod_class import ClassKey
 from projections.pods import Asked, Described, PodFacts, asked_by, describe, gathered
+from projections.sized_cache import lengths, sized_cache
 
-PARTS_MAX: Final = 4096
-"""Parts of a kind that are remembered: those of pods that have just come or are on their way."""
+PARTS_BYTES_MAX: Final = 8 << 20
+"""Bytes of metadata, and of specs, that are remembered with what was read of them: those of pods that have just
+come or are on their way."""
 
 
 def read_facts(content: bytes) -> tuple[PodFacts, ClassKey] | str:
     """What muster reads of a pod, and the key of its class; or the reason why it cannot be read."""
     try:
-        parts = read_parts(content)
-        meta, asked = _described(bytes(parts.metadata)), _asked(bytes(parts.spec))
+        return decode_deep(content, _read)
     except msgspec.ValidationError as error:
         whole = read(PodObject, content)  # Its error names the place within the whole object.
         return whole if isinstance(whole, str) else str(error)
+
+
+def _read(content: bytes) -> tuple[PodFacts, ClassKey]:
+    parts = read_parts(content)
+    meta, asked = _described(bytes(parts.metadata)), _asked(bytes(parts.spec))
     return gathered(meta, asked, parts.status)
 
 
-@lru_cache(maxsize=PARTS_MAX)
+@sized_cache(PARTS_BYTES_MAX, lengths)
 def _described(raw: bytes) -> Described:
     return describe(read_metadata(raw))
 
 
-@lru_cache(maxsize=PARTS_MAX)
+@sized_cache(PARTS_BYTES_MAX, lengths)
 def _asked(raw: bytes) -> Asked:
     return asked_by(read_pod_spec(raw))

@@ -6,14 +6,23 @@ not there selects nothing, an empty one everything. What a term asks about its o
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from projections.objects import Container, PodSpec
+from projections.objects import Container, Few, FewPairs, Int32, Many, PodSpec, Weight
 from projections.selector import Requirement
+from projections.sized_cache import lengths, sized_cache
+
+TERMS_BYTES_MAX: Final = 2 << 20
+"""Bytes of affinity and spread constraints of which it is remembered which labels they look at."""
+
+LABELS_BYTES_MAX: Final = 8 << 20
+"""Bytes of labels that are kept once for all pods that have the same."""
+
+LABEL_BYTES: Final = 160
+"""What a label costs in memory beside its text: two strings and a pair."""
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 """The labels of an object, sorted by key."""
@@ -143,7 +152,7 @@ def pod_terms(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Terms
     )
 
 
-@lru_cache(maxsize=4096)
+@sized_cache(TERMS_BYTES_MAX, lengths)
 def looked_at(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
     """The labels of its own pod that decide what these terms ask; None where there are no terms."""
     if b'"podA' not in affinity and spreads in (b"", b"null", b"[]"):
@@ -166,31 +175,31 @@ def looked_at(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
 class _Expression(Struct):
     key: str
     operator: str
-    values: list[str] | None = None
+    values: Many[str] | None = None
 
 
 class _Selector(Struct):
-    matchLabels: dict[str, str] | None = None  # noqa: N815
-    matchExpressions: list[_Expression] | None = None  # noqa: N815
+    matchLabels: FewPairs | None = None  # noqa: N815
+    matchExpressions: Few[_Expression] | None = None  # noqa: N815
 
 
 class _Term(Struct):
     topologyKey: str  # noqa: N815
     labelSelector: _Selector | None = None  # noqa: N815
-    namespaces: list[str] | None = None
+    namespaces: Few[str] | None = None
     namespaceSelector: _Selector | None = None  # noqa: N815
-    matchLabelKeys: list[str] | None = None  # noqa: N815
-    mismatchLabelKeys: list[str] | None = None  # noqa: N815
+    matchLabelKeys: Few[str] | None = None  # noqa: N815
+    mismatchLabelKeys: Few[str] | None = None  # noqa: N815
 
 
 class _Weighted(Struct):
-    weight: int
+    weight: Weight
     podAffinityTerm: _Term  # noqa: N815
 
 
 class _Rules(Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: list[_Term] | None = None  # noqa: N815
-    preferredDuringSchedulingIgnoredDuringExecution: list[_Weighted] | None = None  # noqa: N815
+    requiredDuringSchedulingIgnoredDuringExecution: Few[_Term] | None = None  # noqa: N815
+    preferredDuringSchedulingIgnoredDuringExecution: Few[_Weighted] | None = None  # noqa: N815
 
 
 class _Affinity(Struct):
@@ -200,24 +209,24 @@ class _Affinity(Struct):
 
 class _Spread(Struct):
     topologyKey: str  # noqa: N815
-    maxSkew: int = 1  # noqa: N815
+    maxSkew: Int32 = 1  # noqa: N815
     whenUnsatisfiable: str = "DoNotSchedule"  # noqa: N815
     labelSelector: _Selector | None = None  # noqa: N815
-    minDomains: int | None = None  # noqa: N815
+    minDomains: Int32 | None = None  # noqa: N815
     nodeAffinityPolicy: str | None = None  # noqa: N815
     nodeTaintsPolicy: str | None = None  # noqa: N815
-    matchLabelKeys: list[str] | None = None  # noqa: N815
+    matchLabelKeys: Few[str] | None = None  # noqa: N815
 
 
 class _Port(Struct):
-    hostPort: int | None = None  # noqa: N815
+    hostPort: Int32 | None = None  # noqa: N815
     hostIP: str | None = None  # noqa: N815
     protocol: str | None = None
 
 
 _AFFINITY: Final = msgspec.json.Decoder(_Affinity)
-_SPREADS: Final = msgspec.json.Decoder(list[_Spread])
-_PORTS: Final = msgspec.json.Decoder(list[_Port])
+_SPREADS: Final = msgspec.json.Decoder(Few[_Spread])
+_PORTS: Final = msgspec.json.Decoder(Few[_Port])
 
 
 def _decoded(raw: Raw, kind: type[_Affinity]) -> _Affinity | None:
@@ -322,7 +331,12 @@ class _Reader:
         return selector + tuple(one for one in more if one not in selector)
 
 
-@lru_cache(maxsize=1 << 16)
+def size_of(labels: Labels) -> int:
+    """Bytes that labels take, about."""
+    return sum([len(name) + len(value) + LABEL_BYTES for name, value in labels])
+
+
+@sized_cache(LABELS_BYTES_MAX, size_of)
 def shared(labels: Labels) -> Labels:
     """The same labels, kept once for all pods that have them."""
     return labels

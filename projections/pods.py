@@ -5,8 +5,16 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.limits import (
+    CHOICE_BYTES_MAX,
+    NAME_BYTES_MAX,
+    name_problem,
+    object_name_problem,
+    whole_number,
+)
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
 from projections.pod_class import (
+    CARD_NAME,
     ClassKey,
     Demands,
     PodClass,
@@ -42,6 +50,12 @@ TASK_INDEX = "volcano.sh/task-index"
 TASK_PRIORITY = "volcano.sh/task-priority"
 PREEMPTABLE = "volcano.sh/preemptable"
 MIRROR = "kubernetes.io/config.mirror"
+DECISION: Final = "muster.sh/decision"
+"""Annotation of a bound pod: the position of the decision that bound it."""
+POSITION_DIGITS_MAX: Final = 18
+"""A position has no more digits: it is stored in 64 bits."""
+LAPSED_MAX: Final = 4
+"""Decisions without effect that are remembered of a pod, the newest."""
 NODE_OWNERS: Final = ("DaemonSet", "Node")
 """Owners of pods that belong on their node."""
 
@@ -89,6 +103,10 @@ class PodFacts(Struct, frozen=True):
     labels: Labels = ()
     nominated: str = ""
     """The node where somebody made room for it, or empty."""
+    problem: str = ""
+    """Why it is refused: an annotation or a field that names something cannot be a name. Empty where all can."""
+    decision: int = 0
+    """The decision that its annotation names, by position; 0 where it names none."""
 
 
 class Described(Struct, frozen=True):
@@ -111,6 +129,8 @@ class Described(Struct, frozen=True):
     labels: Labels
     label_of: dict[str, str]
     cards: str
+    problem: str
+    decision: int = 0
 
 
 class Asked(Struct, frozen=True):
@@ -123,26 +143,58 @@ class Asked(Struct, frozen=True):
 def describe(meta: Metadata) -> Described:
     """What muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
-    name, needs_object = _group_name(annotations, labels)
+    names = _Names()
+    group_name, needs_object = _group_name(annotations, labels)
+    owner = next((one for one in meta.ownerReferences or () if one.controller), None)
+    if owner is not None and not names.read("metadata.ownerReferences", owner.uid):
+        owner = None
     return Described(
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid or "",
         is_releasing=meta.deletionTimestamp is not None,
         created_ns=nanoseconds_of(meta.creationTimestamp),
-        group_name=name,
+        group_name=names.read_object("the name of its pod group", group_name),
         needs_group_object=needs_object,
         min_member=max(1, _number(labels.get(COSCHEDULING_MIN) or annotations.get(MIN_MEMBER), 1)),
-        queue=annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME) or "",
-        role=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC) or "",
+        queue=names.read_object(QUEUE_NAME, annotations.get(QUEUE_NAME) or labels.get(QUEUE_NAME)),
+        role=names.read(TASK_SPEC, annotations.get(TASK_SPEC) or labels.get(TASK_SPEC)),
         index=_number(annotations.get(TASK_INDEX), _trailing_number(meta.name)),
         task_priority=annotations.get(TASK_PRIORITY),
-        owner=next((one for one in meta.ownerReferences or () if one.controller), None),
+        owner=owner,
         is_evictable=_is_evictable(meta),
         labels=shared(tuple(sorted(labels.items()))),
         label_of=labels,
-        cards=stated_cards(annotations),
+        cards=names.read(CARD_NAME, stated_cards(annotations), CHOICE_BYTES_MAX),
+        problem=names.problem,
+        decision=_position(annotations.get(DECISION, "")),
     )
+
+
+class _Names:
+    """Reads the names in an object. The first that cannot be one is its problem."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+
+    def read(self, what: str, name: str | None, bytes_max: int = NAME_BYTES_MAX) -> str:
+        """The name; empty where it cannot be one."""
+        return self._checked(what, name, name_problem(name, bytes_max)) if name else ""
+
+    def read_object(self, what: str, name: str | None) -> str:
+        """The name of an object; empty where it cannot be one."""
+        return self._checked(what, name, object_name_problem(name)) if name else ""
+
+    def _checked(self, what: str, name: str, problem: str) -> str:
+        if problem:
+            self.problem = self.problem or f"{what}: {problem}"
+        return "" if problem else name
+
+
+def _position(text: str) -> int:
+    """A position in the log; 0 for anything else."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS_MAX
+    return int(text) if is_number else 0
 
 
 def asked_by(spec: PodSpec) -> Asked:
@@ -183,6 +235,8 @@ def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[P
         is_evictable=meta.is_evictable,
         labels=meta.labels,
         nominated=status.nominatedNodeName or "",
+        problem=meta.problem,
+        decision=meta.decision,
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of)
 
 
@@ -218,11 +272,8 @@ def _group_name(annotations: dict[str, str], labels: dict[str, str]) -> tuple[st
 
 def _number(text: str | None, default: int) -> int:
     """A small whole number in an annotation; what cannot be read counts as absent."""
-    try:
-        number = int(text) if text else default
-    except ValueError:
-        return default
-    return max(-(1 << 31), min(number, 1 << 31))
+    number = whole_number(text)
+    return default if number is None else number
 
 
 def _trailing_number(name: str) -> int:
@@ -235,7 +286,7 @@ class Pod:
 
     __slots__ = (
         "asked", "assumed", "bound_at", "charge", "decision", "digest", "evicted", "facts", "group_key",
-        "heading", "pod_class", "told",
+        "heading", "lapsed", "pod_class", "told",
     )  # fmt: skip
 
     def __init__(
@@ -250,6 +301,9 @@ class Pod:
         """The node we decided on, until the API server shows the pod there."""
         self.decision = 0
         """Position of the decision that bound it; 0 when someone else did."""
+        self.lapsed: tuple[tuple[int, str], ...] = ()
+        """Decisions that were recorded as without effect, each with its node, oldest first. Should the pod turn
+        up on that node by that decision, it was bound after all."""
         self.bound_at = 0
         """Position of the record since which it has its node; 0 without one."""
         self.evicted = 0
@@ -304,6 +358,7 @@ class Pod:
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge = self.bound_at, self.charge
         twin.evicted, twin.told = self.evicted, self.told
+        twin.lapsed = self.lapsed
         return twin
 
 
@@ -313,6 +368,19 @@ def node_share(pod: Pod | None) -> NodeShare | None:
         return None
     kind = "releasing" if pod.status == RELEASING else "occupied"
     return pod.node, kind, pod.pod_class.request
+
+
+def is_asked_alike(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a pod asks for the same and stands where it stood, whatever else changed of it."""
+    if old is None or new is None or old.pod_class is not new.pod_class:
+        return False
+    return (
+        old.status == new.status
+        and old.node == new.node
+        and old.heading == new.heading
+        and old.facts.role == new.facts.role
+        and old.facts.labels == new.facts.labels
+    )
 
 
 def is_charged_alike(old: Pod | None, new: Pod | None) -> bool:

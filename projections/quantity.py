@@ -5,23 +5,27 @@
 
 Never a float on the way: a JSON number is read by its shortest decimal form. What is finer than a
 billionth is rounded up, and what is larger than 2^63-1 counts as that, as the API server has it.
+Of the digits of a number the first DIGITS_MAX are read; how many follow still counts, so that a number of
+5,000 digits is the largest there is.
 """
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, wraps
 from math import ceil
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from events.errors import UsageError
+from events.limits import DIGITS_MAX, quoted
 
 Quantity: TypeAlias = str | int | float
+T = TypeVar("T")
 
 MAX: Final = 2**63 - 1
 """The largest magnitude a quantity may have, in whatever unit it is asked for."""
 
 _NANO: Final = 10**9
-_FARTHEST_EXPONENT: Final = 64
 _SUFFIXES: Final = {
     "": Fraction(1),
     **{
@@ -32,51 +36,80 @@ _SUFFIXES: Final = {
     **{name: Fraction(1, 1000**power) for power, name in enumerate("mun", 1)},
 }
 _FORM: Final = re.compile(
-    r"([+-]?)(?:([0-9]+)\.?([0-9]*)|\.([0-9]+))(?:[eE]([+-]?[0-9]+)|([KMGTPE]i|[kMGTPEmun])?)"
+    r"([+-]?)(?:([0-9]++)(?:\.([0-9]*+))?|\.([0-9]++))(?:[eE]([+-]?[0-9]++)|([KMGTPE]i|[kMGTPEmun])?)"
 )
+_CACHED_CHARS_MAX: Final = 32
+"""Longer texts are read each time: no amount of a real cluster is longer."""
 
 
 class QuantityError(UsageError):
     """A quantity cannot be read: it names the text."""
 
 
-@lru_cache(maxsize=65_536, typed=True)
-def parse(value: Quantity) -> Fraction:
+def _remembered(read: Callable[[str], T]) -> Callable[[Quantity], T]:
+    """A reader of quantities that remembers short ones."""
+    cached = lru_cache(maxsize=65_536)(read)
+
+    @wraps(read)
+    def remembering(value: Quantity) -> T:
+        text = _text(value)
+        return cached(text) if len(text) <= _CACHED_CHARS_MAX else read(text)
+
+    return remembering
+
+
+def _text(value: Quantity) -> str:
+    if isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, int) and abs(value) > MAX:
+        # Beyond what quantities hold; Python refuses to write integers of thousands of digits.
+        return str(MAX if value > 0 else -MAX)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+@_remembered
+def parse(text: str) -> Fraction:
     """The exact value of a quantity, in its own unit."""
-    text = repr(value) if isinstance(value, float) else str(value)
-    match = None if isinstance(value, bool) else _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text)
     if match is None:
-        raise QuantityError(f"{text!r} is not a quantity such as 2, 500m or 16Gi")
+        raise QuantityError(f"{quoted(text)} is not a quantity such as 2, 500m or 16Gi")
     sign, whole_part, fraction_part, bare_fraction, exponent, suffix = match.groups(default="")
     digits = fraction_part or bare_fraction
-    number = Fraction(int(whole_part + digits or "0"), 10 ** len(digits))
+    whole_part = whole_part.lstrip("0")
+    number = Fraction(int(whole_part[:DIGITS_MAX] or "0"))
+    number *= 10 ** min(max(0, len(whole_part) - DIGITS_MAX), DIGITS_MAX)
+    if digits:
+        number += Fraction(int(digits[:DIGITS_MAX]), 10 ** len(digits[:DIGITS_MAX]))
+        # What follows is less than a billionth, but not nothing: it is rounded up below.
+        number += Fraction(digits[DIGITS_MAX:].strip("0") != "", 10**DIGITS_MAX)
     number *= _power_of_ten(exponent) if exponent else _SUFFIXES[suffix]
     number = min(Fraction(ceil(number * _NANO), _NANO), Fraction(MAX))
     return -number if sign == "-" else number
 
 
-@lru_cache(maxsize=65_536, typed=True)
-def cpu_milli(value: Quantity) -> int:
+@_remembered
+def cpu_milli(text: str) -> int:
     """Processors in thousandths, rounded up."""
-    return min(ceil(parse(value) * 1000), MAX)
+    return min(ceil(parse(text) * 1000), MAX)
 
 
-@lru_cache(maxsize=65_536, typed=True)
-def memory_bytes(value: Quantity) -> int:
+@_remembered
+def memory_bytes(text: str) -> int:
     """Memory or storage in bytes, rounded up: `100m` of a byte is one."""
-    return ceil(parse(value))
+    return ceil(parse(text))
 
 
-@lru_cache(maxsize=65_536, typed=True)
-def whole(value: Quantity) -> int:
+@_remembered
+def whole(text: str) -> int:
     """A count of things that cannot be divided, such as cards; a fraction of one is an error."""
-    number = parse(value)
+    number = parse(text)
     if number.denominator != 1:
-        raise QuantityError(f"{str(value)!r} is not a whole number")
+        raise QuantityError(f"{quoted(text)} is not a whole number")
     return number.numerator
 
 
 def _power_of_ten(exponent: str) -> Fraction:
     """A power far out of range is cut short: it is rounded to the same end, and costs nothing."""
-    power = max(-_FARTHEST_EXPONENT, min(int(exponent[:8]), _FARTHEST_EXPONENT))
-    return Fraction(10) ** power
+    digits = exponent.lstrip("+-").lstrip("0")
+    power = min(int(digits[:DIGITS_MAX] or "0"), DIGITS_MAX)
+    return Fraction(10) ** (-power if exponent.startswith("-") else power)

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from projections.cluster import Cluster
-from projections.queue_tree import rewire
+from projections.queue_tree import lift, plant
 from projections.queues import Faults, Queue, QueueFacts
 
 
@@ -16,13 +16,14 @@ def put_queue(
         facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
     cluster.queue_objects += (facts is not None) - (queue.facts is not None)
     is_told = queue.is_as(facts)
+    lifted = [] if is_told else lift(cluster, queue)
     queue.facts, queue.digest, queue.is_mute = facts, digest, False
     cluster.telling.queues[name] = None
     if is_told:
         return  # Nothing but what it is told by the scheduler.
+    plant(cluster, lifted)
     queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
     tell_faults(cluster, queue)
-    rewire(cluster)
     for one in cluster.queues.values():
         cluster.ease(one.name)
         cluster.touched.queues[one.name] = None

@@ -1,15 +1,17 @@
 """Queues as a tree (`enableHierarchy` of Volcano's `capacity`): who is above whom, and what that adds up to.
 
 The queue `root` is above all, whether or not it has an object. What a queue is charged is charged to all
-above it, too. A queue whose parent is missing, or that is above itself, stands alone and takes nobody.
-Without a tree every queue stands alone.
+above it, too. A queue whose parent is missing, that is above itself, or that is more than `LEVELS_MAX` levels
+below the root, stands alone and takes nobody. Without a tree every queue stands alone.
+
+When a queue comes, changes or goes, only it and the queues below it find their places again.
 """
 
 from typing import Final, Protocol
 
 from projections.commons import Commons
 from projections.policy import Policy
-from projections.queues import LEDGERS, Queue, add
+from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
 
 ROOT: Final = "root"
 
@@ -21,25 +23,53 @@ class Grove(Protocol):
     commons: Commons
     queues: dict[str, Queue]
     moved: dict[str, None]
+    tree_version: int
+    unsettled: dict[str, None]
 
 
 def rewire(cluster: Grove) -> None:
-    """Find anew who is above whom, and count what that adds up to."""
+    """Find again who is above whom, and count what that adds up to."""
+    cluster.commons.stated, cluster.commons.guaranteed = {}, {}
     for queue in cluster.queues.values():
         queue.uproot()
-    if cluster.policy.has_queue_tree:
-        for queue in cluster.queues.values():
-            _find_parent(cluster, queue)
-        for name in _in_cycles(cluster):
-            cluster.queues[name].misplaced = "it is above itself"
-        for queue in cluster.queues.values():
+        cluster.commons.stated.setdefault(_stated(queue), {})[queue.name] = None
+    plant(cluster, list(cluster.queues.values()))
+
+
+def lift(cluster: Grove, queue: Queue) -> list[Queue]:
+    """Take a queue that is about to change, and the queues below it, out of the tree."""
+    lifted = _below(cluster, queue)
+    for one in lifted:
+        _count(cluster, one, -1)
+    for one in lifted:
+        if one.misplaced:
+            cluster.unsettled.update(one.groups)
+        if one.parent is not None:
+            one.parent.children.pop(one.name, None)
+            # A queue that lost or got a child may take pod groups again, or none any more.
+            cluster.unsettled.update(one.parent.groups)
+        one.parent, one.misplaced = None, ""
+    named = cluster.commons.stated.get(_stated(queue), {})
+    named.pop(queue.name, None)
+    return lifted
+
+
+def plant(cluster: Grove, lifted: list[Queue]) -> None:
+    """Give queues their places, by what their objects say now."""
+    cluster.tree_version += 1
+    for queue in lifted:
+        if cluster.queues.get(queue.name) is not queue:
+            continue
+        cluster.commons.stated.setdefault(_stated(queue), {})[queue.name] = None
+        if cluster.policy.has_queue_tree:
+            _find_place(cluster, queue)
             if queue.misplaced:
-                queue.parent = None
-        for queue in cluster.queues.values():
-            if queue.parent is not None:
-                queue.parent.children[queue.name] = None
-            _count(queue)
-    cluster.commons.guaranteed = _guarantees(cluster)
+                cluster.unsettled.update(queue.groups)
+            elif queue.parent is not None:
+                cluster.unsettled.update(queue.parent.groups)
+    for queue in lifted:
+        if cluster.queues.get(queue.name) is queue:
+            _count(cluster, queue, 1)
 
 
 def siblings_of(queue: Queue) -> str:
@@ -47,41 +77,71 @@ def siblings_of(queue: Queue) -> str:
     return "" if queue.parent is None else queue.parent.name
 
 
-def _find_parent(cluster: Grove, queue: Queue) -> None:
-    stated = queue.facts.parent if queue.facts is not None else ""
+def _stated(queue: Queue) -> str:
+    """The queue that it says is above it."""
+    return (queue.facts.parent if queue.facts is not None else "") or ROOT
+
+
+def _below(cluster: Grove, queue: Queue) -> list[Queue]:
+    """A queue and those below it by what they say, as far down as its place matters to theirs."""
+    found = {queue.name: queue}
+    if not cluster.policy.has_queue_tree:
+        return [queue]
+    level = [queue.name]
+    for _ in range(LEVELS_MAX + 1):
+        names = [
+            name
+            for one in level
+            for name in cluster.commons.stated.get(one, {})
+            if name not in found and name != ROOT
+        ]
+        for name in names:
+            found[name] = cluster.queues[name]
+        level = names
+    return list(found.values())
+
+
+def _find_place(cluster: Grove, queue: Queue) -> None:
     if queue.name == ROOT:
         return
-    parent = cluster.queues.get(stated or ROOT)
-    if parent is not None and parent.facts is not None:
-        queue.parent = parent
-    elif stated not in ("", ROOT):
-        queue.misplaced = f"its parent <{stated}> does not exist"
+    parent = _above(cluster, queue)
+    if parent is None:
+        if _stated(queue) != ROOT:
+            queue.misplaced = f"its parent <{_stated(queue)}> does not exist"
+        return
+    way: dict[str, None] = {queue.name: None}
+    above: Queue | None = parent
+    while above is not None and above.name != ROOT:
+        if above.name in way:
+            queue.misplaced = "it is above itself"
+            return
+        way[above.name] = None
+        if len(way) > LEVELS_MAX:
+            queue.misplaced = f"it is more than {LEVELS_MAX} levels below the root"
+            return
+        above = _above(cluster, above)
+    queue.parent = parent
+    parent.children[queue.name] = None
 
 
-def _in_cycles(cluster: Grove) -> list[str]:
-    """Queues from which the way up does not end."""
-    found: list[str] = []
-    for name, queue in cluster.queues.items():
-        above, steps = queue.parent, 0
-        while above is not None and steps <= len(cluster.queues):
-            above, steps = above.parent, steps + 1
-        if above is not None:
-            found.append(name)
-    return found
+def _above(cluster: Grove, queue: Queue) -> Queue | None:
+    """The queue that it says is above it, where that has an object."""
+    parent = cluster.queues.get(_stated(queue)) if queue.name != ROOT else None
+    return parent if parent is not None and parent.facts is not None else None
 
 
-def _count(queue: Queue) -> None:
+def _count(cluster: Grove, queue: Queue, sign: int) -> None:
+    """Add what stands in a queue, and what is guaranteed to it, to what is above it; or take it off."""
     above = queue.parent
     while above is not None:
         for ledger in LEDGERS:
-            add(above.below.setdefault(ledger, {}), tuple(getattr(queue, ledger).items()), 1)
+            amounts = getattr(queue, ledger)
+            if amounts:
+                add(above.below.setdefault(ledger, {}), tuple(amounts.items()), sign)
         above = above.parent
-
-
-def _guarantees(cluster: Grove) -> dict[str, dict[str, int]]:
-    total: dict[str, dict[str, int]] = {}
-    for queue in cluster.queues.values():
-        is_root = cluster.policy.has_queue_tree and queue.name == ROOT
-        if queue.facts is not None and not is_root:
-            add(total.setdefault(siblings_of(queue), {}), tuple(queue.facts.guarantee.items()), 1)
-    return total
+    is_root = cluster.policy.has_queue_tree and queue.name == ROOT
+    if queue.facts is not None and queue.facts.guarantee and not is_root:
+        total = cluster.commons.guaranteed.setdefault(siblings_of(queue), {})
+        add(total, tuple(queue.facts.guarantee.items()), sign)
+        if not total:
+            del cluster.commons.guaranteed[siblings_of(queue)]

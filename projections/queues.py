@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from events.limits import RESOURCE_BYTES_MAX, name_problem, object_name_problem, quoted
 from projections.cards import QUOTA_ANNOTATION, parse_quota
 from projections.objects import (
     Guarantee,
@@ -19,6 +20,10 @@ from projections.objects import (
 from projections.pod_class import Amounts, amount_of
 from projections.pods import ALLOCATED, Pod
 from projections.quantity import Quantity, QuantityError
+
+LEVELS_MAX: Final = 16
+"""Levels of queues below the root. What is charged to a queue is charged to each above it, so a level costs
+time with every pod; organizations have fewer than ten."""
 
 Faults = tuple[tuple[str, str], ...]
 """Code and message of what could not be read."""
@@ -71,6 +76,10 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
     path = _path(obj.metadata.annotations or {}, faults)
     guarantee = (spec.guarantee or Guarantee()).resource or {}
     deserved = _amounts("deserved", spec.deserved, faults)
+    parent = spec.parent or ""
+    if problem := object_name_problem(parent):
+        faults.append(("InvalidQueue", f"spec.parent: {problem}; it counts as absent"))
+        parent = ""
     return QueueFacts(
         name=obj.metadata.name,
         uid=obj.metadata.uid or "",
@@ -83,7 +92,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         deserved=deserved,
         quota=quota,
         created_ns=nanoseconds_of(obj.metadata.creationTimestamp),
-        parent=spec.parent or "",
+        parent=parent,
         path=path,
         faults=tuple(faults),
         told=tuple((name, _told(name, given)) for name, given in sorted(_stated(status))),
@@ -96,11 +105,19 @@ def _path(
     """The way down to the queue. A weight that is missing, below 1 or no number is 1, as in Volcano."""
     if not annotations.get(HIERARCHY):
         return ()
-    names = annotations[HIERARCHY].split("/")
+    stated_names = annotations[HIERARCHY]
+    names = stated_names.split("/", LEVELS_MAX + 2)
+    problems = [text for one in names if (text := name_problem(one))]
+    if len(names) > LEVELS_MAX + 1:
+        problems = [f"more than {LEVELS_MAX} levels below the root"]
+    if problems:
+        text = f"{HIERARCHY}: {problems[0]}; it is as if it was not there"
+        faults.append(("InvalidHierarchy", text))
+        return ()
     stated = annotations.get(HIERARCHY_WEIGHTS) or ""
-    given = stated.split("/") if stated else []
+    given = stated.split("/", LEVELS_MAX + 2) if stated else []
     if len(given) != len(names) or not all(_WEIGHT.fullmatch(one) for one in given):
-        text = f"{HIERARCHY_WEIGHTS}: {stated!r} does not weigh {annotations[HIERARCHY]!r}"
+        text = f"{HIERARCHY_WEIGHTS}: {quoted(stated)} does not weigh {quoted(stated_names)}"
         faults.append(("InvalidHierarchy", f"{text}; what is missing counts as 1"))
     given += [""] * (len(names) - len(given))
     weights = [int(Fraction(one) * 1000) if _WEIGHT.fullmatch(one) else 0 for one in given]
@@ -121,10 +138,13 @@ def _told(name: str, quantity: Quantity) -> int:
 def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]) -> Amounts:
     amounts: Amounts = {}
     for name, quantity in (given or {}).items():
+        if problem := name_problem(name, RESOURCE_BYTES_MAX):
+            faults.append(("InvalidQuantity", f"spec.{field}: {problem}; it counts as absent"))
+            continue
         try:
             amounts[name] = amount_of(name, quantity)
             if amounts[name] < 0:
-                raise QuantityError(f"{quantity} is negative")
+                raise QuantityError(f"{quoted(quantity)} is negative")
         except QuantityError as error:
             amounts[name] = 0
             faults.append(("InvalidQuantity", f"spec.{field}.{name}: {error}; it counts as 0"))
@@ -188,6 +208,23 @@ class Queue:
         if self.parent is None:
             return (self,)
         return (self, *self.parent.lineage)
+
+    @property
+    def closed_reason(self) -> tuple[str, str] | None:
+        """Code and message of why the queue takes no pod groups; None where it takes some."""
+        if self.facts is None:
+            if self.name == DEFAULT:
+                return None
+            return "QueueNotFound", f"Queue <{self.name}> does not exist"
+        if not self.facts.is_open:
+            return "QueueNotOpen", f"Queue <{self.name}> is not open"
+        if self.misplaced:
+            text = f"Queue <{self.name}> has no place among queues: {self.misplaced}"
+            return "QueueMisplaced", text
+        if self.children:
+            text = f"Queue <{self.name}> is above other queues and takes no pod groups itself"
+            return "QueueNotLeaf", text
+        return None
 
     def uproot(self) -> None:
         """Let the queue stand alone."""

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from projections.suspensions import INTERNAL_ERROR
+
 QUEUE_CODES: Final = frozenset(
     {
         "EmptyQueueCapability",
@@ -43,6 +45,9 @@ GROUP_CODES: Final = frozenset(
 EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
 """Nobody may be evicted in its favour: these wait until somebody comes who may, or something is given back."""
 
+INTERNAL_CODES: Final = frozenset({INTERNAL_ERROR})
+"""Deciding about the group raised an exception: these wait until the group changes or some time has passed."""
+
 CODES: Final = (
     QUEUE_CODES
     | NODE_CODES
@@ -51,5 +56,6 @@ CODES: Final = (
     | TOPOLOGY_CODES
     | GROUP_CODES
     | EVICTION_CODES
+    | INTERNAL_CODES
 )
 """Every code a refusal may bear."""

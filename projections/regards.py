@@ -16,15 +16,17 @@ from projections.nodes import NodeTable
 from projections.nominations import reserve, room_of
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import PodGroup, Promise
-from projections.pod_terms import NO_TERMS, Labels, LabelsOf, Regard
+from projections.pod_terms import NO_TERMS, Labels, LabelsOf, Regard, size_of
 from projections.pods import PENDING, RELEASING, Pod
+from projections.sized_cache import ENTRY_BYTES
 from projections.touched import EVERYONE, Due
 
 MET_MAX: Final = 256
 """With more kinds of pods that came or went, anybody may have."""
 
-KNOWN_MAX: Final = 1 << 16
-"""Kinds of pods of which it is remembered who thinks what of them; when there are more, all are forgotten."""
+KNOWN_BYTES_MAX: Final = 4 << 20
+"""Bytes of labels of pods of which it is remembered which regards cover them; when there are more, all are
+forgotten."""
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label that every namespace has."""
@@ -44,6 +46,7 @@ class Regards:
         self.version = 0
         """Grows with every change of namespaces."""
         self._known: dict[tuple[str, Labels], tuple[Regard, ...]] = {}
+        self._known_bytes = 0
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace."""
@@ -60,9 +63,11 @@ class Regards:
             labels = dict(pod.facts.labels)
             covering = [one for one in self.held if one.term.covers(key[0], labels, self.labels_of)]
             found = tuple(sorted(covering, key=msgspec.json.encode))
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[key] = found
+            self._known_bytes += ENTRY_BYTES + size_of(key[1])
+            if self._known_bytes > KNOWN_BYTES_MAX:
+                self.forget()
+            else:
+                self._known[key] = found
         return found
 
     def count(self, pod: Pod, sign: int) -> list[Regard]:
@@ -85,12 +90,13 @@ class Regards:
             if left == 0 or (left == 1 and sign > 0):
                 changed.append(one)
         if changed:
-            self._known.clear()
+            self.forget()
         return changed
 
     def forget(self) -> None:
         """Ask anew which regards cover whom."""
         self._known.clear()
+        self._known_bytes = 0
 
 
 class Watched(Protocol):
@@ -214,15 +220,16 @@ def note_met(due: Due, pod: Pod) -> None:
     """A pod came to stand on a node, or left it."""
     if EVERYONE in due.met:
         return
-    due.met[met_key(pod.facts.namespace, pod.facts.labels, pod.pod_class.index)] = None
+    barring = tuple([one for one in pod.pod_class.terms.regards if not one.weight])
+    due.met[met_key(pod.facts.namespace, pod.facts.labels, barring)] = None
     if len(due.met) > MET_MAX:
         due.met.clear()
         due.met[EVERYONE] = None
 
 
-def met_key(namespace: str, labels: Labels, index: int) -> str:
-    """A kind of pod as one text: its class, namespace and labels."""
-    return msgspec.json.encode((index, namespace, labels)).decode()
+def met_key(namespace: str, labels: Labels, barring: tuple[Regard, ...]) -> str:
+    """A kind of pod as one text: its namespace and labels, and the pods that it keeps away."""
+    return msgspec.json.encode((namespace, labels, barring)).decode()
 
 
 def recount(cluster: Watched, pods: Iterable[Pod]) -> None:

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from events.limits import whole_number
 from projections.objects import Taint
+
+_OUT_OF_RANGE = 2**63
 
 
 class Requirement(Struct, frozen=True):
@@ -76,7 +79,7 @@ class NodeSelector(Struct, frozen=True):
         return self.terms is None or any(term.matches(name, labels) for term in self.terms)
 
 
-class Toleration(Struct, frozen=True):
+class Toleration(Struct, frozen=True, gc=False):
     """A toleration of a pod."""
 
     key: str | None = None
@@ -112,8 +115,7 @@ def untolerated(
 def _compares(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
     if value is None or len(values) != 1:
         return False
-    try:
-        left, right = int(value), int(values[0])
-    except ValueError:
+    left, right = (whole_number(one, _OUT_OF_RANGE) for one in (value, values[0]))
+    if left is None or right is None or _OUT_OF_RANGE in (abs(left), abs(right)):
         return False
     return left > right if operator == "Gt" else left < right

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from projections.budgets import BudgetFacts
 from projections.cluster import Cluster
+from projections.deferred_work import DeferredWork
 from projections.faults import Pairs
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
@@ -27,9 +28,10 @@ from projections.queue_objects import tell_faults
 from projections.queue_tree import rewire
 from projections.queues import QueueFacts
 from projections.state import State
+from projections.suspensions import FailedAction, Suspension
 from projections.touched import Due
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -53,6 +55,7 @@ class PodImage(Struct, frozen=True, array_like=True):
     charge: Charge | None
     evicted: int
     told: int
+    lapsed: tuple[tuple[int, str], ...]
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -96,6 +99,7 @@ class Image(Struct, frozen=True):
     scheduler_names: tuple[str, ...]
     listed: dict[str, None]
     watched: dict[str, str]
+    newest: dict[str, dict[str, tuple[str, str, bool]]]
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
     totals: Amounts
@@ -105,12 +109,15 @@ class Image(Struct, frozen=True):
     failures: dict[str, int]
     resting: dict[str, int]
     spared: dict[str, int]
+    suspended: dict[str, dict[str, Suspension]]
+    failed_actions: dict[str, FailedAction]
     tellable: dict[str, None]
     others: dict[str, dict[str, tuple[str, str]]]
     quarantined: dict[str, dict[str, Quarantine]]
     faults: dict[str, Pairs]
     faults_told: dict[str, Pairs]
     due: Due
+    deferred: DeferredWork
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
     budgets: list[BudgetFacts]
@@ -120,6 +127,7 @@ class Image(Struct, frozen=True):
     gone_workloads: dict[str, None]
     hyper_nodes: list[HyperNodeFacts]
     classes: list[tuple[bytes, PodClass]]
+    next_class: int
     nodes: list[NodeImage]
     queues: list[QueueImage]
     groups: list[GroupImage]
@@ -143,6 +151,7 @@ def take(state: State) -> bytes:
         scheduler_names=cluster.scheduler_names,
         listed=state.listed,
         watched=state.watched,
+        newest=state.newest,
         commitments=state.commitments,
         evictions=state.evictions,
         totals=cluster.commons.totals,
@@ -152,12 +161,15 @@ def take(state: State) -> bytes:
         failures=cluster.failures,
         resting=cluster.resting,
         spared=cluster.spared,
+        suspended=cluster.internal_errors.groups,
+        failed_actions=cluster.internal_errors.actions,
         tellable=cluster.telling.reasons,
         others=cluster.others,
         quarantined=state.quarantined,
         faults=cluster.faults.standing,
         faults_told=cluster.faults.told,
         due=cluster.due,
+        deferred=state.deferred,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
         budgets=cluster.budgets.facts(),
@@ -169,6 +181,7 @@ def take(state: State) -> bytes:
         classes=[
             (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
         ],
+        next_class=cluster.regards.classes.next_index,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.faults_told) for q in cluster.queues.values()
@@ -192,6 +205,7 @@ def restore(payload: bytes) -> State:
     cluster.scheduler_names = image.scheduler_names
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
+    state.newest = image.newest
     cluster.failures, cluster.resting = image.failures, image.resting
     cluster.spared, cluster.others = image.spared, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
@@ -202,8 +216,10 @@ def restore(payload: bytes) -> State:
     cluster.strangers.gone = image.gone_workloads
     cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
     cluster.commons.patience = image.patience
+    cluster.internal_errors.actions = image.failed_actions
     for key, one in image.classes:
         cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
+    cluster.regards.classes.next_index = image.next_class
     cluster.regards.namespaces = image.namespace_labels
     for hyper in image.hyper_nodes:
         put_hyper_node(cluster, hyper)
@@ -218,7 +234,7 @@ def restore(payload: bytes) -> State:
     _restore_groups(state, image)
     cluster.balance()
     cluster.forget_touched()
-    cluster.due = image.due
+    cluster.due, state.deferred = image.due, image.deferred
     cluster.telling.reasons = image.tellable
     cluster.telling.queues = dict.fromkeys(cluster.queues)
     return state
@@ -265,6 +281,8 @@ def _restore_groups(state: State, image: Image) -> None:
         cluster.replace_pod(None, pod, is_last=False)
         cluster.regards.count(pod, -1)
         cluster.strangers.count(pod, 1)
+    # What was put back is no change of a group.
+    cluster.internal_errors.groups = image.suspended
     for saved in image.groups:
         group = cluster.groups[saved.key]
         group.phase = saved.phase
@@ -278,10 +296,11 @@ def _restore_groups(state: State, image: Image) -> None:
 def _pod(cluster: Cluster, one: PodImage) -> Pod:
     """A pod as it was; its labels are shared again with all that have the same."""
     structs.force_setattr(one.facts, "labels", shared(one.facts.labels))
-    pod = Pod(one.facts, cluster.regards.classes.ordered[one.pod_class], one.digest)
+    pod = Pod(one.facts, cluster.regards.classes.by_index[one.pod_class], one.digest)
     pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
     pod.bound_at, pod.charge = one.bound_at, one.charge
     pod.evicted, pod.told = one.evicted, one.told
+    pod.lapsed = one.lapsed
     return pod
 
 
@@ -317,6 +336,7 @@ def _pod_image(pod: Pod) -> PodImage:
         charge=pod.charge,
         evicted=pod.evicted,
         told=pod.told,
+        lapsed=pod.lapsed,
     )
 
 

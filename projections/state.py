@@ -3,11 +3,13 @@
 The same records in the same order make the same State, on every machine and in every process.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from events.cluster import (
     ConfigMapDeleted,
     ConfigMapObserved,
+    Deleted,
     HyperNodeDeleted,
     HyperNodeObserved,
     KindListed,
@@ -15,6 +17,8 @@ from events.cluster import (
     NamespaceObserved,
     NodeDeleted,
     NodeObserved,
+    ObjectUnreadable,
+    Observed,
     PodDeleted,
     PodDisruptionBudgetDeleted,
     PodDisruptionBudgetObserved,
@@ -30,6 +34,7 @@ from events.cluster import (
 )
 from events.cycle import CycleOpened
 from events.decision import (
+    ActionFailed,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
@@ -38,6 +43,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    WorkDeferred,
 )
 from events.errors import UsageError
 from events.outcome import (
@@ -55,10 +61,13 @@ from events.outcome import (
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
 from events.revision import is_newer
+from events.sighting import Known, Progress
 from events.union import Event, Observation
 from events.watching import (
+    WENT_BACK,
     BindRejectedByNode,
     ForeignPodPlaced,
+    KindCompared,
     ServerDiscovered,
     WatchClosed,
     WatchOpened,
@@ -68,6 +77,9 @@ from projections import decided, observed, outcomes
 from projections.audit import audit
 from projections.cluster import Cluster
 from projections.deadlines import let_pass, next_deadline, shut_off
+from projections.deferred_work import DeferredWork
+from projections.distrust import distrust
+from projections.internal_error import OnError, ignore
 from projections.opening import open_cycle
 from projections.outcomes import Commitment
 from projections.pods import Pod
@@ -78,6 +90,16 @@ from projections.touched import Due
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
 """Kinds that must be listed whole before anything is decided."""
+
+
+NEWEST_MAX: Final = 2
+"""Objects of a kind that are remembered as changed last: each is asked for before its watch goes on."""
+
+IDENTITY: Final = ("Namespace", "/kube-system")
+"""The object by whose UID a cluster is told from others."""
+
+Newest: TypeAlias = tuple[str, str, bool]
+"""UID, revision, and whether the object is gone."""
 
 
 class State:
@@ -98,6 +120,8 @@ class State:
         """Kinds listed since the daemon last started."""
         self.watched: dict[str, str] = {}
         """Kind to the last revision that the log has seen of it: from there a watch goes on."""
+        self.newest: dict[str, dict[str, Newest]] = {}
+        """Kind to those of its objects that changed last, by subject, the last one last."""
         self.commitments: dict[str, Commitment] = {}
         """By UID: bindings without an outcome."""
         self.evictions: dict[str, Commitment] = {}
@@ -106,6 +130,8 @@ class State:
         """Node to resource to its quarantine there."""
         self.considered = Due()
         """What the cycle now open has to look at."""
+        self.carried = self.deferred = DeferredWork()
+        """What earlier cycles left to the one now open, and what is left to the next."""
 
     def begin_at(self, position: int) -> None:
         """The records to come follow this position."""
@@ -126,19 +152,26 @@ class State:
         """When a cycle is due even if nothing happens."""
         return next_deadline(self)
 
-    def apply(self, record: Record, event: Event, content: bytes | None) -> None:
-        """Take one record in. `content` is the object that came with it, where it has one."""
+    def apply(
+        self, record: Record, event: Event, content: bytes | None, on_error: OnError = ignore
+    ) -> None:
+        """Take one record in. `content` is the object that came with it, where it has one.
+
+        `on_error` is told where reading that object raised.
+        """
         assert record.position == self.position + 1, (record.position, self.position)
         self.position = self.cluster.position = record.position
-        self._apply(record, event, content)
+        self._apply(record, event, content, on_error)
         self.cluster.balance()
 
-    def _apply(self, record: Record, event: Event, content: bytes | None) -> None:
+    def _apply(
+        self, record: Record, event: Event, content: bytes | None, on_error: OnError
+    ) -> None:
         match event:
             case PodObserved():
                 # By far the most frequent, so it comes first.
-                self._saw(record, event.resource_version)
-                self._pod_observed(record, event, content)
+                self._saw(record, event)
+                self._pod_observed(record, event, content, on_error)
             case (
                 EnqueueDecided()
                 | GangBindDecided()
@@ -148,6 +181,8 @@ class State:
                 | RefusalDecided()
                 | QueueFaulted()
                 | ObjectFaulted()
+                | ActionFailed()
+                | WorkDeferred()
             ):
                 decided.take(self, record, event)
             case CycleOpened():
@@ -168,15 +203,17 @@ class State:
             case PolicyWarned():
                 pass
             case _:
-                self._observed(record, event, content)
+                self._observed(record, event, content, on_error)
 
     # What was observed
 
-    def _observed(self, record: Record, event: Observation, content: bytes | None) -> None:
+    def _observed(
+        self, record: Record, event: Observation, content: bytes | None, on_error: OnError
+    ) -> None:
         assert not isinstance(event, PodObserved)
         match event:
             case PodDeleted():
-                self._saw(record, event.resource_version)
+                self._saw(record, event)
                 self._pod_deleted(event)
             case (
                 NodeObserved()
@@ -189,8 +226,9 @@ class State:
                 | HyperNodeObserved()
                 | ConfigMapObserved()
             ):
-                self._saw(record, event.resource_version)
-                observed.see(self.cluster, record, event, _content(record, content))
+                self._saw(record, event)
+                reading = observed.Reading(record, event.uid, _content(record, content), on_error)
+                observed.see(self.cluster, record, event, reading)
             case (
                 NodeDeleted()
                 | QueueDeleted()
@@ -202,8 +240,10 @@ class State:
                 | HyperNodeDeleted()
                 | ConfigMapDeleted()
             ):
-                self._saw(record, event.resource_version)
+                self._saw(record, event)
                 observed.miss(self.cluster, record, event)
+            case ObjectUnreadable():
+                pass  # It counts as absent.
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():
@@ -216,42 +256,92 @@ class State:
                 self._watched(event)
 
     def _watched(
-        self, event: KindListed | ServerDiscovered | WatchOpened | WatchClosed | WatchProgressed
+        self,
+        event: KindListed
+        | ServerDiscovered
+        | WatchOpened
+        | WatchClosed
+        | WatchProgressed
+        | KindCompared,
     ) -> None:
         match event:
             case KindListed():
                 self.listed[event.resource] = None
                 self.watched[event.resource] = event.resource_version
+                # What was shown between a gap and its list may be of the history that was lost.
+                newest = self.newest.get(event.resource, {})
+                for subject, (_, revision, _) in list(newest.items()):
+                    if is_newer(revision, event.resource_version):
+                        del newest[subject]
             case WatchOpened():
                 if event.is_resumed:
                     self.listed[event.resource] = None
             case WatchClosed():
                 if event.has_gap:
-                    self.listed.pop(event.resource, None)
+                    # What follows is a list, whatever its revision is, also after a restart.
+                    for kept in (self.listed, self.watched, self.newest):
+                        kept.pop(event.resource, None)
+                if event.cause == WENT_BACK:
+                    distrust(self, event.resource)
             case WatchProgressed():
                 self.watched[event.resource] = event.resource_version
-            case ServerDiscovered():
+            case ServerDiscovered() | KindCompared():
                 pass
 
-    def _saw(self, record: Record, resource_version: str) -> None:
-        """Remember how far a kind has been seen."""
+    def _saw(self, record: Record, event: Observed | Deleted) -> None:
+        """Remember how far a kind has been seen, and which objects changed last."""
         resource = record.subject.partition("/")[0]
-        if is_newer(resource_version, self.watched.get(resource, "")):
-            self.watched[resource] = resource_version
+        if not is_newer(event.resource_version, self.watched.get(resource, "")):
+            return
+        self.watched[resource] = event.resource_version
+        newest = self.newest.setdefault(resource, {})
+        newest.pop(record.subject, None)
+        is_gone = isinstance(event, Deleted)
+        newest[record.subject] = (event.uid, event.resource_version, is_gone)
+        if len(newest) > NEWEST_MAX:
+            del newest[next(iter(newest))]
 
-    def _pod_observed(self, record: Record, event: PodObserved, content: bytes | None) -> None:
+    @property
+    def progress(self) -> dict[str, Progress]:
+        """How far each kind has been seen, and by which objects to tell whether the server has the same history."""
+        return {
+            resource: Progress(revision, tuple(self._known(resource)))
+            for resource, revision in self.watched.items()
+        }
+
+    def _known(self, resource: str) -> Iterator[Known]:
+        for subject, (uid, revision, is_gone) in self.newest.get(resource, {}).items():
+            _, namespace, name = subject.split("/", 2)
+            yield Known(namespace, name, uid, revision, is_gone)
+        if resource == IDENTITY[0]:
+            uid, _ = self.cluster.others.get(resource, {}).get(IDENTITY[1], ("", ""))
+            if uid:
+                yield Known("", IDENTITY[1].strip("/"), uid, "")
+
+    def _pod_observed(
+        self, record: Record, event: PodObserved, content: bytes | None, on_error: OnError
+    ) -> None:
         cluster = self.cluster
         old = cluster.pods.get(event.uid)
         if old is not None and old.digest == record.object:
             return
-        pod = observed.pod(cluster, record, _content(record, content))
+        reading = observed.Reading(record, event.uid, _content(record, content), on_error)
+        pod = observed.pod(cluster, reading)
+        if reading.is_failed and old is not None:
+            # What it was last known to take of its node is nearer to the truth than nothing.
+            pod = Pod(old.facts, old.pod_class, reading.digest)
         if old is not None:
             _carry(old, pod, record)
         elif pod.facts.node:
             pod.bound_at = record.position
         if pod.facts.scheduler in cluster.scheduler_names:
             cluster.adopt(pod)
-        cluster.replace_pod(old, pod)
+        if old is not None and old.group_key != pod.group_key:
+            # Its annotations or its owners were changed: it leaves one group and joins another.
+            cluster.replace_pod(old, None)
+            cluster.replace_pod(None, pod)
+        else:
+            cluster.replace_pod(old, pod)
         count_pod(cluster, old, pod)
 
     def _pod_deleted(self, event: PodDeleted) -> None:
@@ -260,11 +350,13 @@ class State:
             kept.pop(event.uid, None)
         if old is not None:
             self.cluster.replace_pod(old, None)
+            self.cluster.faults.put(f"Pod/{old.key}", ())
             count_pod(self.cluster, old, None)
 
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
         self.listed, self.period_ns = {}, event.period_ns
+        outcomes.lose_answers(self)
         if event.scheduler_names == cluster.scheduler_names:
             return
         cluster.scheduler_names = event.scheduler_names
@@ -289,16 +381,25 @@ class State:
         open_cycle(self.cluster)
         let_pass(self, event.at_ns)
         self.considered, self.cluster.due = self.cluster.due, Due()
+        self.carried, self.deferred = self.deferred, DeferredWork()
         self.cluster.nodes.lay_out()
 
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:
     """What muster decided about a pod outlives a new sight of it, unless it shows otherwise."""
-    pod.evicted = old.evicted
+    pod.evicted, pod.lapsed = old.evicted, old.lapsed
+    if old.facts.node and not pod.facts.node:
+        # No pod loses its node (K8.5) but where the server's data was set back.
+        pod.evicted = 0
+        return
     if not pod.facts.node:
         pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
     elif pod.facts.node == old.node:
         pod.decision, pod.bound_at = old.decision, old.bound_at
+    elif (pod.facts.decision, pod.facts.node) in old.lapsed:
+        # The answer that told of a failure was wrong, or came before the binding took effect.
+        pod.decision, pod.bound_at = pod.facts.decision, record.position
+        return
     else:
         pod.bound_at = record.position
         return

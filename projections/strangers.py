@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from events.limits import decode_deep
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 
@@ -50,7 +51,7 @@ _WORKLOAD: Final = msgspec.json.Decoder(_Workload)
 def schedulers_of(content: bytes) -> tuple[str, ...]:
     """The schedulers that the pods of a workload are for, each once, in the order of the alphabet."""
     try:
-        spec = _WORKLOAD.decode(content).spec or _Spec()
+        spec = decode_deep(content, _WORKLOAD.decode).spec or _Spec()
     except msgspec.ValidationError:
         return ()
     own = spec.schedulerName or ""

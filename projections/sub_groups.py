@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from events.limits import name_problem, quoted
 from projections.objects import NetworkTopology, SubGroupPolicy
 from projections.pod_terms import Labels, Selector, label_selector, selects
 
@@ -61,7 +62,9 @@ def closeness_of(given: NetworkTopology | None) -> Closeness | None:
         return None
     mode = given.mode or "hard"
     if mode not in ("hard", "soft"):
-        raise ValueError(f"networkTopology.mode: {mode!r} is neither hard nor soft")
+        raise ValueError(f"networkTopology.mode: {quoted(mode)} is neither hard nor soft")
+    if problem := name_problem(given.highestTierName or ""):
+        raise ValueError(f"networkTopology.highestTierName: {problem}")
     return Closeness(mode == "hard", given.highestTierAllowed, given.highestTierName or "")
 
 

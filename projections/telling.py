@@ -38,7 +38,7 @@ class Telling:
             voice.whole_since = position if is_whole else 0
             if is_whole and group.facts is not None:
                 self.reasons[group.key] = None
-        if group.refusals or group.promise:
+        if group.refusals or group.promise or group.is_broken:
             self.reasons[group.key] = None
         self.weigh(group)
 

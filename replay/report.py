@@ -28,6 +28,7 @@ from replay.expectation import Difference, differences
 from replay.world.model import World
 from replay.world.scenario import Scenario
 from replay.world.statuses import workload_statuses
+from scheduling.attempt import incomplete
 
 _SECOND: Final = 1_000_000_000
 _LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
@@ -153,12 +154,14 @@ def _pods(state: State) -> JsonObject:
 def _pod_groups(state: State) -> JsonObject:
     groups: JsonObject = {}
     for key, group in sorted(state.cluster.groups.items()):
-        refusal = next(iter(group.refusals.values()), None)
+        refusal = group.main_refusal
+        short = incomplete(group) if refusal is None and group.is_broken else None
+        reason = refusal or short
         groups[key] = {
             "phase": group.phase,
             "queue": group.queue,
-            "code": refusal.code if refusal else "",
-            "message": refusal.message if refusal else "",
+            "code": reason.code if reason else "",
+            "message": reason.message if reason else "",
         }
     return groups
 

@@ -13,6 +13,7 @@ from events.chain import check_link
 from events.codec import encode, event_of
 from events.cycle import CycleOpened
 from events.decision import (
+    ActionFailed,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
@@ -21,6 +22,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    WorkDeferred,
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import GENESIS, Head, Record
@@ -139,6 +141,8 @@ class Replay:
                 | RefusalDecided()
                 | QueueFaulted()
                 | ObjectFaulted()
+                | ActionFailed()
+                | WorkDeferred()
                 | PolicyWarned()
             ):
                 self.counts.decisions += not isinstance(event, PolicyWarned)

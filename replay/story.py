@@ -14,9 +14,10 @@ with the content of the object the line says more.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from events.cluster import Deleted, KindListed, Observed
+from events.cluster import Deleted, KindListed, ObjectUnreadable, Observed
 from events.cycle import CycleOpened
 from events.decision import (
+    ActionFailed,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
@@ -26,6 +27,7 @@ from events.decision import (
     Placement,
     QueueFaulted,
     RefusalDecided,
+    WorkDeferred,
 )
 from events.outcome import (
     BindFailed,
@@ -45,6 +47,7 @@ from events.union import Decision, Event, Observation, Outcome
 from events.watching import (
     BindRejectedByNode,
     ForeignPodPlaced,
+    KindCompared,
     ServerDiscovered,
     WatchClosed,
     WatchOpened,
@@ -101,6 +104,8 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             | RefusalDecided()
             | QueueFaulted()
             | ObjectFaulted()
+            | ActionFailed()
+            | WorkDeferred()
         ):
             first, *more = _decision(event)
             return [first + _because(record), *more]
@@ -130,6 +135,8 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
         case Deleted():
             gone = ", unseen until listed" if event.synthesized else ""
             return f"{_subject(record)} is gone{gone}"
+        case ObjectUnreadable():
+            return f"{_subject(record)} is shown and is no object: {event.reason}"
         case _:
             return _view(record, event)
 
@@ -174,6 +181,15 @@ def _decision(event: Decision) -> list[str]:
             kind, _, name = event.subject.partition("/")
             whose = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
             return [f"fault of {whose}: {event.code}: {event.message}"]
+        case WorkDeferred():
+            cut = [
+                f"{one.action} stopped before {one.pod_group} in {one.queue}, lines left: {one.lines}"
+                for one in event.actions
+            ]
+            return [f"cycle cut short after {event.work} units of work", *cut]
+        case ActionFailed():
+            after = "it ended there" if event.is_abandoned else "queues are served in turn"
+            return [f"action {event.action} failed: {event.message}; {after}"]
 
 
 def _placed(what: str, placements: Sequence[Placement]) -> list[str]:
@@ -225,6 +241,7 @@ def _view(
     | WatchClosed
     | WatchProgressed
     | ServerDiscovered
+    | KindCompared
     | BindRejectedByNode
     | ForeignPodPlaced,
 ) -> str:
@@ -244,6 +261,11 @@ def _view(
             )
         case WatchProgressed():
             return f"every {event.resource} is seen up to revision {event.resource_version}"
+        case KindCompared():
+            differs = (
+                f"{event.differences} differ from the log" if event.differences else "as known"
+            )
+            return f"every {event.resource} is listed beside its watch: {event.count}, {differs}"
         case ServerDiscovered():
             return f"API server {event.version} serves {len(event.served)} kinds that matter"
         case BindRejectedByNode():

@@ -5,6 +5,7 @@ from typing import Final
 
 from replay.amount import amount_text, amounts_text
 from replay.moment import withheld_text
+from replay.printable import CELL_CHARS_MAX, printable
 from replay.why_answer import Answer, Held, Judged, Step, Waiting
 from scheduling.explain import Choice, Limit, Scored
 
@@ -150,6 +151,7 @@ def _reasons(reasons: Mapping[str, int]) -> list[str]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    rows = [tuple(printable(cell, CELL_CHARS_MAX) for cell in row) for row in rows]
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     lines: list[str] = []
     for first, *others in rows:

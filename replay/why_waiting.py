@@ -18,9 +18,10 @@ from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import REQUIRED, State
+from projections.suspensions import INTERNAL_ERROR
 from replay.moment import span
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
-from scheduling.attempt import incomplete, standing_problem
+from scheduling.attempt import incomplete, standing_problem, task_text
 from scheduling.explain import (
     Limit,
     cards_allowed,
@@ -50,12 +51,17 @@ class _Tried(Struct, frozen=True):
 
 
 def waiting(session: Session, group: PodGroup) -> Waiting | None:
-    """What the group waits for; None where no pod of it waits and it is admitted, or it is not ours."""
+    """What the group waits for; None where no pod of it waits, it is admitted and its gang is not broken, or it is
+    not ours."""
     if group.is_foreign:
         return None
-    if not group.pending and not group.counts.get(GATED) and group.phase != WAITING:
+    waits = bool(group.pending) or bool(group.counts.get(GATED)) or group.phase == WAITING
+    if not waits and not group.is_broken:
         return None
     session.cluster.nodes.lay_out()
+    failed = _internal_error(session.state, group)
+    if failed is not None:
+        return failed
     problem = standing_problem(session, group)
     denied = None if problem is not None else _denied(session, group)
     short, far = incomplete(group), unplaceable(session, group)
@@ -80,7 +86,7 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
         hurdles=(
             *hurdles,
             *(one for one in _room_hurdles(session, group, tried) if not _is_said(one, hurdles)),
-            *_evicting_hurdles(group),
+            *_evicting_hurdles(session.state, group),
         ),
         admission=_admission(session, group),
         quota=_quota(session, group, pod),
@@ -159,11 +165,45 @@ def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable
         yield Hurdle("card", True, text)
 
 
-def _evicting_hurdles(group: PodGroup) -> Iterable[Hurdle]:
+def _evicting_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
     """Why nobody is evicted in its favour, as last recorded."""
     for action in EVICTING:
         if (refusal := group.refusals.get(action)) is not None:
-            yield Hurdle(action, False, refusal.message)
+            yield Hurdle(action, False, refusal.message + _tried_again(state, group, action))
+
+
+def _internal_error(state: State, group: PodGroup) -> Waiting | None:
+    """The answer for a group that the last evaluation of it raised for: to evaluate it here would raise, too."""
+    failed = [
+        (action, one)
+        for action, one in group.refusals.items()
+        if one.code == INTERNAL_ERROR and action not in EVICTING
+    ]
+    if not failed:
+        return None
+    action, standing = max(failed, key=lambda one: one[1].position)
+    text = f"{standing.message}{_tried_again(state, group, action)}"
+    return Waiting(
+        pod_group=group.key,
+        code=standing.code,
+        message=standing.message,
+        since=standing.position,
+        hurdles=(*_cluster_hurdles(state, group), Hurdle("pod group", False, text)),
+        admission=(),
+        quota=(),
+        nodes=None,
+        held=(),
+        line=None,
+    )
+
+
+def _tried_again(state: State, group: PodGroup, action: str) -> str:
+    """When an action looks again at a group after an internal error; empty where there was none."""
+    found = state.cluster.internal_errors.groups.get(group.key, {}).get(action)
+    if found is None or not found.until_ns:
+        return ""
+    left = span(max(0, found.until_ns - state.now_ns))
+    return f"; tried again when the group changes, or {left} after the last cycle"
 
 
 def _is_said(hurdle: Hurdle, others: Iterable[Hurdle]) -> bool:
@@ -173,7 +213,7 @@ def _is_said(hurdle: Hurdle, others: Iterable[Hurdle]) -> bool:
 
 def _standing_first(refusal: Refusal) -> tuple[bool, int]:
     """The last word on the group itself: that nobody is evicted for it comes after."""
-    return refusal.code not in EVICTION_CODES, refusal.position
+    return refusal.code not in (*EVICTION_CODES, INTERNAL_ERROR), refusal.position
 
 
 def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
@@ -189,9 +229,9 @@ def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
 def _gang_text(group: PodGroup) -> str:
     have, least = group.valid_count, group.min_available
     text = f"it has {have} of the {least} pods it needs, {group.ready_count} placed or finished"
+    by_role = group.valid_by_role if group.enforced_roles else {}
     for role, wanted in sorted(group.enforced_roles.items()):
-        have = sum(1 for pod in group.pending if pod.facts.role == role)
-        text += f"; task {role}: {group.ready_by_role.get(role, 0) + have} of {wanted}"
+        text += f"; {task_text(role)}: {by_role.get(role, 0)} of {wanted}"
     return text
 
 

@@ -2,6 +2,9 @@
 
 from typing import TypedDict
 
+from msgspec import structs
+
+from events.limits import storable
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -25,6 +28,7 @@ from events.sighting import (
     PhaseRequest,
     QueueStatusRequest,
     Refused,
+    Reply,
     Unknown,
 )
 from events.union import Outcome
@@ -32,8 +36,9 @@ from projections.outcomes import COUNTS
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
-    """The outcome of a request, and whom it is about."""
+    """The outcome of a request, and the object that it is about."""
     request = answer.request
+    answer = structs.replace(answer, reply=_storable(answer.reply))
     match request:
         case BindRequest():
             return _bound(answer, request), f"Pod/{request.namespace}/{request.name}"
@@ -91,6 +96,17 @@ def _told(answer: Answer, uid: str, what: str) -> Outcome:
     if not code:
         return StatusTold(uid=uid, what=what, **effort)
     return StatusNotTold(uid=uid, what=what, code=code, message=message, **effort)
+
+
+def _storable(reply: Reply) -> Reply:
+    """A reply whose texts, which come from the API server and its webhooks, can stand in any log."""
+    match reply:
+        case Done():
+            return reply
+        case Refused(code=code, message=message):
+            return Refused(code=storable(code), message=storable(message))
+        case Unknown(message=message):
+            return Unknown(message=storable(message))
 
 
 class _Asked(TypedDict):

@@ -3,7 +3,7 @@
 A pure function of State. Whoever carries it out (`daemon/effects.py`) leaves out what is under way already.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -15,20 +15,19 @@ from events.sighting import (
     QueueStatusRequest,
     Request,
 )
+from projections.internal_error import OnError, ignore, report
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
+from projections.pods import DECISION
 from projections.queues import Queue
 from projections.state import State
 from scheduling.conditions import conditions_to_tell
-
-DECISION: Final = "muster.sh/decision"
-"""Annotation of a bound pod: the position of the decision that bound it."""
 
 TOLD_AT_ONCE: Final = 500
 """Statuses asked for in one go; the rest come when these are told."""
 
 
-def to_do(state: State) -> Iterator[Request]:
+def to_do(state: State, on_error: OnError = ignore) -> Iterator[Request]:
     """Bindings, evictions and phases, in the order of their decisions within each."""
     for one in sorted(state.commitments.values(), key=lambda one: one.decision):
         namespace, _, name = one.pod.partition("/")
@@ -39,19 +38,47 @@ def to_do(state: State) -> Iterator[Request]:
             uid=one.uid,
             node=one.node,
             annotations={DECISION: str(one.decision)},
+            is_in_doubt=one.is_unknown,
         )
     for one in sorted(state.evictions.values(), key=lambda one: one.decision):
         namespace, _, name = one.pod.partition("/")
         yield EvictRequest(
-            decision=one.decision, namespace=namespace, name=name, uid=one.uid, node=one.node
+            decision=one.decision,
+            namespace=namespace,
+            name=name,
+            uid=one.uid,
+            node=one.node,
+            is_in_doubt=one.is_unknown,
+            workload=_owner_of(state, one.uid),
         )
-    yield from phases_to_tell(state)
+    yield from phases_to_tell(state, on_error)
 
 
-def phases_to_tell(state: State) -> Iterator[Request]:
+def _owner_of(state: State, uid: str) -> str:
+    pod = state.cluster.pods.get(uid)
+    owner = None if pod is None else pod.facts.owner
+    return "" if owner is None else owner.uid
+
+
+def _each(
+    kind: str, keys: Iterable[str], ask: Callable[[str], Iterable[Request]], on_error: OnError
+) -> Iterator[tuple[str, list[Request]]]:
+    """Each key with what is asked for it; nothing where finding out raises."""
+    for key in keys:
+        try:
+            asked = list(ask(key))
+        except Exception as error:  # a bug, whatever it is
+            report(error, f"{kind}/{key}", "requests", on_error)
+            asked = []
+        yield key, asked
+
+
+def phases_to_tell(state: State, on_error: OnError = ignore) -> Iterator[Request]:
     """Phases of PodGroups that do not say them yet, in the order of their names."""
-    for key in sorted(state.cluster.telling.phases):
-        yield _phase(state.cluster.groups[key])
+    groups = state.cluster.groups
+    keys = sorted(state.cluster.telling.phases)
+    for _, asked in _each("PodGroup", keys, lambda key: (_phase(groups[key]),), on_error):
+        yield from asked
 
 
 def has_to_tell(state: State, *, tells: bool) -> bool:
@@ -62,7 +89,7 @@ def has_to_tell(state: State, *, tells: bool) -> bool:
     )
 
 
-def to_tell(state: State) -> Iterator[Request]:
+def to_tell(state: State, on_error: OnError = ignore) -> Iterator[Request]:
     """Conditions of pods and pod groups that wait (K7.7), counts of pods, and what is allocated in queues.
 
     Only what an object does not say already, and what it was not told since. Groups and queues of which
@@ -70,9 +97,18 @@ def to_tell(state: State) -> Iterator[Request]:
     """
     cluster = state.cluster
     left = TOLD_AT_ONCE
-    for key in list(cluster.telling.reasons):
+
+    def conditions(key: str) -> Iterable[Request]:
         group = cluster.groups.get(key)
-        asked = [] if group is None else list(conditions_to_tell(cluster, group))
+        return () if group is None else conditions_to_tell(cluster, group)
+
+    def status(name: str) -> Iterable[Request]:
+        queue = cluster.queues.get(name)
+        is_ours = queue is not None and name not in cluster.strangers.queues
+        request = _of_queue(queue, state.position) if queue is not None and is_ours else None
+        return () if request is None else (request,)
+
+    for key, asked in _each("PodGroup", list(cluster.telling.reasons), conditions, on_error):
         if not asked:
             del cluster.telling.reasons[key]
             continue
@@ -80,16 +116,13 @@ def to_tell(state: State) -> Iterator[Request]:
         left -= len(asked)
         if left <= 0:
             break
-    for key in islice(cluster.telling.counts, max(0, left)):
-        yield _counts(cluster.groups[key])
-    for name in list(cluster.telling.queues):
-        queue = cluster.queues.get(name)
-        is_ours = queue is not None and name not in cluster.strangers.queues
-        request = _of_queue(queue, state.position) if queue is not None and is_ours else None
-        if request is None:
+    keys = list(islice(cluster.telling.counts, max(0, left)))
+    for _, asked in _each("PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error):
+        yield from asked
+    for name, asked in _each("Queue/", list(cluster.telling.queues), status, on_error):
+        if not asked:
             del cluster.telling.queues[name]
-        else:
-            yield request
+        yield from asked
 
 
 def _phase(group: PodGroup) -> PhaseRequest:

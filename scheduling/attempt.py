@@ -23,6 +23,7 @@ from scheduling.session import Session
 from scheduling.topology.parts import place_parts
 from scheduling.topology.where import ANYWHERE, Where
 from scheduling.trial import Trial
+from scheduling.work import POD
 
 Role: TypeAlias = str | int
 
@@ -43,13 +44,11 @@ class Attempt:
         """Whether, beside that reason, nodes stand in the way of a pod."""
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
-        try:
+        with self.trial:
             if group.parts is None:
                 self._place_all()
             else:
                 place_parts(self, session.network, group.parts)
-        finally:
-            self.trial.discard()
 
     @property
     def is_ready(self) -> bool:
@@ -117,6 +116,7 @@ class Attempt:
 
     def _place(self, pod: Pod, choice: CardChoice) -> bool:
         rankings = self.session.rankings
+        self.session.work.add_pod(pod.pod_class)
         ranking = rankings.of(pod.pod_class, choice.cards)
         promised = self._promised(pod)
         if promised is not None and ranking.has_room(promised):
@@ -186,10 +186,12 @@ class Attempt:
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role
+            # Pods without a role fail by class; a minimum can be set for them together.
+            failed = [role if isinstance(role, str) else "" for role in self._failed]
             return all(
                 have.get(role, 0) + self.trial.roles.get(role, 0) >= enforced[role]
-                for role in self._failed
-                if isinstance(role, str) and role in enforced
+                for role in failed
+                if role in enforced
             )
         rest = sum(
             1
@@ -204,6 +206,7 @@ def charged(
     session: Session, group: PodGroup, pod: Pod, extra: Mapping[str, int]
 ) -> CardChoice | Reason:
     """The cards the pod may be charged, or why its queue does not let it in."""
+    session.work.add(POD)
     cluster, pod_class = session.cluster, pod.pod_class
     if problem := refused_demand(cluster.policy, pod_class):
         return Reason("UnsupportedDemand", "", problem, pod.key, is_hopeless=True)
@@ -236,12 +239,16 @@ def incomplete(group: PodGroup) -> Reason | None:
         have, least = group.valid_count, group.min_available
         return Reason("NotEnoughPods", "", f"pod group has {have} of the {least} pods it needs")
     enforced = group.enforced_roles
-    waiting: dict[str, int] = {}
-    for pod in group.pending:
-        waiting[pod.facts.role] = waiting.get(pod.facts.role, 0) + 1
+    if not enforced:
+        return None
+    by_role = group.valid_by_role
     for role in sorted(enforced):
-        have = group.ready_by_role.get(role, 0) + waiting.get(role, 0)
-        if have < enforced[role]:
-            text = f"task {role} has {have} of the {enforced[role]} pods it needs"
+        if by_role[role] < enforced[role]:
+            text = f"{task_text(role)} has {by_role[role]} of the {enforced[role]} pods it needs"
             return Reason("NotEnoughPodsOfTask", role, text)
     return None
+
+
+def task_text(role: str) -> str:
+    """What messages call a role."""
+    return f"task {role}" if role else "the task without a name"

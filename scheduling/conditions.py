@@ -1,7 +1,7 @@
 """What a pod group and its waiting pods say in their conditions: whether the gang is whole, and why not (B.14).
 
 A PodGroup says `Scheduled` as soon as its gang is whole, whatever becomes of pods beyond it, and else
-`Unschedulable` with what keeps it. A pod without a node says `PodScheduled=False` for the reason
+`Unschedulable` with what keeps it, also where it fell below its minimum and no pod of it waits. A pod without a node says `PodScheduled=False` for the reason
 `Unschedulable`, also one that could have had a node if its gang were whole: what makes clusters grow looks
 for no other reason (Volcano says `Schedulable` there, which hides such pods).
 """
@@ -74,6 +74,9 @@ def condition_of(group: PodGroup) -> Condition | None:
         reason = _REASONS.get(refusal.code, NOT_ENOUGH)
         text = group_text(group, refusal.code, refusal.message, refusal.pod)
         return Condition(refusal.position, UNSCHEDULABLE, reason, text)
+    if group.is_broken:
+        # Its status has changed with the pod that it lost.
+        return Condition(group.voice.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", ""))
     promise = next(iter(group.promise.values()), None)
     if promise is None:
         return None

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from events.decision import ObjectFaulted, QueueFaulted
 from events.union import Decision
+from projections.internal_error import OnError, ignore
 from projections.state import State
 from scheduling.actions.allocate import allocate
 from scheduling.actions.backfill import backfill
@@ -19,7 +20,7 @@ from scheduling.actions.preempt import preempt
 from scheduling.actions.reclaim import reclaim
 from scheduling.session import Session
 
-DECIDER: Final = 3
+DECIDER: Final = 4
 """Version of the deciding code. Raise it with every change that can alter a decision."""
 
 Action: TypeAlias = Callable[[Session], Iterator[Decision]]
@@ -39,8 +40,8 @@ ACTIONS: Final[dict[str, Action]] = {
 class Decider:
     """Decides for one State. What it remembers between cycles can be made anew from State."""
 
-    def __init__(self, state: State) -> None:
-        self.session = Session(state)
+    def __init__(self, state: State, on_error: OnError = ignore) -> None:
+        self.session = Session(state, on_error)
 
     @property
     def examined(self) -> int:
@@ -50,12 +51,26 @@ class Decider:
     def decide(self) -> Iterator[Decision]:
         """The decisions of the cycle that is open. Apply each before asking for the next."""
         cluster = self.session.cluster
+        self.session.open_cycle()
+        self.session.shed()
         for name in sorted(cluster.untold):
             queue = cluster.queues[name]
             for code, message in queue.untold:
                 yield QueueFaulted(queue=name, code=code, message=message)
         for action in cluster.policy.actions:
-            yield from ACTIONS[action](self.session)
+            yield from self._carried_out(action)
         for subject in sorted(cluster.faults.untold):
             for code, message in cluster.faults.untold_of(subject):
                 yield ObjectFaulted(subject=subject, code=code, message=message)
+        yield from self.session.deferred()
+
+    def _carried_out(self, action: str) -> Iterator[Decision]:
+        """The decisions of an action. One that raises ends, and what it did not get to is looked at later.
+
+        An exception out of the evaluation of a pod group does not get here (`scheduling/serve.py`), and one
+        that the caller meets in applying a decision does not pass through a generator at all.
+        """
+        try:
+            yield from ACTIONS[action](self.session)
+        except Exception as error:  # a bug, whatever it is
+            yield from self.session.action_failed(action, error, is_abandoned=True)

@@ -112,8 +112,7 @@ def choice(
     """Why the pod got its node, asked of the State just before the decision."""
     cluster = rankings.cluster
     cluster.nodes.lay_out()
-    trial = Trial(cluster, group)
-    try:
+    with Trial(cluster, group) as trial:
         for placement in event.placements:
             pod = cluster.pods.get(placement.uid)
             node = cluster.nodes.nodes.get(placement.node)
@@ -125,8 +124,6 @@ def choice(
                 found = _choice(rankings, trial, place, pod, node)
                 return structs.replace(found, domain=domain)
             trial.place(pod, node, later=False)
-    finally:
-        trial.discard()
     return None
 
 
@@ -201,6 +198,7 @@ def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, in
             silent,
             balancedresource_weight=order.balancedresource_weight,
             balanced_resources=order.balanced_resources,
+            balanced_scoring=order.balanced_scoring,
         ),
     }
     variants = {
@@ -298,7 +296,9 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
     for name, amount in pod_class.request:
         column = table.column(name)
         short = amount if column is None else np.maximum(amount - column, 0)
-        missing = missing + np.minimum(short, amount) * 1000 // amount
+        # Of an amount that does not fit 64 bits a thousand times over, the last bits do not count.
+        scale = max(0, amount.bit_length() - 52)
+        missing = missing + (np.minimum(short, amount) >> scale) * 1000 // (amount >> scale)
     slots = np.lexsort((np.arange(len(missing)), missing))
     slots = slots[missing[slots] > 0][:NODES_MAX]
     return tuple(_lacking(rankings, pod_class, cards, int(slot)) for slot in slots)

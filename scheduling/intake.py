@@ -6,6 +6,7 @@ log knows it is not told again.
 """
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Final, Protocol
 
 import msgspec
@@ -21,6 +22,7 @@ from events.cluster import (
     NamespaceObserved,
     NodeDeleted,
     NodeObserved,
+    ObjectUnreadable,
     Observed,
     PodDeleted,
     PodDisruptionBudgetDeleted,
@@ -36,11 +38,16 @@ from events.cluster import (
     WorkloadObserved,
 )
 from events.errors import ManifestError
+from events.limits import clipped
 from events.normalize import Normalized, normalize
+from events.outcome import PodBound
 from events.record import Record, StoredObject
 from events.sighting import (
     Closed,
     Discovered,
+    FullListBegan,
+    FullListEnded,
+    FullListPage,
     Gone,
     Listed,
     Listing,
@@ -53,6 +60,7 @@ from events.union import Event, Observation
 from events.watching import (
     BindRejectedByNode,
     ForeignPodPlaced,
+    KindCompared,
     ServerDiscovered,
     WatchClosed,
     WatchOpened,
@@ -167,6 +175,23 @@ class _PodGlance(msgspec.Struct):
     status: Status | None = None
 
 
+class _Comparison(msgspec.Struct):
+    """A full list that is being compared with the log while the watch goes on.
+
+    The list is of a revision up to which the watch had shown everything when it began, so whatever the watch
+    shows meanwhile is newer than the list, and is left out of the comparison.
+    """
+
+    resource_version: str
+    changed: dict[str, None] = {}
+    """UIDs of objects that the watch has shown since."""
+    there: dict[str, None] = {}
+    """UIDs of all objects of the list."""
+    different: list[Normalized] = []
+    is_readable: bool = True
+    """Whether all objects of the list could be read; else what it does not hold may be one of the others."""
+
+
 class Intake:
     """Sightings into records of one State."""
 
@@ -176,6 +201,8 @@ class Intake:
         self._secret = frozenset(secret)
         self._listing: dict[str, list[Normalized]] = {kind: [] for kind in COUNTED}
         """Kinds being listed, and what was shown of them so far."""
+        self._comparing: dict[str, _Comparison] = {}
+        """Kinds that are being compared with a full list."""
         self._gaps: dict[str, int] = {}
         """Kind to the position of the record since which it was not seen whole."""
         self.blind_since = 0
@@ -184,16 +211,18 @@ class Intake:
     def begin_listing(self) -> None:
         """Everything is about to be shown once more."""
         self._listing = {kind: [] for kind in COUNTED}
+        self._comparing.clear()
 
     def take(self, sighting: Sighting) -> None:
-        """Take one sighting in. What cannot be read as an object at all is an error."""
+        """Take one sighting in. What cannot be read as an object at all is recorded as that."""
         match sighting:
-            case Seen():
-                self._see(normalize(sighting.raw, secret_annotations=self._secret))
-            case Gone(raw=raw, synthesized=synthesized):
-                self._miss(normalize(raw, secret_annotations=self._secret), synthesized)
+            case Seen(raw=raw) | Gone(raw=raw):
+                self._take_object(sighting, raw)
             case Listing(resource=resource):
                 self._listing[resource] = []
+                self._comparing.pop(resource, None)
+            case FullListBegan() | FullListPage() | FullListEnded():
+                self._compare(sighting)
             case Listed():
                 self._take_list(sighting)
             case Opened() | Closed() | Progressed() | Discovered():
@@ -201,26 +230,52 @@ class Intake:
 
     # Objects
 
-    def _see(self, seen: Normalized) -> None:
+    def _take_object(self, sighting: Seen | Gone, raw: bytes) -> None:
+        try:
+            seen = normalize(raw, secret_annotations=self._secret)
+        except ManifestError as error:
+            self._report_unreadable(raw, str(error), "Object//", None)
+            return
         if not seen.uid:
-            raise ManifestError(f"{seen.subject}: metadata.uid is missing")
+            reason = "metadata.uid is missing"
+            self._report_unreadable(raw, reason, seen.subject, seen.stored)
+        elif isinstance(sighting, Gone):
+            self._miss(seen, sighting.synthesized)
+        else:
+            self._see(seen)
+
+    def _report_unreadable(
+        self, raw: bytes, reason: str, subject: str, stored: StoredObject | None
+    ) -> None:
+        event = ObjectUnreadable(
+            reason=clipped(reason), shown_digest=sha256(raw).hexdigest(), size_bytes=len(raw)
+        )
+        self._emit(event, subject, stored=stored)
+
+    def _see(self, seen: Normalized) -> None:
+        self._note_changed(seen)
         listing = self._listing.get(seen.kind)
         if listing is not None:
             listing.append(seen)
         else:
             self._tell(seen)
 
-    def _tell(self, seen: Normalized) -> None:
+    def _tell(self, seen: Normalized, cause: int | None = None) -> None:
         event = SEEN.get(seen.kind, WorkloadObserved)(
             uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
         )
-        cause = self._answers(seen)
+        cause = self._answers(seen) or cause
         before = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
         record = self._emit(_observation(event), seen.subject, cause=cause, stored=seen.stored)
         if seen.kind == "Pod":
             self._follow(record, before, self._state.cluster.pods[seen.uid])
 
+    def _note_changed(self, seen: Normalized) -> None:
+        if (comparison := self._comparing.get(seen.kind)) is not None:
+            comparison.changed[seen.uid] = None
+
     def _miss(self, seen: Normalized, synthesized: bool) -> None:
+        self._note_changed(seen)
         event = GONE.get(seen.kind, WorkloadDeleted)(
             uid=seen.uid, resource_version=seen.resource_version, synthesized=synthesized
         )
@@ -234,10 +289,7 @@ class Intake:
             cause = self._gaps.pop(resource, self.blind_since) or None
             for subject, uid, digest in sorted(known_objects(cluster, resource)):
                 if uid not in there:
-                    event = GONE.get(resource, WorkloadDeleted)(
-                        uid=uid, resource_version=listed.resource_version, synthesized=True
-                    )
-                    self._emit(_observation(event), subject, cause=cause, known=digest)
+                    self._miss_unseen((subject, uid, digest), listed, cause)
             for seen in sorted(shown, key=lambda one: (one.namespace, one.name, one.uid)):
                 if digest_known(cluster, seen) != seen.stored.digest:
                     self._tell(seen)
@@ -248,6 +300,70 @@ class Intake:
             served=listed.served,
         )
         self._emit(told, f"{resource}//")
+
+    def _miss_unseen(
+        self, known: tuple[str, str, str], listed: Listed | FullListEnded, cause: int | None
+    ) -> None:
+        """An object that is known and that a list does not hold is gone, though its end was not shown."""
+        subject, uid, digest = known
+        event = GONE.get(listed.resource, WorkloadDeleted)(
+            uid=uid, resource_version=listed.resource_version, synthesized=True
+        )
+        self._emit(_observation(event), subject, cause=cause, known=digest)
+
+    # Full lists beside a watch
+
+    def _compare(self, sighting: FullListBegan | FullListPage | FullListEnded) -> None:
+        resource = sighting.resource
+        if isinstance(sighting, FullListBegan):
+            if resource not in self._listing:
+                self._comparing[resource] = _Comparison(sighting.resource_version)
+            return
+        comparison = self._comparing.get(resource)
+        if comparison is None:
+            return  # A gap came in between, and a list that is taken in as a whole.
+        if isinstance(sighting, FullListPage):
+            for raw in sighting.raws:
+                self._compare_object(comparison, raw)
+            return
+        del self._comparing[resource]
+        if sighting.is_whole:
+            self._end_comparison(comparison, sighting)
+
+    def _compare_object(self, comparison: _Comparison, raw: bytes) -> None:
+        try:
+            seen = normalize(raw, secret_annotations=self._secret)
+        except ManifestError:
+            # It was recorded as unreadable when the watch showed it; which object it is cannot be said.
+            comparison.is_readable = False
+            return
+        comparison.there[seen.uid] = None
+        if seen.uid in comparison.changed:
+            return
+        if digest_known(self._state.cluster, seen) != seen.stored.digest:
+            comparison.different.append(seen)
+
+    def _end_comparison(self, comparison: _Comparison, ended: FullListEnded) -> None:
+        """Record how many objects differ, and then each of them as the list has it."""
+        missing = [
+            known
+            for known in sorted(known_objects(self._state.cluster, ended.resource))
+            if comparison.is_readable
+            and known[1] not in comparison.there
+            and known[1] not in comparison.changed
+        ]
+        different = [one for one in comparison.different if one.uid not in comparison.changed]
+        compared = KindCompared(
+            resource=ended.resource,
+            resource_version=ended.resource_version,
+            count=len(comparison.there),
+            differences=len(missing) + len(different),
+        )
+        cause = self._emit(compared, f"{ended.resource}//").position
+        for known in missing:
+            self._miss_unseen(known, ended, cause)
+        for seen in sorted(different, key=lambda one: (one.namespace, one.name, one.uid)):
+            self._tell(seen, cause)
 
     # Watches
 
@@ -275,6 +391,7 @@ class Intake:
                 record = self._emit(closed, f"{resource}//")
                 if sighting.has_gap:
                     self._gaps[resource] = record.position
+                    self._comparing.pop(resource, None)
             case Progressed(resource=resource):
                 progressed = WatchProgressed(
                     resource=resource, resource_version=sighting.resource_version
@@ -289,7 +406,14 @@ class Intake:
     def _answers(self, seen: Normalized) -> int | None:
         """The decision that a new sight of an object answers, or None where it came from outside."""
         if seen.kind == "PodGroup":
-            return _heard(self._state.cluster, seen)
+            try:
+                return _heard(self._state.cluster, seen)
+            except MemoryError:
+                raise
+            except (
+                Exception
+            ):  # a bug of a reader, which State meets and reports as it takes the object in
+                return None
         pod = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
         if pod is None or not pod.decision or pod.digest == seen.stored.digest:
             return None
@@ -304,10 +428,14 @@ class Intake:
         return pod.decision if pod.assumed or phase != pod.facts.phase else None
 
     def _follow(self, record: Record, before: Pod | None, pod: Pod) -> None:
-        """A pod that its kubelet turned away, or that someone else put on a dedicated node."""
+        """A pod that is bound after all, that its kubelet turned away, or that another scheduler put on a
+        dedicated node."""
         facts = pod.facts
         if not facts.node:
             return
+        if before is not None and _is_bound_after_all(before, pod):
+            bound = PodBound(pod=pod.key, uid=facts.uid, node=facts.node, attempts=0)
+            self._emit(bound, record.subject, cause=pod.decision)
         had = before.facts if before is not None else None
         if pod.decision and pod.status == FAILED and (had is None or had.phase != "Failed"):
             resources = refused_resources(facts.reason, pod.pod_class.request)
@@ -349,6 +477,13 @@ def _heard(cluster: Cluster, seen: Normalized) -> int | None:
         refused = [one.position for one in group.refusals.values()]
         return max((group.voice.conditions_told, group.voice.whole_since, *refused)) or None
     return None
+
+
+def _is_bound_after_all(before: Pod, pod: Pod) -> bool:
+    """Whether a pod is where a decision wanted it whose binding was recorded as failed."""
+    if before.facts.node or before.node == pod.facts.node:
+        return False
+    return (pod.decision, pod.facts.node) in before.lapsed
 
 
 def _is_dedicated(facts: NodeFacts | None) -> bool:

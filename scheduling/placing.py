@@ -9,6 +9,7 @@ keep the whole group closest.
 
 from collections.abc import Iterator
 
+from projections.blocked import topology_reason
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import QUEUE_CODES
@@ -18,18 +19,14 @@ from scheduling.refuse import Reason
 from scheduling.session import Session
 from scheduling.topology.candidates import Candidates, Wanted
 from scheduling.topology.inside import inside
-from scheduling.topology.network import limit_of, problem_of, slots_by_part, slots_of
+from scheduling.topology.network import limit_of, slots_by_part, slots_of
 from scheduling.topology.where import Where
 
 
 def unplaceable(session: Session, group: PodGroup) -> Reason | None:
     """Why the group's wish for closeness cannot be looked at as things are, or None."""
-    rules = () if group.parts is None else group.parts.rules
-    for closeness in (group.closeness, *(rule.closeness for rule in rules)):
-        problem = None if closeness is None else problem_of(session.cluster, closeness)
-        if problem is not None:
-            return Reason(problem[0], "HyperNode", problem[1])
-    return None
+    reason = topology_reason(session.cluster.nodes.hyper, group)
+    return None if reason is None else Reason(reason[0], "HyperNode", reason[1])
 
 
 def place(session: Session, group: PodGroup) -> Attempt:

@@ -24,6 +24,12 @@ from scheduling.slow.surroundings import Surroundings
 RANKINGS_MAX = 4096
 """Rankings kept at a time; when there are more, all are forgotten."""
 
+SCORES_BYTES_MAX = 256 << 20
+"""Bytes of rankings kept at a time: eight for the score of each node, and one for the verdict on it."""
+
+FREED_SHARE = 8
+"""Rankings of classes that are gone are dropped once one in so many may be such."""
+
 Cards = tuple[str, ...] | None
 """The cards a pod may be charged, in order of preference; None where it uses none or any."""
 
@@ -108,10 +114,10 @@ class Ranking:
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
         self._cards = cards
-        self._board = rankings.board(pod_class, cards)
+        self.board = rankings.board(pod_class, cards)
         self._around = rankings.surroundings(pod_class)
         self._images = rankings.images(pod_class)
-        self._preferences = self._board.preferences
+        self._preferences = self.board.preferences
 
     def best(self) -> Node | None:
         """The best node that has room now."""
@@ -123,7 +129,7 @@ class Ranking:
 
     def scores(self) -> npt.NDArray[np.int64]:
         """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
-        scores = self._board.scores()
+        scores = self.board.scores()
         if not len(scores):
             return scores
         if self._images is not None and (points := self._images.points()) is not None:
@@ -150,7 +156,7 @@ class Ranking:
             if admits is not None and not admits(node):
                 continue
             free = {name: node.future(name) for name in node.free}
-            score = self._board.scorer.of_node(node.facts.allocatable, free)
+            score = self.board.scorer.of_node(node.facts.allocatable, free)
             self._rankings.examined += 1
             if found is None or (-score, name) < found:
                 found, chosen = (-score, name), node
@@ -162,13 +168,13 @@ class Ranking:
 
     def will_have_room(self, node: Node) -> bool:
         """Whether the pod may go to the node once leaving pods have left."""
-        if node.facts is None or not self._board.admits(node) or not node.fits_later(self._request):
+        if node.facts is None or not self.board.admits(node) or not node.fits_later(self._request):
             return False
         return self._around is None or bool(self._around.open(later=True)[node.slot])
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
-        scores = self._board.scorer.of_all(self._table)
+        scores = self.board.scorer.of_all(self._table)
         if self._cards is not None:
             points = self._rankings.card_points(self._cards, self._preferences)
             scores, chosen = scores + points, chosen & (points >= 0)
@@ -184,6 +190,8 @@ class Rankings:
         self.examined = 0
         """How often a node was scored for a class of pods."""
         self._layout = -1
+        self._freed = 0
+        """How many classes had been freed when rankings were last looked through."""
         self._policy: object = None
         self._rankings: dict[tuple[int, Cards], Ranking] = {}
         self._boards: dict[object, Scoreboard] = {}
@@ -204,7 +212,8 @@ class Rankings:
         key = (pod_class.index, cards)
         found = self._rankings.get(key)
         if found is None:
-            if len(self._rankings) >= RANKINGS_MAX:
+            most = SCORES_BYTES_MAX // (9 * max(1, len(self.cluster.nodes.order)))
+            if len(self._rankings) >= min(RANKINGS_MAX, max(1, most)):
                 self._forget()
             found = self._rankings[key] = Ranking(self, pod_class, cards)
         return found
@@ -254,6 +263,27 @@ class Rankings:
         if self._layout != table.layout or self._policy is not self.cluster.policy:
             self._layout, self._policy = table.layout, self.cluster.policy
             self._forget()
+
+    def shed(self) -> None:
+        """Drop what is remembered of classes that are gone, once that is a good part of all."""
+        classes = self.cluster.regards.classes
+        freed = classes.freed_count - self._freed
+        if not freed or freed * FREED_SHARE < max(len(self._rankings), len(self._admission_of)):
+            return
+        self._freed = classes.freed_count
+        there = classes.by_index
+        had_neighbours = bool(self._surroundings)
+        self._rankings = {key: one for key, one in self._rankings.items() if key[0] in there}
+        self._admission_of = {key: one for key, one in self._admission_of.items() if key in there}
+        self._surroundings = {key: one for key, one in self._surroundings.items() if key in there}
+        kept = {id(one): None for one in self._admission_of.values()}
+        self._admissions = {key: one for key, one in self._admissions.items() if id(one) in kept}
+        kept = {id(one.board): None for one in self._rankings.values()}
+        self._boards = {key: one for key, one in self._boards.items() if id(one) in kept}
+        images = {there[index].images: None for index, _ in self._rankings}
+        self._images = {key: one for key, one in self._images.items() if key in images}
+        if had_neighbours:
+            self._neighbourhood.forget()
 
     def card_points(
         self, cards: tuple[str, ...], preferences: Preferences

@@ -1,13 +1,13 @@
 """Refusals: the code, what limits, and a text with the numbers of the moment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from events.decision import RefusalDecided
+from events.decision import PipelineWithdrawn, RefusalDecided
 from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
@@ -241,6 +241,12 @@ def origin_of(message: str) -> str:
     """Of the refusal of a gang, why the first of its pods without a node has none."""
     _, found, origin = message.partition(ORIGIN)
     return origin.partition(": ")[2] if found else message
+
+
+def withdrawal(group: PodGroup, reason: Reason) -> Iterator[PipelineWithdrawn]:
+    """The record by which a group loses the room that is promised to it; none where nothing is."""
+    if group.promise:
+        yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 
 def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:

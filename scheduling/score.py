@@ -5,7 +5,7 @@ alike: what is computed for one node is computed for all of them in the same way
 counted in KiB, so that nothing exceeds 64 bits (AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
 
 Sources of the formulas: the Kubernetes scorers that Volcano's `nodeorder` sums (least and most requested,
-balanced allocation), and Volcano's `binpack`. What differs: fractions are rounded down to a thousandth of a
+balanced allocation as of 1.36), and Volcano's `binpack`. What differs: fractions are rounded down to a thousandth of a
 point, and room promised to others counts as used.
 """
 
@@ -57,6 +57,11 @@ def balanced(cpu: Numbers, memory: Numbers, *others: Numbers) -> Numbers:
     return FULL - root(count * squares - total * total) // count
 
 
+def balance_change(after: Numbers, before: Numbers) -> Numbers:
+    """High where the pod makes the balance better: from three quarters of full, half the difference it makes."""
+    return FULL * 3 // 4 + (after - before) // 2
+
+
 def root(number: Numbers) -> Numbers:
     """The square root, rounded down. Below 2**52 the nearest float is next to it at most."""
     if isinstance(number, int):
@@ -88,20 +93,23 @@ class Scorer:
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         """The score of one node."""
+        wholes = {name: allocatable.get(name, 0) for name in self._names}
+        taken = {name: whole - free.get(name, 0) for name, whole in wholes.items()}
         used = {
             name: fraction(
-                _scaled(
-                    name, allocatable.get(name, 0) - free.get(name, 0) + self.amounts.get(name, 0)
-                ),
-                _scaled(name, allocatable.get(name, 0)),
+                _scaled(name, amount + self.amounts.get(name, 0)), _scaled(name, wholes[name])
             )
-            for name in self._names
+            for name, amount in taken.items()
+        }
+        before = {
+            name: fraction(_scaled(name, taken[name]), _scaled(name, wholes[name]))
+            for name in self._compared
         }
         is_over = any(
             self.amounts[name] > free.get(name, 0) and allocatable.get(name, 0) > 0
             for name, _ in self._weights
         )
-        return self._sum(used, 0, 0 if is_over else 1)
+        return self._sum(used, before, 0, 0 if is_over else 1)
 
     def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
         """The scores of all nodes, slot by slot."""
@@ -117,20 +125,39 @@ class Scorer:
             else nothing
             for name in self._names
         }
+        before = {
+            name: fraction(
+                _scaled(name, table.allocatable[name] - table.free[name]),
+                _scaled(name, table.allocatable[name]),
+            )
+            if name in table.free
+            else nothing
+            for name in self._compared
+        }
         holds = np.ones(len(table.order), dtype=np.int64)
         for name, _ in self._weights:
             if name in table.free:
                 is_short = table.free[name] < self.amounts[name]
                 holds &= ~(is_short & (table.allocatable[name] > 0))
-        return self._sum(used, nothing, holds)
+        return self._sum(used, before, nothing, holds)
 
     @property
     def _names(self) -> list[str]:
         plain = [*PLAIN, *self._balanced] if self._order is not None else []
         return plain + [name for name, _ in self._weights if name not in plain]
 
-    def _sum(self, used: dict[str, Numbers], nothing: Numbers, holds: Numbers) -> Numbers:
-        """The sum of all scorers. `holds` is 1 where all that `binpack` counts has room, else 0: such nodes, to be
+    @property
+    def _compared(self) -> list[str]:
+        """The resources of which the use without the pod counts."""
+        order = self._order
+        if order is None or not order.balancedresource_weight or order.balanced_scoring == "level":
+            return []
+        return [*PLAIN, *self._balanced]
+
+    def _sum(
+        self, used: dict[str, Numbers], before: dict[str, Numbers], nothing: Numbers, holds: Numbers
+    ) -> Numbers:
+        """The sum of all scorers. `before` is the use without the pod, where that counts. `holds` is 1 where all that `binpack` counts has room, else 0: such nodes, to be
         freed first, are worth nothing to it."""
         total = nothing
         if (order := self._order) is not None:
@@ -141,7 +168,13 @@ class Scorer:
                 total = total + most_requested(cpu, memory) * order.mostrequested_weight
             if order.balancedresource_weight:
                 others = [used[name] for name in self._balanced]
-                total = total + balanced(cpu, memory, *others) * order.balancedresource_weight
+                points = balanced(cpu, memory, *others)
+                if before:
+                    rest = [before[name] for name in self._balanced]
+                    points = balance_change(
+                        points, balanced(before["cpu"], before["memory"], *rest)
+                    )
+                total = total + points * order.balancedresource_weight
         divisor = sum(weight for _, weight in self._weights)
         if divisor:
             packed = nothing

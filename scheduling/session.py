@@ -1,42 +1,76 @@
 """What the actions of one State share: the State, the rankings of nodes, and the counting of work."""
 
+from collections.abc import Iterable, Iterator
+
+from events.decision import (
+    ActionFailed,
+    DeferredAction,
+    PipelineWithdrawn,
+    RefusalDecided,
+    WorkDeferred,
+)
+from events.union import Decision
+from projections.audit import audit_trials
 from projections.cluster import Cluster
+from projections.internal_error import OnError, ignore, report
 from projections.lines import Line
+from projections.pod_groups import PodGroup
+from projections.policy import EVICTING
 from projections.state import State
+from projections.suspensions import INTERNAL_ERROR
 from scheduling.fruitless import Fruitless
+from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.reclaiming import Givers
 from scheduling.quota.relief import Relief
 from scheduling.ranking import Rankings
 from scheduling.reach import Reach
 from scheduling.topology.network import Network
 from scheduling.wake import is_awakened
+from scheduling.work import Work
 
 
 class Session:
     """One State and what is remembered about it from cycle to cycle, only to save time."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.state = state
         self.cluster: Cluster = state.cluster
-        self.rankings = Rankings(state.cluster)
-        self.reach = Reach(state.cluster)
-        self.relief = Relief(state)
-        self.fruitless = Fruitless(state.cluster)
-        self.network = Network(self.rankings)
-        self.givers = Givers(state.cluster)
         self.groups_examined = 0
         """How often an action tried a pod group."""
+        self.work = Work(state.cluster)
+        """What the cycle that is open has cost so far."""
+        self._cut: list[DeferredAction] = []
+        """Actions that this cycle cut short."""
+        self._due_before: dict[int, dict[int, None]] = {}
+        """For each batch of what earlier cycles left, lines (by identity) with a group that changed then."""
+        self._on_error = on_error
         self._due: dict[int, None] = {}
         """Lines (by identity) with a group that changed."""
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """Drop all caches: each can be made again from State."""
+        self.rankings = Rankings(self.cluster)
+        self.reach = Reach(self.cluster)
+        self.relief = Relief(self.state)
+        self.fruitless = Fruitless(self.cluster)
+        self.network = Network(self.rankings)
+        self.givers = Givers(self.cluster)
+        self.fair = FairTree(self.cluster)
+
+    def forget_shares(self) -> None:
+        """Drop the tree of shares, which an error may have left half changed."""
+        self.fair = FairTree(self.cluster)
 
     def lines_to_serve(self, action: str) -> dict[str, list[Line]]:
         """By queue, the lines of an action whose answer could be another than the one that stands."""
         state, cluster = self.state, self.cluster
-        self._due = {}
-        for key in (*state.considered.groups, *cluster.due.groups):
-            group = cluster.groups.get(key)
-            for line in cluster.lines.of(group) if group is not None else ():
-                self._due[id(line)] = None
+        self._due = self._lines_of((*state.considered.groups, *cluster.due.groups))
+        self._due_before = {
+            batch.cycle: self._lines_of(batch.due.groups)
+            for batch in state.carried.batches
+            if action in batch.actions
+        }
         found: dict[str, list[Line]] = {}
         for name, lines in cluster.lines.by_queue.items():
             chosen = [
@@ -48,10 +82,127 @@ class Session:
 
     def could_change(self, line: Line) -> bool:
         """Whether, as things are now, the line could get another answer than the one that stands."""
-        return id(line) in self._due or is_awakened(
-            self.state, line, self.state.considered, self.givers
+        if id(line) in self._due:
+            return True
+        if is_awakened(self.state, line, self.state.considered, self.givers, self._on_error):
+            return True
+        carried = self.state.carried
+        if not carried.batches:
+            return False
+        return self._was_due(line, carried.looked_at(line.action, line.head.key))
+
+    def _was_due(self, line: Line, looked_at: int) -> bool:
+        """Whether the line was due in a cycle that was cut short, and has not been looked at since."""
+        for batch in self.state.carried.batches:
+            if line.action not in batch.actions or looked_at >= batch.cycle:
+                continue
+            if id(line) in self._due_before.get(batch.cycle, ()) or is_awakened(
+                self.state, line, batch.due, self.givers, self._on_error
+            ):
+                return True
+        return False
+
+    def _lines_of(self, keys: Iterable[str]) -> dict[int, None]:
+        found: dict[int, None] = {}
+        for key in keys:
+            group = self.cluster.groups.get(key)
+            for line in self.cluster.lines.of(group) if group is not None else ():
+                found[id(line)] = None
+        return found
+
+    # Work
+
+    def open_cycle(self) -> None:
+        """A cycle begins."""
+        self.work.open_cycle()
+        self._cut = []
+
+    def cut_short(
+        self,
+        action: str,
+        queue: str,
+        group: PodGroup,
+        left: list[Line],
+        looked: Iterable[str],
+    ) -> None:
+        """An action has used up its part of the work. It would have looked at this group next.
+
+        Of the groups that it looked at, those are kept that still wait for it, and one for each queue and
+        namespace, so that these count as having had their turn where all their groups moved on.
+        """
+        groups = [found for key in looked if (found := self.cluster.groups.get(key)) is not None]
+        last = {(one.queue, one.key.partition("/")[0]): one.key for one in groups}
+        waits = [
+            one.key
+            for one in groups
+            if last[one.queue, one.key.partition("/")[0]] == one.key
+            or any(line.action == action for line in self.cluster.lines.of(one))
+        ]
+        self._cut.append(
+            DeferredAction(
+                action=action,
+                queue=queue,
+                pod_group=group.key,
+                lines=len(left),
+                looked=tuple(waits),
+            )
         )
+
+    def deferred(self) -> Iterator[Decision]:
+        """What the cycle did not get to, as its last record."""
+        if self._cut:
+            work = self.work
+            yield WorkDeferred(work=work.done, budget=work.budget, actions=tuple(self._cut))
 
     def mark_due(self, line: Line) -> None:
         """A group in the line has just changed."""
         self._due[id(line)] = None
+
+    def shed(self) -> None:
+        """Drop what is remembered of pods that are gone."""
+        self.rankings.shed()
+
+    # Internal errors
+
+    def trials_so_far(self) -> tuple[int, int]:
+        """Where the journal of the nodes stands, to be given to `group_failed`."""
+        nodes = self.cluster.nodes
+        return nodes.layout, len(nodes.moved)
+
+    def group_failed(
+        self, group: PodGroup, action: str, error: Exception, before: tuple[int, int]
+    ) -> Iterator[Decision]:
+        """Refuse a group of which the evaluation raised. Raises AssertionError where a trial was not undone.
+
+        Caches may be half updated, so all are dropped. Room that the group was promised is given back: until
+        it is evaluated again, it cannot take it.
+        """
+        message = self._report(f"PodGroup/{group.key}", action, error)
+        nodes = self.cluster.nodes
+        layout, moved = before
+        is_known = nodes.is_laid_out and nodes.layout == layout
+        slots = nodes.moved[moved:] if is_known else range(len(nodes.order))
+        audit_trials(self.state, [nodes.order[slot].name for slot in dict.fromkeys(slots)], group)
+        if group.promise and action not in EVICTING:
+            yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=INTERNAL_ERROR)
+        yield RefusalDecided(
+            pod_group=group.key,
+            queue=group.queue,
+            action=action,
+            code=INTERNAL_ERROR,
+            message=message,
+            is_hopeless=True,
+        )
+
+    def action_failed(
+        self, action: str, error: Exception, *, is_abandoned: bool
+    ) -> Iterator[Decision]:
+        """Record that an action raised, unless the same was recorded shortly before."""
+        message = self._report(f"Action//{action}", action, error)
+        standing = self.cluster.internal_errors.actions.get(action)
+        if standing is None or (standing.message, standing.is_abandoned) != (message, is_abandoned):
+            yield ActionFailed(action=action, message=message, is_abandoned=is_abandoned)
+
+    def _report(self, subject: str, action: str, error: Exception) -> str:
+        self._forget_all()
+        return report(error, subject, action, self._on_error)

@@ -10,13 +10,14 @@ from typing import Final
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
-from events.decision import GangBindDecided, ObjectFaulted
+from events.decision import ActionFailed, GangBindDecided, ObjectFaulted, WorkDeferred
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Head, Record, StoredObject
 from events.sighting import Answer, Request, Sighting
 from events.union import Event
-from projections.audit import audit_touched
+from projections.audit import RollingAudit
 from projections.batch import Batch
+from projections.internal_error import OnError, ignore, report
 from projections.policy import parse_policy
 from projections.state import State
 from projections.views.project import Views
@@ -26,8 +27,9 @@ from scheduling.decide import DECIDER, Decider
 from scheduling.intake import Intake
 from scheduling.wake import wakes
 
-KNOWN_OBJECTS_MAX: Final = 500_000
-"""Digests of objects already handed to the log that are remembered, so as not to hand them over again."""
+KNOWN_OBJECTS_MAX: Final = 50_000
+"""Digests of objects already handed to the log that are remembered, so as not to hand them over again: up to
+twice as many, about 20 MB."""
 
 
 class Step:
@@ -40,17 +42,20 @@ class Step:
         *,
         views: Views | None = None,
         secret: Iterable[str] = (),
-        audits: bool = False,
+        on_error: OnError = ignore,
     ) -> None:
         self.state = state
         self.head = head
-        self.decider = Decider(state)
+        self.decider = Decider(state, on_error)
+        self._on_error = on_error
         self._views = views
-        self._audits = audits
-        """Whether what a batch touched is counted again at its end."""
+        self.audit = RollingAudit(state)
+        """Counts again what batches touched, when it is asked to (`daemon/auditing.py`)."""
         self.tells = False
         """Whether objects are to be told why they wait and what is allocated."""
         self._known: dict[str, None] = {}
+        self._known_before: dict[str, None] = {}
+        """The digests that were known before those."""
         self._records: list[Record] = []
         self._objects: list[StoredObject] = []
         self._before = head
@@ -64,6 +69,11 @@ class Step:
     def is_due(self, at_ns: int) -> bool:
         """Whether a cycle at this moment could decide anything."""
         return wakes(self.state, max(at_ns, self.state.now_ns))
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the last cycle left work to the next, which is due at once."""
+        return bool(self.state.deferred.batches)
 
     def start(
         self, started: DaemonStarted, policy: PolicyChanged | None, epoch: int, now_ns: int
@@ -111,19 +121,23 @@ class Step:
         """Take in what came of decisions."""
         self._open(now_ns)
         for answer in answers:
-            outcome, subject = outcome_of(answer)
+            try:
+                outcome, subject = outcome_of(answer)
+            except Exception as error:  # a bug: what was decided is asked for again
+                report(error, f"Pod//{answer.request.uid}", "report", self._on_error)
+                continue
             self._emit(outcome, subject, cause=answer.request.decision)
         return self._close() if self._records else None
 
     def requests(self) -> Iterator[Request]:
         """Everything that was decided and has no outcome yet, then what objects are to be told."""
-        yield from to_do(self.state)
+        yield from to_do(self.state, self._on_error)
         if self.tells:
-            yield from to_tell(self.state)
+            yield from to_tell(self.state, self._on_error)
 
     def urgent_requests(self) -> Iterator[Request]:
         """What need not wait for the next cycle: the phases of pod groups, for which others wait."""
-        return phases_to_tell(self.state)
+        return phases_to_tell(self.state, self._on_error)
 
     @property
     def has_to_tell(self) -> bool:
@@ -186,11 +200,13 @@ class Step:
         self.head = Head(position, record.digest, epoch)
         self._records.append(record)
         if stored is not None and stored.digest not in self._known:
-            self._objects.append(stored)
+            if stored.digest not in self._known_before:
+                self._objects.append(stored)
             if len(self._known) >= KNOWN_OBJECTS_MAX:
-                self._known.clear()
+                self._known, self._known_before = {}, self._known
             self._known[stored.digest] = None
-        self.state.apply(record, event, stored.content if stored is not None else None)
+        content = None if stored is None else stored.content
+        self.state.apply(record, event, content, self._on_error)
         if self._views is not None:
             self._views.note(record, event)
         return record
@@ -198,18 +214,26 @@ class Step:
     def _close(self) -> Batch:
         views = {}
         cluster = self.state.cluster
-        if self._audits:
-            audit_touched(self.state, cluster.touched)
+        self.audit.note(cluster.touched)
         if self._views is not None:
             views = self._views.rows(self.head.position, self._now_ns)
         else:
             cluster.forget_touched()
-        return Batch(before=self._before, records=self._records, objects=self._objects, views=views)
+        self.decider.session.shed()
+        batch = Batch(
+            before=self._before, records=self._records, objects=self._objects, views=views
+        )
+        self._records, self._objects = [], []  # The batch alone keeps the objects.
+        return batch
 
 
 def subject_of(event: Event) -> str:
     """Whom a decision is about, as `Kind/namespace/name`."""
     if isinstance(event, ObjectFaulted):
         return event.subject
+    if isinstance(event, WorkDeferred):
+        return "Cycle//"
+    if isinstance(event, ActionFailed):
+        return f"Action//{event.action}"
     group = getattr(event, "pod_group", "")
     return f"PodGroup/{group}" if group else f"Queue//{getattr(event, 'queue', '')}"

@@ -5,6 +5,7 @@ back before anything is decided: only a decision in the log changes what is true
 """
 
 from collections import Counter
+from typing import Self
 
 from events.decision import Placement
 from projections import accounts
@@ -39,9 +40,22 @@ class Trial:
         """The same by pod group."""
         self.released: dict[str, Amounts] = {}
         """What queues above the group's own would no longer be charged for those of other queues."""
+        self.lost: dict[str, Amounts] = {}
+        """Queue to what its pods and those of queues below it that would leave are charged."""
+        self.moved: list[str] = []
+        """Keys of the groups of which a pod was evicted or spared, one for each time."""
+        self._given: dict[str, Amounts] = {}
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted: dict[str, Promise] = {}
+
+    def __enter__(self) -> Self:
+        """Begin: pods of the group are where the trial puts them, and not where they were promised room."""
         self._expect(is_expected=False)
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Give everything back, whatever happened. What was tried can still be read."""
+        self._discard()
 
     @property
     def placed(self) -> list[tuple[Pod, Node]]:
@@ -73,7 +87,7 @@ class Trial:
         self._held.append((node, kind, pod.pod_class.request))
         self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
         self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), 1)
-        if not later and pod.facts.role:
+        if not later:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
 
     def take_back(self, left: int) -> None:
@@ -85,7 +99,7 @@ class Trial:
             del node.guests[pod.facts.uid]
             self._note_part(pod, None)
             self._charge(accounts.charge_on(self.cluster, pod.pod_class, node.name), -1)
-            if kind != "promised" and pod.facts.role:
+            if kind != "promised":
                 self.roles[pod.facts.role] -= 1
 
     @property
@@ -116,26 +130,29 @@ class Trial:
         """Let a pod leave: its room will be free, and its queue is charged for it no longer."""
         self.evicted.append(pod)
         self.taken.setdefault(pod.group_key, []).append(pod)
+        self._give(pod, 1)
         self._leave(pod, 1)
 
     def spare(self, pod: Pod) -> None:
         """Let a pod stay after all."""
         self.evicted.remove(pod)
         self.taken[pod.group_key].remove(pod)
+        self._give(pod, -1)
         self._leave(pod, -1)
 
     def given(self, queue: str) -> Amounts:
-        """What a queue would no longer be charged for pods that would leave."""
-        total: Amounts = {}
-        for key, pods in self.taken.items():
-            if self.cluster.groups[key].queue == queue:
-                for pod in pods:
-                    for name, amount in pod.charge or ():
-                        total[name] = total.get(name, 0) + amount
-        return total
+        """What a queue would no longer be charged for its own pods that would leave. Not to be changed."""
+        return self._given.get(queue, {})
 
-    def discard(self) -> None:
-        """Give everything back."""
+    def _give(self, pod: Pod, sign: int) -> None:
+        """Keep up the sums over pods that would leave, so that asking for them costs no look at each."""
+        self.moved.append(pod.group_key)
+        queue = self.cluster.queue(self.cluster.groups[pod.group_key].queue)
+        add(self._given.setdefault(queue.name, {}), pod.charge or (), sign)
+        for one in queue.lineage:
+            add(self.lost.setdefault(one.name, {}), pod.charge or (), sign)
+
+    def _discard(self) -> None:
         for node, kind, request in reversed(self._held):
             self.cluster.nodes.shift(node, kind, request, -1)
         for pod, node in (*self.now, *self.later):

@@ -5,6 +5,7 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 """
 
 from projections.accounts import members
+from projections.internal_error import OnError, ignore, report
 from projections.lines import Line
 from projections.nodes import Node
 from projections.pod_groups import PodGroup, Refusal
@@ -26,6 +27,8 @@ def wakes(state: State, at_ns: int) -> bool:
     """Whether a cycle at this moment could decide anything."""
     if not state.is_synced:
         return False
+    if state.deferred.batches:
+        return True
     deadline = state.next_deadline_ns
     if deadline is not None and deadline <= at_ns:
         return True
@@ -42,8 +45,18 @@ def wakes(state: State, at_ns: int) -> bool:
     )
 
 
-def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
-    """Whether what happened could change the answer that this line got."""
+def is_awakened(
+    state: State, line: Line, due: Due, givers: Givers, on_error: OnError = ignore
+) -> bool:
+    """Whether what happened could change the answer that this line got; so it is where finding out raises."""
+    try:
+        return _is_awakened(state, line, due, givers)
+    except Exception as error:  # a bug, whatever it is
+        report(error, f"PodGroup/{line.head.key}", line.action, on_error)
+        return True
+
+
+def _is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
     if due.everything:
         return True
     head = line.head
@@ -52,6 +65,8 @@ def is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
     refusal = head.refusals.get(line.action)
     if refusal is None:
         return not head.promise or _could_be_kept(state, line, due)
+    if head.promise and line.action == "allocate":
+        return True  # Refused by a release before decider 4, which did not withdraw the promise.
     if refusal.barred and _is_eased(state, line.queue, refusal.barred, due):
         return True
     if refusal.lacks_node and _could_find_room(state, head, due):
@@ -120,9 +135,9 @@ def _could_evict(state: State, line: Line, due: Due) -> bool:
     if _could_be_freed(state, line, due):
         return True
     if line.action in RECLAIMING:
-        return any(
-            name != line.queue and gives(cluster, cluster.queue(name)) for name in due.arrived
-        )
+        # A queue without an object is gone with its last pod group: pods came and went since the last cycle.
+        there = (cluster.queues.get(name) for name in due.arrived if name != line.queue)
+        return any(queue is not None and gives(cluster, queue) for queue in there)
     lowest = due.arrived.get(line.queue)
     if lowest is None:
         return False

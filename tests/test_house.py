@@ -1,4 +1,4 @@
-"""What holds for the tree as a whole: sizes, names, signatures, documents."""
+"""What holds for the tree as a whole: names, signatures, documents."""
 
 import ast
 import inspect
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -17,7 +18,6 @@ from events.union import Event
 from tests.checkout import PACKAGES, ROOT, short, tracked
 
 PURE = ("events", "projections", "replay", "scheduling")
-LINES_MAX = 400
 TARGETS = ("help", "demo", "test", "check", "bench", "soak", "docs", "clean")
 
 NOWHERE = re.compile(r"/(work|farm|root)/|\.\.[/]shared|[.]library")
@@ -32,11 +32,6 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
-
-
-def test_no_module_is_longer_than_the_wall() -> None:
-    lines = {short(path): len(path.read_bytes().splitlines()) for path in PYTHON_FILES}
-    assert {name: count for name, count in lines.items() if count > LINES_MAX} == {}
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if p.name == "__init__.py"], ids=short)
@@ -155,3 +150,10 @@ def test_the_makefile_and_its_help_have_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     described = re.findall(r"^([a-z]+):.*  ## \S", makefile, re.MULTILINE)
     assert sorted(described) == sorted(TARGETS)
+
+
+def test_every_dependency_has_an_upper_bound() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    bounded = re.compile(r"[\w.-]+(\[\w+\])?>=[\d.]+,<[\d.]+")
+    assert [one for one in needed if not bounded.fullmatch(one)] == []

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from daemon.cli.output import table
+from daemon.cli.output import Line, table
 from events.normalize import Json, JsonObject
 
 SHOWN_MAX: Final = 10
@@ -18,11 +18,11 @@ _KIB: Final = 1024
 Section: TypeAlias = Mapping[str, Json]
 
 
-def account_lines(account: Section) -> Iterator[str]:
+def account_lines(account: Section) -> Iterator[Line]:
     """The account in words and tables."""
     waiting, evictions = _section(account, "waiting"), _section(account, "evictions")
     if waiting:
-        yield table(
+        yield from table(
             (
                 *("class", "pods", "never started", "mean wait", "p50", "p90", "p99", "longest"),
                 *("evicted", "lost card-hours"),
@@ -56,17 +56,17 @@ def _class(name: str, waiting: Section, evictions: Section) -> tuple[str | int, 
     return (name, *counts, *spans, int(_number(evictions, "pods")), f"{lost:,.1f}")
 
 
-def _cards(cards: Section) -> Iterator[str]:
+def _cards(cards: Section) -> Iterator[Line]:
     rows = [
         (card, f"{_number(one, 'there'):,.0f}", f"{_number(one, 'mean'):,.1f}", _percent(one))
         for card in cards
         for one in (_section(cards, card),)
     ]
     if rows:
-        yield table(("card", "there", "used on average", "of the cluster"), rows)
+        yield from table(("card", "there", "used on average", "of the cluster"), rows)
 
 
-def _use(use: Section) -> Iterator[str]:
+def _use(use: Section) -> Iterator[Line]:
     found = [
         (queue, card, _section(_section(use, queue), card))
         for queue in use
@@ -74,7 +74,7 @@ def _use(use: Section) -> Iterator[str]:
     ]
     found.sort(key=lambda one: (-_number(one[2], "mean"), one[0], one[1]))
     if found:
-        yield table(
+        yield from table(
             ("queue", "card", "quota", "used on average", "peak", "of quota", "of the cluster"),
             [
                 (

@@ -1,12 +1,12 @@
 """The command `muster`: its subcommands, its exit codes, its one place for whatever goes wrong."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 import click
-import structlog
 
 from daemon.cli.assemble import VERSION
 from daemon.cli.completing import completion
@@ -24,9 +24,8 @@ from daemon.cli.telling import tell
 from daemon.cli.upkeep import migrate, rebuild
 from daemon.cli.verifying import verify
 from daemon.memory import collect_rarely
+from daemon.stderr import print_warnings_on_stderr
 from events.errors import SettingsError
-
-WARNING: Final = 30
 
 
 class Muster(click.Group):
@@ -45,7 +44,8 @@ class Muster(click.Group):
         wishes: dict[str, bool] = {}
         try:
             _refuse_without_assertions()
-            _log_to_stderr()
+            print_warnings_on_stderr()
+            _replace_what_stdout_cannot_encode()
             name = prog_name or "muster"
             result = super().main(args, name, complete_var, standalone_mode=False, obj=wishes)
             code = result if isinstance(result, int) else 0
@@ -78,7 +78,7 @@ def cli(context: click.Context, debug: bool) -> None:
     """A Kubernetes scheduler for AI accelerators that can account for every decision.
 
     LOG is a database URL (sqlite:///FILE, postgresql://...), a SQLite file or a bundle (.muster);
-    where a command is given none, MUSTER_LOG says.
+    where a command is given none, MUSTER_LOG says. How much of a file is read, MUSTER_LIMITS says.
 
     Exit codes: 0 done, equal; 1 found something; 2 usage or input; 3 the outside failed; 4 the log is
     damaged; 5 the log is from a newer version; 70 a bug.
@@ -106,12 +106,10 @@ def _refuse_without_assertions() -> None:
         raise SettingsError("muster does not run under `python -O`: its assertions are meant")
 
 
-def _log_to_stderr() -> None:
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(WARNING),
-        # Looked up each time: whoever runs a command may have put another stream there.
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
-    )
+def _replace_what_stdout_cannot_encode() -> None:
+    """Print text on a terminal that is not UTF-8 with escapes, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _forget_stdout() -> None:

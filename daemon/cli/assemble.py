@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from daemon.cli.batches import write_views_anew
 from daemon.cluster.stepped import SteppedCluster, VirtualClock
+from daemon.composition import core_of
 from daemon.log.contract import Log, ReadableLog
 from daemon.loop import Loop, Running
 from events.chain import check_link
@@ -16,13 +18,16 @@ from events.codec import event_of
 from events.process import PolicyChanged
 from events.record import Head
 from projections import snapshot as snapshots
+from projections.internal_error import OnError, ignore
 from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
-from projections.views.project import Views
+from projections.views.project import Views, is_whole
 from replay.world.model import World
 from replay.world.scenario import Scenario
 from scheduling.step import Step
+
+logger: Final = structlog.get_logger("muster")
 
 VERSION: Final = "0.1.0"
 
@@ -60,34 +65,42 @@ async def fold(log: ReadableLog, until: int | None = None) -> State:
 
 
 def refolder(
-    log: Log, *, with_views: bool, audits: bool = False, secret: tuple[str, ...] = ()
+    log: Log,
+    *,
+    with_views: bool,
+    secret: tuple[str, ...] = (),
+    on_error: OnError = ignore,
 ) -> Callable[[Head], Awaitable[Step]]:
     """A function that folds the log into a Step, as often as it is asked to.
 
-    With `audits` the step counts again, at the end of each batch, what the batch has touched.
     Annotations named in `secret` never enter the log.
     """
 
     async def refold(head: Head) -> Step:
         if not with_views:
-            return Step(await fold(log), head, audits=audits, secret=secret)
-        views = await _views(log)
-        return Step(views.state, head, views=views, audits=audits, secret=secret)
+            return core_of(await fold(log), head, views=None, secret=secret, on_error=on_error)
+        views = await _views(log, on_error)
+        return core_of(views.state, head, views=views, secret=secret, on_error=on_error)
 
     return refold
 
 
-async def _views(log: Log) -> Views:
+async def _views(log: Log, on_error: OnError) -> Views:
     """The views, to be carried on; those that do not stand at the end of the log are made anew."""
     versions = {view.name: view.version for view in VIEWS}
     stand = await log.projections()
     end = log.head.position
     if any((one.version, one.position) != (versions.get(one.name), end) for one in stand):
-        return await write_views_anew(log)
-    views = Views(await fold(log))
+        views = await write_views_anew(log)
+        views.on_error = on_error
+        return views
+    views = Views(await fold(log), on_error)
     views.state.cluster.forget_touched()
     for one in stand:
         rows = [] if one.name in _NEVER_CHANGED else await log.view_rows(one.name)
+        if one.name not in _NEVER_CHANGED and not is_whole(one.name, rows, one.checksum):
+            logger.warning("a view is not what its checksum says: all are made anew", view=one.name)
+            return await write_views_anew(log)
         views.resume(one.name, rows, one.checksum)
     return views
 

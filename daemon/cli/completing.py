@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from daemon.cli.output import print_lines
+
 VARIABLE = "_MUSTER_COMPLETE"
 
 
@@ -23,4 +25,5 @@ def completion(context: click.Context, shell: str) -> None:
     assert kind is not None
     # Bash needs its own version known, which is asked of a bash that may not be there.
     completer = kind(context.find_root().command, {}, "muster", VARIABLE)
-    click.echo(completer.source_template % completer.source_vars())
+    script: str = completer.source_template % completer.source_vars()
+    print_lines(script.splitlines())

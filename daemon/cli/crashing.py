@@ -6,7 +6,7 @@ from typing import Final
 
 from daemon.loop import Cluster
 from events.errors import UsageError
-from events.sighting import Reply, Request, Sighting
+from events.sighting import Progress, Reply, Request, Sighting
 
 POINTS: Final = ("inside_commit", "after_commit", "after_effect")
 """Where a daemon can be made to die on purpose: before a commit is done; between it and the effect of
@@ -44,7 +44,7 @@ class DeadlyShore:
         """As they are."""
         return self._cluster.sightings()
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         """As it is."""
         self._cluster.show_since(progress)
 

@@ -12,13 +12,24 @@ from msgspec import Struct
 from daemon.cli.assemble import HOLDER
 from daemon.cli.explaining import ask_why
 from daemon.cli.inputs import complete
-from daemon.cli.output import counted, heading, output_option, print_json, progress, table, verdict
+from daemon.cli.output import (
+    Line,
+    counted,
+    heading,
+    output_option,
+    print_json,
+    print_lines,
+    progress,
+    table,
+    verdict,
+)
 from daemon.cli.replaying import Replayed, replay_log
 from daemon.cli.simulating import Run, cards_per_model, run_scenario
 from daemon.log.opening import open_log
 from daemon.log.store import Asked, SqlLog
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
+from events.cluster import NodeObserved
 from events.codec import event_of
 from events.errors import UsageError
 from events.process import DaemonStarted
@@ -42,6 +53,9 @@ select resource as card, capability as quota, allocated, request as asked
 TRIED: Final = "select * from queue_quota"
 
 WHY_LINES: Final = 24
+NODE_PREFIX: Final = "openb-node-"
+"""Names of the nodes of the demo's workload begin with it."""
+
 SPREAD: Final = Path("docs/examples/spread.yaml")
 
 
@@ -67,33 +81,36 @@ class Shown(Struct, frozen=True):
 
 
 @click.command()
-@click.option(
-    "--log", "url", metavar="LOG", help=f"Where to keep the log.  [default: {LOG}, made anew]"
-)
+@click.option("--log", "url", metavar="LOG", default=LOG, show_default=True, help="A new log.")
+@click.option("--force", is_flag=True, help="Replace the log of an earlier demo.")
 @output_option
-def demo(url: str | None, as_json: bool) -> int:
+def demo(url: str, force: bool, as_json: bool) -> int:
     """Schedule a production cluster's inventory and pod mix, end to end, and show what can be asked.
 
     The daemon's own loop, a real log; the cluster and its clock are simulated. The counts are those
-    of a published trace (openb, Alibaba, 2023). The log is left for the other commands.
+    of a published trace (openb, Alibaba, 2023). The log is left for the other commands; one that is there
+    already stays as it is without --force, and one that no demo wrote in any case.
 
     Example:
 
     \b
         muster demo && muster tell demo.db --to 100
     """
-    if url is None:
-        url = LOG
-        _clear(Path(LOG))
-    return asyncio.run(_demo(url, as_json=as_json))
+    path = Path(url)
+    is_replaced = "://" not in url and path.suffix != ".muster" and path.exists()
+    if is_replaced:
+        _remove(path, force=force)
+    return asyncio.run(_demo(url, is_replaced=is_replaced, as_json=as_json))
 
 
-async def _demo(url: str, *, as_json: bool) -> int:
+async def _demo(url: str, *, is_replaced: bool, as_json: bool) -> int:
     loaded = complete(parse_scenario(SCENARIO, "demo"), Path())
     assert loaded.notes is not None
     say = _say if not as_json else _say_nothing
     nodes, pods = counted(loaded.notes.nodes, "node"), counted(loaded.notes.pods, "pod")
     say(f"openb, a published production cluster: {nodes}, {pods} that arrive within two minutes")
+    if is_replaced:
+        say(f"{url}, the log of an earlier demo, is replaced")
     say(f"scheduling it with the daemon's loop into {url} ...")
     run = await run_scenario(loaded, url)
     log = await open_log(url)
@@ -115,35 +132,43 @@ async def _demo(url: str, *, as_json: bool) -> int:
     if as_json:
         print_json(_document(shown))
     else:
-        click.echo("\n".join(["", *_report(shown, url)]))
+        print_lines(["", *_report(shown, url)])
     return 0 if replayed.divergence is None else 1
 
 
 def _say(text: str) -> None:
-    click.echo(text)
+    print_lines([text])
 
 
 def _say_nothing(text: str) -> None:
     """The report is JSON, and stands alone."""
 
 
-def _clear(path: Path) -> None:
+def _remove(path: Path, *, force: bool) -> None:
     """Remove the log of an earlier demo; anything else stays where it is."""
-    if not path.exists():
-        return
-    if not asyncio.run(_is_of_a_simulation(str(path))):
+    if not asyncio.run(_is_of_a_demo(str(path))):
         raise UsageError(f"{path} is a log that no demo wrote: name another with --log")
+    if not force:
+        raise UsageError(
+            f"{path}, the log of an earlier demo, is there already: --force replaces it, or name "
+            "another with --log"
+        )
     for suffix in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-async def _is_of_a_simulation(url: str) -> bool:
+async def _is_of_a_demo(url: str) -> bool:
+    """Whether a log is that of a simulation whose first node is the demo's, or is empty."""
     log = await open_log(url)
     try:
-        async for entries in log.read(until=1):
-            event = event_of(entries[0].record)
-            return isinstance(event, DaemonStarted) and event.holder == HOLDER
-        return True
+        async for entries in log.read():
+            for entry in entries:
+                event = event_of(entry.record)
+                if isinstance(event, DaemonStarted) and event.holder != HOLDER:
+                    return False
+                if isinstance(event, NodeObserved):
+                    return entry.record.subject.startswith(f"Node//{NODE_PREFIX}")
+        return log.head.position == 0
     finally:
         await log.close()
 
@@ -161,21 +186,26 @@ def _one_that_waits(run: Run) -> str:
     return min(refused, default=keys[0])
 
 
-def _report(shown: Shown, url: str) -> list[str]:
+def _report(shown: Shown, url: str) -> list[Line]:
     simulated, counts = shown.run.simulated, shown.replayed.replay.counts
     is_equal = shown.replayed.divergence is None
     head = simulated.head
-    lines = [
+    chain = (
+        f"{counted(shown.verified.batches, 'batch', 'batches')}, "
+        f"{counted(shown.verified.objects, 'object')}"
+    )
+    decided_again = (
+        f"{counted(counts.records, 'record')}, digest {shown.replayed.replay.head.digest}"
+    )
+    lines: list[Line] = [
         heading("what came of it"),
         f"  pods       {shown.placed:,} placed, {shown.waiting:,} waiting",
         f"  decisions  {counts.decisions:,} in {counted(counts.cycles, 'cycle')}",
         f"  log        position {head.position}, digest {head.digest}",
-        f"  chain      {verdict(True, 'sound', '')}: {counted(shown.verified.batches, 'batch', 'batches')}, "
-        f"{counted(shown.verified.objects, 'object')}",
-        f"  replay     {verdict(is_equal, 'equal', 'not equal')}: {counted(counts.records, 'record')}, "
-        f"digest {shown.replayed.replay.head.digest}",
+        ("  chain      ", verdict(True, "sound", ""), f": {chain}"),
+        ("  replay     ", verdict(is_equal, "equal", "not equal"), f": {decided_again}"),
         "",
-        table(("card", "there", "allocated", "free"), cards_per_model(simulated.state)),
+        *table(("card", "there", "allocated", "free"), cards_per_model(simulated.state)),
     ]
     notes = shown.run.loaded.notes
     if notes is not None and notes.shares:
@@ -184,7 +214,7 @@ def _report(shown: Shown, url: str) -> list[str]:
         )
     lines += ["", heading(f"why {shown.subject}"), *_shortened(shown.why), ""]
     lines += [heading("what the queue `ls` uses, in SQL"), *QUERY.splitlines(), ""]
-    lines += [table(shown.asked.columns, shown.asked.rows), "", *_next(shown, url)]
+    lines += [*table(shown.asked.columns, shown.asked.rows), "", *_next(shown, url)]
     return lines
 
 
@@ -194,11 +224,11 @@ def _shortened(lines: list[str]) -> list[str]:
     return [*lines[:WHY_LINES], f"  ... and {len(lines) - WHY_LINES} lines more"]
 
 
-def _next(shown: Shown, url: str) -> list[str]:
+def _next(shown: Shown, url: str) -> list[Line]:
     """Commands that work on the log that was left."""
     me, end = _program(), shown.run.simulated.head.position
     bound = next(p.key for p in shown.run.simulated.state.cluster.pods.values() if p.node)
-    lines = [
+    lines: list[Line] = [
         heading("what to try next"),
         f"  {me} why {bound} --log {url}",
         f"  {me} tell {url} --from {end // 2} --to {end // 2 + 30}",

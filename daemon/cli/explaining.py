@@ -4,7 +4,7 @@ import asyncio
 
 import click
 
-from daemon.cli.output import Progress, log_option, output_option, print_json, progress
+from daemon.cli.output import Progress, log_option, output_option, print_json, print_lines, progress
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
 from events.chain import check_link
@@ -42,7 +42,7 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:
-        click.echo("\n".join(lines_of(answer)))
+        print_lines(lines_of(answer))
 
 
 async def _why(url: str, subject: str, moment: Moment) -> Answer:

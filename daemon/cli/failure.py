@@ -1,12 +1,12 @@
 """From what went wrong to one line and an exit code. The only place that catches everything."""
 
 import errno
-import sys
 import traceback
 from collections.abc import Iterator
 
 import click
 
+from daemon.cli.output import print_error, print_lines
 from events.errors import MusterError
 
 FAILED = 3
@@ -24,16 +24,28 @@ def explain(error: BaseException, *, debug: bool) -> int:
         cause.show()
         return cause.exit_code
     if isinstance(cause, click.Abort | KeyboardInterrupt):
-        click.echo("muster: interrupted", err=True)
+        print_lines(["muster: interrupted"], to_stderr=True)
         return INTERRUPTED
     if isinstance(cause, BrokenPipeError):
         return PIPE_CLOSED
     if debug:
-        traceback.print_exception(error, file=sys.stderr)
+        _print_traceback(error)
     text, code = _told(cause)
-    label = click.style("error:", fg="red", bold=True)
-    click.echo(f"muster: {label} {' '.join(text.split())}", err=True)
+    print_error(text)
     return code
+
+
+def reason_of(error: BaseException) -> tuple[str, int]:
+    """Say what went wrong with a part of the work that does not end the rest: a line and an exit code."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().obj.get("debug"):
+        _print_traceback(error)
+    return _told(_cause(error))
+
+
+def _print_traceback(error: BaseException) -> None:
+    lines = [line for text in traceback.format_exception(error) for line in text.splitlines()]
+    print_lines(lines, to_stderr=True)
 
 
 def _told(cause: BaseException) -> tuple[str, int]:

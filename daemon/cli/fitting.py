@@ -7,9 +7,19 @@ import click
 import msgspec
 
 from daemon.cli.assemble import fold
-from daemon.cli.inputs import read_policy, read_text
-from daemon.cli.output import log_option, output_option, print_json, verdict
+from daemon.cli.inputs import read_policy
+from daemon.cli.output import (
+    Line,
+    log_option,
+    output_option,
+    print_json,
+    print_lines,
+    print_warning,
+    verdict,
+)
+from daemon.limits import limits_of
 from daemon.log.opening import open_log
+from daemon.text_file import read_text
 from events.errors import UsageError
 from events.process import PolicyChanged
 from events.record import GENESIS
@@ -49,10 +59,13 @@ def fit(
         muster fit job.yaml --log demo.db
         muster fit queue.yaml job.yaml --log demo.db --policy volcano-scheduler.conf
     """
-    documents = [one for path in manifest for one in read_documents(read_text(path), str(path))]
+    nodes_max = limits_of().yaml_nodes
+    documents = [
+        one for path in manifest for one in read_documents(read_text(path), str(path), nodes_max)
+    ]
     objects, left_out = read_manifests(documents)
     for one in left_out:
-        click.echo(f"muster: warning: {one}: not read: it asks for no node", err=True)
+        print_warning(f"{one}: not read: it asks for no node")
     changed = None
     if policy is not None:
         changed = PolicyChanged(source=str(policy), policy=msgspec.Raw(read_policy(policy)))
@@ -60,7 +73,7 @@ def fit(
     if as_json:
         print_json(answer)
     else:
-        click.echo("\n".join(_lines(answer)))
+        print_lines(_lines(answer))
     return 0 if answer.fits else DOES_NOT_FIT
 
 
@@ -79,9 +92,9 @@ async def state_at(url: str, at: int | None) -> State:
         await log.close()
 
 
-def _lines(answer: Fit) -> list[str]:
+def _lines(answer: Fit) -> list[Line]:
     when = f"at position {answer.position} ({answer.at})"
-    lines = [verdict(answer.fits, f"it fits {when}", f"it does not fit {when}")]
+    lines: list[Line] = [verdict(answer.fits, f"it fits {when}", f"it does not fit {when}")]
     for one in answer.pod_groups:
         lines += ["", *_group(one)]
     for other in answer.not_ours:

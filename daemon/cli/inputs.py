@@ -1,15 +1,15 @@
 """The files that a user names: scenarios with what they refer to, and policies."""
 
-import gzip
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-import click
 import msgspec
 
+from daemon.cli.output import print_warning
+from daemon.limits import limits_of
 from daemon.settings import with_environment
-from events.errors import PolicyError, UsageError
+from daemon.text_file import read_text
+from events.errors import PolicyError
 from events.normalize import JsonObject
 from projections.policy import parse_policy
 from replay.world import sources
@@ -42,7 +42,12 @@ def is_scenario(path: Path) -> bool:
 
 def load_scenario(path: Path) -> Completed:
     """Read a scenario, its policy file and its trace. Their paths begin at the scenario's folder."""
-    return complete(parse_scenario(read_text(path), str(path)), path.parent)
+    return complete(read_scenario(path), path.parent)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario alone, without the files that it names."""
+    return parse_scenario(read_text(path), str(path), limits_of().yaml_nodes)
 
 
 def complete(scenario: Scenario, folder: Path) -> Completed:
@@ -52,7 +57,7 @@ def complete(scenario: Scenario, folder: Path) -> Completed:
         place = scenario.policy_place if name == scenario.policy_file else scenario.source
         return read_text(folder / with_environment(name, place), place)
 
-    done = sources.completed(scenario, read)
+    done = sources.completed(scenario, read, limits_of().yaml_nodes)
     if scenario.policy is not None:
         _check_policy(scenario.policy, f"{scenario.policy_place}: policy")
     elif scenario.policy_file is not None and done.scenario.policy is not None:
@@ -65,21 +70,8 @@ def read_policy(path: Path, *, tells: bool = True) -> bytes:
 
     What it skips is told, unless somebody else does.
     """
-    return _check_policy(sources.read_policy(read_text(path), str(path)), str(path), tells=tells)
-
-
-def read_text(path: Path, named_in: str = "") -> str:
-    """The text of a file, which may be packed with gzip."""
-    place = f"{named_in}: {path}" if named_in else str(path)
-    try:
-        content = path.read_bytes()
-        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-    except UnicodeError as error:
-        raise UsageError(f"{place}: not a text in UTF-8: {error}") from error
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UsageError(f"{place}: not packed with gzip: {error}") from error
-    except OSError as error:
-        raise UsageError(f"{place}: {error.strerror}") from error
+    policy = sources.read_policy(read_text(path), str(path), limits_of().yaml_nodes)
+    return _check_policy(policy, str(path), tells=tells)
 
 
 def _check_policy(policy: JsonObject, source: str, *, tells: bool = True) -> bytes:
@@ -89,5 +81,5 @@ def _check_policy(policy: JsonObject, source: str, *, tells: bool = True) -> byt
     except PolicyError as error:
         raise PolicyError(f"{source}: {error}") from error
     for one in warned if tells else ():
-        click.echo(f"muster: warning: {source}: {one.path}: {one.message}", err=True)
+        print_warning(f"{source}: {one.path}: {one.message}")
     return content

@@ -6,8 +6,8 @@ term is the log opened for writing, the watches, and the loop.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from secrets import SystemRandom
 from typing import Final
@@ -24,10 +24,12 @@ from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.kubernetes import KubernetesCluster, Manner
 from daemon.cluster.lease import ApiLease
+from daemon.deciding_thread import DecidingThread
 from daemon.following import Follower
 from daemon.health import Health
 from daemon.leadership import Elector, Timing, holder_identity
 from daemon.leading import Career, Standby, Warm, Work
+from daemon.log.auditing import keep_audited
 from daemon.log.contract import Log
 from daemon.log.opening import is_postgresql, open_log
 from daemon.log.store import SqlLog, no_faults
@@ -39,7 +41,7 @@ from daemon.settings import Settings, supervision
 from events.errors import ClusterError
 from events.process import PolicyChanged
 from events.record import Head
-from events.sighting import Reply, Request, Sighting, Unknown
+from events.sighting import Progress, Reply, Request, Sighting, Unknown
 from projections.batch import Batch
 from projections.state import State
 from scheduling.step import Step
@@ -78,6 +80,10 @@ class Life:
         self._cluster: KubernetesCluster | None = None
         self._follower: Follower | None = None
         self._career: Career | None = None
+        self._thread: DecidingThread | None = None
+        """One for all terms: no term begins while a call of the last one is under way."""
+        if plan.running.has_deciding_thread:
+            self._thread = DecidingThread(clock.elapsed_ns)
         self._dropped = 0
         """Events that this term's cluster did not take, as far as they are counted."""
         self._is_stopped = False
@@ -99,7 +105,11 @@ class Life:
             self._tell_sources()
             if self._is_stopped:
                 career.stop()
-            with self._operation.health.asking(self):
+            with ExitStack() as asked:
+                asked.enter_context(self._operation.health.asking(self))
+                if self._thread is not None:
+                    asked.callback(self._thread.close)
+                    asked.enter_context(self._operation.health.asking(self._thread))
                 async with asyncio.TaskGroup() as tasks:
                     access = tasks.create_task(self._look_at_access(client), name="access")
                     try:
@@ -114,7 +124,7 @@ class Life:
         if not settings.leader_elect:
             return None
         return Elector(
-            ApiLease(client, client.namespace, settings.lease_name),
+            ApiLease(client, client.namespace, settings.lease_name, self._doubt),
             self._identity,
             now_ns=self._clock.now_ns,
             jitter=self._jitter,
@@ -125,6 +135,10 @@ class Life:
             ),
         )
 
+    def _doubt(self, reason: str) -> None:
+        if self._cluster is not None:
+            self._cluster.doubt(reason)
+
     def _new_career(self, client: Client, elector: Elector | None) -> Career:
         is_shared = is_postgresql(self._plan.log)
 
@@ -134,7 +148,12 @@ class Life:
                 yield work
 
         standby = self._new_follower if is_shared and elector is not None else None
-        return Career(begin, elector=elector, standby=standby)
+        return Career(
+            begin,
+            elector=elector,
+            standby=standby,
+            may_stand=lambda: self._thread is None or not self._thread.is_busy,
+        )
 
     def _new_follower(self) -> Standby:
         async def open_reading() -> SqlLog:
@@ -143,7 +162,7 @@ class Life:
             return log
 
         secret = self._plan.settings.secret_annotations
-        self._follower = Follower(open_reading, audits=True, secret=secret)
+        self._follower = Follower(open_reading, secret=secret, on_error=self._operation.on_error)
         # To wait for the lead is no start that takes long: a supervisor need not wait for it.
         self._operation.health.clear("start")
         self._operation.health.role = "standby"
@@ -169,13 +188,13 @@ class Life:
             deadly = DeadlyShore(shore, self._crash)
             health = self._operation.health
             heard = self._operation.heard(log, self._noted)
-            loop = Loop(heard, deadly, clock, self._refold(log, warm), self._running(), health)
+            refold = self._refold(log, warm)
+            loop = Loop(heard, deadly, clock, refold, self._running(), health, self._thread)
             loop.cycle_held = self._operation.metrics.counted.cycle_held
-            cluster.knows_owners(self._owner_of)
             self._dropped = 0
             self._loop, self._cluster = loop, cluster
             health.role = "leader"
-            yield _Term(loop, cluster, health)
+            yield _Term(loop, cluster, health, lambda: keep_audited(log, clock.elapsed_ns))
             logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
         finally:
             self._loop = self._cluster = None
@@ -198,7 +217,8 @@ class Life:
     def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Step]]:
         """The warm step of the standby the first time; later what the log holds."""
         secret = self._plan.settings.secret_annotations
-        fold = refolder(log, with_views=True, audits=True, secret=secret)
+        on_error = self._operation.on_error
+        fold = refolder(log, with_views=True, secret=secret, on_error=on_error)
         is_first = True
 
         async def refold(head: Head) -> Step:
@@ -218,22 +238,22 @@ class Life:
             self._operation.metrics.counted.event_dropped(dropped - self._dropped)
             self._dropped = dropped
 
-    def _owner_of(self, uid: str) -> str:
-        step = None if self._loop is None else self._loop.step
-        pod = None if step is None else step.state.cluster.pods.get(uid)
-        owner = None if pod is None else pod.facts.owner
-        return "" if owner is None else owner.uid
-
     def _tell_sources(self) -> None:
         """Where metrics read the figures of the moment."""
         sources = self._operation.metrics.sources
         sources.state = self._state
+        if (thread := self._thread) is not None:
+            # What was abandoned with its term changes a State that is shown no more.
+            sources.is_state_busy = lambda: thread.is_busy and self._loop is not None
+            sources.until_state_is_idle = thread.until_idle
+            sources.under_way_seconds = lambda: thread.seconds
         sources.position = self._position
         sources.stale_policy = lambda: self._plan.policy is not None and self._plan.policy.is_stale
         sources.epoch = lambda: 0 if self._step is None else self._step.head.epoch
         sources.in_flight = lambda: 0 if self._loop is None else self._loop.in_flight
         sources.intake = lambda: 0 if self._loop is None else self._loop.intake
         sources.lag = self._lag
+        sources.clock_ahead = lambda: 0.0 if self._loop is None else self._loop.ahead_seconds
         sources.watches = lambda: () if self._cluster is None else self._cluster.watch_health()
 
     @property
@@ -303,7 +323,7 @@ class _Shore:
     def sightings(self) -> AsyncIterator[list[Sighting]]:
         return self._cluster.sightings()
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         self._cluster.show_since(progress)
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
@@ -315,7 +335,14 @@ class _Shore:
 class _Term:
     """What a leader does: the loop, and its cluster beside it."""
 
-    def __init__(self, loop: Loop, cluster: KubernetesCluster, health: Health) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        cluster: KubernetesCluster,
+        health: Health,
+        audit: Callable[[], Coroutine[None, None, None]],
+    ) -> None:
+        self._audit = audit
         self._loop = loop
         self._cluster = cluster
         self._health = health
@@ -326,16 +353,19 @@ class _Term:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             beside = tasks.create_task(self._cluster.run(self._health), name="cluster")
+            audit = tasks.create_task(self._audit(), name="audit")
             try:
                 await self._loop.run()
                 await self._cluster.recorder.drained(1.0)
             finally:
                 beside.cancel()
+                audit.cancel()
 
 
 def _manner(settings: Settings) -> Manner:
     return Manner(
         streams_lists=settings.streams_lists,
+        full_list_seconds=settings.full_list_seconds,
         writes_events=settings.writes_events,
         evictions_per_minute=settings.evictions_per_minute,
         evictions_per_workload=settings.evictions_per_workload,

@@ -6,16 +6,18 @@ from pathlib import Path
 import click
 import msgspec
 
+from daemon.cli.kinds import kinds_named
 from daemon.cli.output import (
     counted,
     log_argument,
     log_option,
     output_option,
     print_json,
+    print_lines,
     progress,
     verdict,
 )
-from daemon.log.copying import copy_whole
+from daemon.log.copying import Exported, copy_whole
 from daemon.log.copying import export as export_bundle
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
@@ -32,9 +34,9 @@ def log() -> None:
 @log_argument
 @output_option
 def verify(log: str, as_json: bool) -> None:
-    """Check a log whole: positions, batches, chain, objects, head.
+    """Check a log whole: positions, batches, chain, objects, head; then tables, indexes, snapshots, views.
 
-    What is wrong first is named with its position; a damaged log is exit code 4, one of a newer
+    What is wrong first is named with its position, table or index; a damaged log is exit code 4, one of a newer
     release 5. Nothing is ever mended in place.
 
     Example:
@@ -46,8 +48,8 @@ def verify(log: str, as_json: bool) -> None:
     if as_json:
         print_json({"log": place, **_as_json(verified)})
     else:
-        click.echo(f"{place}: {verdict(True, 'sound', '')}: {_counts(verified)}")
-        click.echo(f"position {verified.head.position}, digest {verified.head.digest}")
+        sound = verdict(True, "sound", "")
+        print_lines([(f"{place}: ", sound, f": {_counts(verified)}"), _head(verified)])
 
 
 async def _verify(url: str) -> tuple[str, Verified]:
@@ -77,8 +79,10 @@ async def _verify(url: str) -> tuple[str, Verified]:
     "--redact",
     multiple=True,
     metavar="KIND",
-    help="Leave out the objects of a Kubernetes kind; several times for several kinds.",
+    help="Leave out the objects of a Kubernetes kind, named as for kubectl (Pod, pods, po, "
+    "podgroups.scheduling.volcano.sh ...); several times for several kinds.",
 )
+@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
 @output_option
 def export(
     log: str,
@@ -86,9 +90,13 @@ def export(
     first: int | None,
     last: int | None,
     redact: tuple[str, ...],
+    force: bool,
     as_json: bool,
 ) -> None:
     """Write a log, or a stretch of it, into a bundle.
+
+    A kind that is left out loses the content of its objects; their names stay in the records, and their
+    digests in the chain. A file that is there already stays as it is without --force.
 
     Examples:
 
@@ -98,29 +106,42 @@ def export(
     """
     if path.suffix != ".muster":
         raise click.BadParameter(f"{path}: the name of a bundle ends in .muster")
-    document = asyncio.run(_export(log, path, (first, last), frozenset(redact)))
+    kinds = frozenset(kind for name in redact for kind in kinds_named(name))
+    exported = asyncio.run(_export(log, path, (first, last), kinds, replaces=force))
+    header, left_out = exported.header, exported.left_out
     if as_json:
-        print_json(document)
-    else:
-        click.echo(f"{path}: positions {document['from']} to {document['to']}")
+        print_json(
+            {
+                "bundle": str(path),
+                "from": header.base.position + 1,
+                "to": header.head.position,
+                "digest": header.head.digest,
+                "redacted": list(header.redacted),
+                "left_out": left_out,
+            }
+        )
+        return
+    lines = [f"{path}: positions {header.base.position + 1} to {header.head.position}"]
+    lines += [f"left out: {counted(count, f'{kind} object')}" for kind, count in left_out.items()]
+    print_lines(lines)
 
 
 async def _export(
-    url: str, path: Path, stretch: tuple[int | None, int | None], redact: frozenset[str]
-) -> dict[str, object]:
+    url: str,
+    path: Path,
+    stretch: tuple[int | None, int | None],
+    redact: frozenset[str],
+    *,
+    replaces: bool,
+) -> Exported:
     source = await open_log(url)
     try:
         first, last = stretch
-        header = await export_bundle(source, path, first=first, last=last, redact=redact)
+        return await export_bundle(
+            source, path, first=first, last=last, redact=redact, replaces=replaces
+        )
     finally:
         await source.close()
-    return {
-        "bundle": str(path),
-        "from": header.base.position + 1,
-        "to": header.head.position,
-        "digest": header.head.digest,
-        "redacted": list(header.redacted),
-    }
 
 
 @log.command(name="import")
@@ -141,8 +162,7 @@ def import_(bundle: str, log: str, as_json: bool) -> None:
     if as_json:
         print_json({"log": place, **_as_json(verified)})
     else:
-        click.echo(f"{place}: {_counts(verified)}")
-        click.echo(f"position {verified.head.position}, digest {verified.head.digest}")
+        print_lines([f"{place}: {_counts(verified)}", _head(verified)])
 
 
 async def _import(bundle: str, url: str) -> tuple[str, Verified]:
@@ -181,7 +201,7 @@ async def _tail(url: str, lines: int, *, follow: bool, as_json: bool) -> None:
         reading = source.tail(after) if follow else source.read(after)
         async for entries in reading:
             for entry in entries:
-                print_json(_record(entry)) if as_json else click.echo(_line(entry))
+                print_json(_record(entry)) if as_json else print_lines([_line(entry)])
     finally:
         await source.close()
 
@@ -194,6 +214,10 @@ def _record(entry: Entry) -> dict[str, object]:
 def _line(entry: Entry) -> str:
     record = entry.record
     return f"{record.position:>9}  {record.kind:<24}  {record.subject:<40}  {record.body.decode()}"
+
+
+def _head(verified: Verified) -> str:
+    return f"position {verified.head.position}, digest {verified.head.digest}"
 
 
 def _as_json(verified: Verified) -> dict[str, object]:

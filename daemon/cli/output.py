@@ -1,13 +1,34 @@
-"""What commands print: text for people, JSON for programs, and progress where someone watches."""
+"""What commands print: text for people, JSON for programs, and progress on a terminal.
+
+The only module that writes to stdout and stderr. Text is escaped here, a line at a time, since it may quote
+what a cluster holds; colours are added to escaped text. No other module of the command makes a colour.
+"""
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import click
 import msgspec
+from msgspec import Struct
+
+from events.errors import UsageError
+from replay.printable import CELL_CHARS_MAX, printable, printable_json
+
+
+class Styled(Struct, frozen=True):
+    """Text in a colour or in bold."""
+
+    text: str
+    colour: str | None = None
+    is_bold: bool = False
+
+
+Part: TypeAlias = str | Styled
+Line: TypeAlias = Part | tuple[Part, ...]
+"""One line of output. A line break inside it is escaped like any other control character."""
 
 Cell = str | int | None
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -49,10 +70,41 @@ def log_option(command: _F) -> _F:
 
 def print_json(document: object) -> None:
     """A document on one line."""
-    click.echo(msgspec.json.encode(document))
+    try:
+        encoded = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        # What the log holds is UTF-8; an argument or the name of a file need not be.
+        raise UsageError("a name that was given is not UTF-8: JSON cannot hold it") from None
+    click.echo(printable_json(encoded).encode())
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = "  ") -> str:
+def print_lines(lines: Iterable[Line], *, to_stderr: bool = False) -> None:
+    """Print lines, each escaped and of bounded length."""
+    click.echo("\n".join(map(_rendered, lines)), err=to_stderr)
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on stderr."""
+    print_lines([f"muster: warning: {text}"], to_stderr=True)
+
+
+def print_error(text: str) -> None:
+    """Print on stderr, in one line, why a command ends."""
+    label = Styled("error:", "red", is_bold=True)
+    print_lines([("muster: ", label, f" {' '.join(text.split())}")], to_stderr=True)
+
+
+def _rendered(line: Line) -> str:
+    parts = line if isinstance(line, tuple) else (line,)
+    return "".join(
+        click.style(printable(one.text), fg=one.colour, bold=one.is_bold or None)
+        if isinstance(one, Styled)
+        else printable(one)
+        for one in parts
+    )
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = "  ") -> list[Line]:
     """Columns under headers; numbers stand to the right."""
     cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
     widths = [
@@ -70,17 +122,17 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = 
         )
         return (indent + "  ".join(padded)).rstrip()
 
-    return "\n".join([click.style(line(headers), bold=True), *map(line, cells)])
+    return [heading(line(headers)), *map(line, cells)]
 
 
-def heading(text: str) -> str:
+def heading(text: str) -> Styled:
     """A line above a part of a report."""
-    return click.style(text, bold=True)
+    return Styled(text, is_bold=True)
 
 
-def verdict(is_good: bool, good: str, bad: str) -> str:
+def verdict(is_good: bool, good: str, bad: str) -> Styled:
     """What came out, in the colour for it."""
-    return click.style(good, fg="green") if is_good else click.style(bad, fg="red", bold=True)
+    return Styled(good, "green") if is_good else Styled(bad, "red", is_bold=True)
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -102,9 +154,9 @@ def progress(label: str, total: int | None = None) -> Iterator[Progress | None]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.completed:,.0f}"),
+        TextColumn("{task.completed:,.0f}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -113,4 +165,4 @@ def progress(label: str, total: int | None = None) -> Iterator[Progress | None]:
 
 
 def _shown(cell: str | int) -> str:
-    return f"{cell:,}" if isinstance(cell, int) else cell
+    return f"{cell:,}" if isinstance(cell, int) else printable(cell, CELL_CHARS_MAX)

@@ -6,7 +6,16 @@ from difflib import get_close_matches
 import click
 
 from daemon.cli.fitting import state_at
-from daemon.cli.output import counted, heading, log_option, output_option, print_json, table
+from daemon.cli.output import (
+    Line,
+    counted,
+    heading,
+    log_option,
+    output_option,
+    print_json,
+    print_lines,
+    table,
+)
 from events.errors import UsageError
 from projections.state import State
 from replay.amount import amount_text, amounts_text
@@ -59,7 +68,7 @@ def list_queues(log: str, at: int | None, as_json: bool) -> None:
         for one in answers
         for index, resource in enumerate(one.resources)
     ]
-    click.echo(table(headers, rows))
+    print_lines(table(headers, rows))
 
 
 @queue.command("show")
@@ -85,7 +94,7 @@ def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:
-        click.echo("\n".join(_lines(state, answer)))
+        print_lines(_lines(state, answer))
 
 
 _COLUMNS = ("resource", "quota", "guarantee", "deserved", "used", "reserved", "waiting", "limit")
@@ -107,9 +116,9 @@ def _waits(one: QueueAnswer) -> int:
     return len({each.pod_group for each in one.line})
 
 
-def _lines(state: State, answer: QueueAnswer) -> list[str]:
+def _lines(state: State, answer: QueueAnswer) -> list[Line]:
     phases = ", ".join(f"{count} {phase}" for phase, count in answer.pod_groups.items())
-    lines = [
+    lines: list[Line] = [
         f"{answer.queue} at position {state.position}: {answer.message or 'open'}",
         f"  priority {answer.priority}, weight {answer.weight}"
         + (f", below {answer.parent}" if answer.parent else "")
@@ -117,7 +126,7 @@ def _lines(state: State, answer: QueueAnswer) -> list[str]:
         f"  pod groups: {phases or 'none'}",
         *(f"  {fault}" for fault in answer.faults),
         "",
-        table(_COLUMNS, [_cells(one) for one in answer.resources]),
+        *table(_COLUMNS, [_cells(one) for one in answer.resources]),
     ]
     if answer.holders:
         lines += ["", heading(f"held by {counted(len(answer.holders), 'pod group')}:")]

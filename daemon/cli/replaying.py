@@ -11,11 +11,15 @@ from msgspec import Struct
 from daemon.cli.batches import batches
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
+    Line,
     Progress,
+    Styled,
     counted,
+    heading,
     log_argument,
     output_option,
     print_json,
+    print_lines,
     progress,
     table,
     verdict,
@@ -25,6 +29,7 @@ from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from events.errors import UsageError
 from events.record import GENESIS
+from replay.printable import printable
 from replay.run import Divergence, Replay, Side
 from scheduling.decide import DECIDER
 
@@ -75,7 +80,7 @@ def replay(
     if as_json:
         print_json(as_document(replayed))
     else:
-        click.echo("\n".join(_told(replayed)))
+        print_lines(_told(replayed))
     return 0 if replayed.divergence is None else 1
 
 
@@ -165,7 +170,7 @@ async def _records(log: ReadableLog, positions: tuple[int, ...]) -> tuple[Entry,
     return tuple(found)
 
 
-def _told(replayed: Replayed) -> list[str]:
+def _told(replayed: Replayed) -> list[Line]:
     replay, found = replayed.replay, replayed.divergence
     counts = replay.counts
     done = (
@@ -174,10 +179,11 @@ def _told(replayed: Replayed) -> list[str]:
     )
     if found is None:
         return [
-            f"{verdict(True, 'equal', '')}: {done}",
+            (verdict(True, "equal", ""), f": {done}"),
             f"position {replay.head.position}, digest {replay.head.digest}",
         ]
-    lines = [f"{verdict(False, '', 'divergence')} at position {found.position}: {found.what}"]
+    what = f" at position {found.position}: {found.what}"
+    lines: list[Line] = [(verdict(False, "", "divergence"), what)]
     if found.is_of_another_version:
         lines.append(
             f"decided then by version {found.decider or 'unknown'} of the deciding code, and now by "
@@ -189,20 +195,20 @@ def _told(replayed: Replayed) -> list[str]:
             (entry.record.position, entry.record.kind, entry.record.subject)
             for entry in replayed.causes
         ]
-        lines += ["records that fed it:", table(("position", "kind", "subject"), rows)]
+        lines += ["records that fed it:", *table(("position", "kind", "subject"), rows)]
     if found.cycle:
         lines.append(f"in the cycle opened at position {found.cycle}")
     lines.append(f"read up to there: {done}")
     return lines
 
 
-def _side_by_side(recorded: Side | None, decided: Side | None) -> list[str]:
+def _side_by_side(recorded: Side | None, decided: Side | None) -> list[Line]:
     left, right = _lines(recorded), _lines(decided)
-    lines = [click.style(f"    {'recorded':{WIDTH}}  decided now", bold=True)]
+    lines: list[Line] = [heading(f"    {'recorded':{WIDTH}}  decided now")]
     for one, other in zip_longest(left, right, fillvalue=""):
         mark = "  " if one == other else "| "
         text = f"  {mark}{_cut(one):{WIDTH}}  {_cut(other)}".rstrip()
-        lines.append(text if one == other else click.style(text, fg="yellow"))
+        lines.append(text if one == other else Styled(text, "yellow"))
     return lines
 
 
@@ -214,7 +220,8 @@ def _lines(side: Side | None) -> list[str]:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+    shown = printable(line)
+    return shown if len(shown) <= WIDTH else shown[: WIDTH - 3] + "..."
 
 
 def _as_json(found: Divergence) -> dict[str, object]:

@@ -24,6 +24,8 @@ from daemon.cluster.client.credentials import Access
 from daemon.cluster.server.running import Listening, running_server
 from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
+from daemon.connections import raise_descriptor_limit
+from daemon.log.auditing import keep_audited
 from daemon.log.opening import open_log
 from daemon.log.store import no_faults
 from daemon.loop import Loop, Running
@@ -135,6 +137,7 @@ def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
 
 async def _run(options: Options, crash: Crash) -> None:
     settings = _settings(options)
+    raise_descriptor_limit()
     teller = Teller()
     say_on_stderr(teller, settings.log_level)
     volcano_flags.warn(options.volcano, settings)
@@ -186,7 +189,7 @@ def _plan(options: Options, settings: Settings, url: str, policy: PolicyFile | N
         settings=settings,
         access=Access(kubeconfig=kubeconfig, context=options.context or settings.context),
         log=url,
-        running=_running(settings, None, policy),
+        running=structs.replace(_running(settings, None, policy), has_deciding_thread=True),
         folder=folder,
         policy=policy,
     )
@@ -213,7 +216,9 @@ async def _simulate_over_http(
             settings=settings,
             access=Access(kubeconfig=path),
             log=settings.log,
-            running=structs.replace(_running(settings, scenario, policy), tells=True),
+            running=structs.replace(
+                _running(settings, scenario, policy), tells=True, has_deciding_thread=True
+            ),
             folder=_folder(options),
             policy=policy,
         )
@@ -252,20 +257,26 @@ async def _simulate(  # what the command was given, and what it made of it
         cluster = SimulatedCluster(scenario, file, clock.now_ns)
         stack.push_async_callback(cluster.close)
         secret = settings.secret_annotations
-        refold = refolder(log, with_views=True, audits=True, secret=secret)
+        refold = refolder(log, with_views=True, secret=secret, on_error=operation.on_error)
         shore = DeadlyShore(cluster, crash)
         loop = Loop(operation.heard(log), shore, clock, refold, running, operation.health)
         loop.cycle_held = operation.metrics.counted.cycle_held
         sources = operation.metrics.sources
         sources.state = lambda: None if loop.step is None else loop.step.state
         sources.position = lambda: log.head.position
+        sources.clock_ahead = lambda: loop.ahead_seconds
         sources.stale_policy = lambda: policy is not None and policy.is_stale
         operation.health.clear("start")
         operation.health.role = "leader"
         stop.reaches(loop.stop)
         if policy is not None:
             await stack.enter_async_context(policy.watched(loop.change_policy))
-        await loop.run()
+        async with asyncio.TaskGroup() as tasks:
+            audited = tasks.create_task(keep_audited(log, clock.elapsed_ns), name="audit")
+            try:
+                await loop.run()
+            finally:
+                audited.cancel()
         logger.info("daemon stopped", position=log.head.position, digest=log.head.digest)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -11,11 +12,17 @@ from msgspec import Struct
 from daemon.cli import assemble
 from daemon.cli.accounting import account_lines, pace_line
 from daemon.cli.assemble import Simulated
+from daemon.cli.failure import reason_of
 from daemon.cli.inputs import load_scenario, scenario_files
 from daemon.cli.output import (
+    Line,
+    Part,
     counted,
+    heading,
     output_option,
+    print_error,
     print_json,
+    print_lines,
     progress,
     table,
     verdict,
@@ -24,7 +31,7 @@ from daemon.clock import WallClock
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
 from events.codec import event_of
-from events.errors import UsageError
+from events.errors import MusterError, UsageError
 from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.now import card_rows
@@ -58,7 +65,8 @@ def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int
     """Run scenarios with the daemon's own loop, in virtual time.
 
     SCENARIO is a file, or a folder in which all scenarios are run. What a scenario expects is
-    compared with what came of it; the exit code is 1 where it differs.
+    compared with what came of it; the exit code is 1 where it differs. A scenario that ends in a bug of
+    muster's, exit code 70, is reported and does not end the others.
 
     Examples:
 
@@ -72,17 +80,48 @@ def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int
         raise UsageError(f"{', '.join(map(str, scenarios))}: no scenario there")
     if url is not None and len(files) > 1:
         raise UsageError("--log keeps the log of one scenario, and there are several")
-    found = False
-    for loaded in [load_scenario(file) for file in files]:
-        run = asyncio.run(run_scenario(loaded, url))
-        found |= not run.outcome.is_expected
+    if len(files) == 1:
+        return _simulate(load_scenario(files[0]), url, as_json=as_json)
+    codes: list[int] = []
+    loaded: list[Completed] = []
+    for file in files:
+        with _going_on(file, codes, as_json=as_json, ends=MusterError):
+            loaded.append(load_scenario(file))
+    for one in loaded:
+        with _going_on(one.scenario.source, codes, as_json=as_json):
+            codes.append(_simulate(one, url, as_json=as_json))
+    return max(codes)
+
+
+@contextmanager
+def _going_on(
+    source: Path | str, codes: list[int], *, as_json: bool, ends: type[MusterError] | None = None
+) -> Iterator[None]:
+    """Report an error, note its exit code, and let the other scenarios go on, unless it `ends` the command."""
+    try:
+        yield
+    except (BrokenPipeError, MemoryError):
+        raise
+    except Exception as error:
+        if ends is not None and isinstance(error, ends):
+            raise
+        reason, code = reason_of(error)
+        codes.append(code)
         if as_json:
-            print_json(run.outcome.document)
-            _tell_differences(run, err=True)
-        else:
-            click.echo(report(run, durable=url is not None))
-            _tell_differences(run, err=False)
-    return 1 if found else 0
+            print_json({"scenario": str(source), "error": reason, "expected": False})
+        print_error(f"{source}: {reason}")
+
+
+def _simulate(loaded: Completed, url: str | None, *, as_json: bool) -> int:
+    """Run one scenario and print what came of it; the exit code."""
+    run = asyncio.run(run_scenario(loaded, url))
+    if as_json:
+        print_json(run.outcome.document)
+        _tell_differences(run, err=True)
+    else:
+        print_lines(report(run, durable=url is not None))
+        _tell_differences(run, err=False)
+    return 0 if run.outcome.is_expected else 1
 
 
 async def run_scenario(loaded: Completed, url: str | None) -> Run:
@@ -122,26 +161,25 @@ async def _read_back(log: ReadableLog, simulated: Simulated) -> Outcome:
     )
 
 
-def report(run: Run, *, durable: bool) -> str:
+def report(run: Run, *, durable: bool) -> list[Line]:
     """The run in words and tables."""
-    expected = "" if run.loaded.scenario.expect is None else _verdict(run)
-    return "\n".join(
-        [
-            f"{click.style(run.loaded.scenario.name, bold=True)}{expected}",
-            *_summary(run),
-            *_cards(run.simulated.state),
-            *_waiting(run.simulated.state),
-            *_faults(run.simulated.state),
-            *_account(run),
-            *_notes(run.loaded.notes),
-            *(_saturated(run, durable=durable) if _is_saturated(run) else ()),
-            "",
-        ]
-    )
+    return [
+        (heading(run.loaded.scenario.name), *_verdict(run)),
+        *_summary(run),
+        *_cards(run.simulated.state),
+        *_waiting(run.simulated.state),
+        *_faults(run.simulated.state),
+        *_account(run),
+        *_notes(run.loaded.notes),
+        *(_saturated(run, durable=durable) if _is_saturated(run) else ()),
+        "",
+    ]
 
 
-def _verdict(run: Run) -> str:
-    return "  " + verdict(run.outcome.is_expected, "as expected", "not as expected")
+def _verdict(run: Run) -> tuple[Part, ...]:
+    if run.loaded.scenario.expect is None:
+        return ()
+    return "  ", verdict(run.outcome.is_expected, "as expected", "not as expected")
 
 
 def _summary(run: Run) -> Iterator[str]:
@@ -185,24 +223,24 @@ def _triple(numbers: list[int]) -> tuple[int, int, int]:
     return healthy, allocated, free
 
 
-def _cards(state: State) -> Iterator[str]:
+def _cards(state: State) -> Iterator[Line]:
     if rows := cards_per_model(state):
-        yield table(("card", "there", "allocated", "free"), rows)
+        yield from table(("card", "there", "allocated", "free"), rows)
 
 
-def _waiting(state: State) -> Iterator[str]:
+def _waiting(state: State) -> Iterator[Line]:
     waiting = sorted(
         (_name_of(group), refusal.code, refusal.message)
         for group in state.cluster.groups.values()
-        if (refusal := next(iter(group.refusals.values()), None)) is not None
+        if (refusal := group.main_refusal) is not None
     )
     if waiting:
-        yield table(("waiting", "code", "reason"), waiting[:SHOWN_MAX])
+        yield from table(("waiting", "code", "reason"), waiting[:SHOWN_MAX])
     if len(waiting) > SHOWN_MAX:
         yield f"  ... and {len(waiting) - SHOWN_MAX:,} more"
 
 
-def _faults(state: State) -> Iterator[str]:
+def _faults(state: State) -> Iterator[Line]:
     """What of the input cannot be used, as it stands at the end."""
     cluster = state.cluster
     found = [
@@ -211,7 +249,7 @@ def _faults(state: State) -> Iterator[str]:
     for subject, faults in cluster.faults.standing.items():
         found += [(subject.replace("//", "/"), *fault) for fault in faults]
     if found:
-        yield table(("faults", "code", "message"), sorted(found)[:SHOWN_MAX])
+        yield from table(("faults", "code", "message"), sorted(found)[:SHOWN_MAX])
     if len(found) > SHOWN_MAX:
         yield f"  ... and {len(found) - SHOWN_MAX:,} more"
 
@@ -234,7 +272,7 @@ def _notes(notes: Notes | None) -> Iterator[str]:
         )
 
 
-def _account(run: Run) -> Iterator[str]:
+def _account(run: Run) -> Iterator[Line]:
     """Told of a load that comes from elsewhere: who wrote a small scenario knows what is in it."""
     scenario, account = run.loaded.scenario, run.outcome.document["account"]
     if isinstance(account, dict) and (scenario.workload is not None or scenario.trace is not None):
@@ -265,7 +303,8 @@ def _saturated(run: Run, *, durable: bool) -> Iterator[str]:
 
 def _tell_differences(run: Run, *, err: bool) -> None:
     differences = run.outcome.differences
-    for difference in differences[:SHOWN_MAX]:
-        click.echo(f"  {run.loaded.scenario.source}: {difference}", err=err)
+    lines = [f"  {run.loaded.scenario.source}: {one}" for one in differences[:SHOWN_MAX]]
     if len(differences) > SHOWN_MAX:
-        click.echo(f"  ... and {len(differences) - SHOWN_MAX} more", err=err)
+        lines.append(f"  ... and {len(differences) - SHOWN_MAX} more")
+    if lines:
+        print_lines(lines, to_stderr=err)

@@ -6,7 +6,16 @@ import click
 import msgspec
 
 from daemon.cli.assemble import fold
-from daemon.cli.output import Cell, heading, log_argument, output_option, print_json, table
+from daemon.cli.output import (
+    Cell,
+    Line,
+    heading,
+    log_argument,
+    output_option,
+    print_json,
+    print_lines,
+    table,
+)
 from daemon.log.opening import open_log
 from events.errors import UsageError
 from events.record import GENESIS
@@ -27,7 +36,8 @@ SHOWN_MAX = 40
 def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
     """What was true at a position: queues, nodes with their cards, pod groups, pods.
 
-    Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards.
+    Columns are those of the views in SQL: cpu in milli, memory in bytes, cards as cards. A queue has a
+    row for each resource, a node for each card.
 
     Examples:
 
@@ -40,19 +50,18 @@ def state(log: str, at: int | None, everything: bool, as_json: bool) -> None:
     if as_json:
         print_json({"log": place, **document})
         return
-    click.echo(f"{place} at position {found.position:,}")
+    lines: list[Line] = [f"{place} at position {found.position:,}"]
     for name in ("queues", "nodes", "pod_groups", "pods"):
         rows = document[name]
         assert isinstance(rows, list)
         count = _count(name, len(rows), found)
-        click.echo("\n".join(["", heading(f"{name.replace('_', ' ')}: {count}")]))
+        lines += ["", heading(f"{name.replace('_', ' ')}: {count}")]
         if rows:
             shown = rows if everything else rows[:SHOWN_MAX]
-            click.echo(
-                table(tuple(rows[0]), [[_cell(one) for one in row.values()] for row in shown])
-            )
+            lines += table(tuple(rows[0]), [[_cell(one) for one in row.values()] for row in shown])
             if len(shown) < len(rows):
-                click.echo(f"  ... and {len(rows) - len(shown):,} more (--all shows them)")
+                lines.append(f"  ... and {len(rows) - len(shown):,} more (--all shows them)")
+    print_lines(lines)
 
 
 async def _state_at(url: str, at: int | None) -> tuple[str, State]:
@@ -85,7 +94,7 @@ def as_document(state: State) -> dict[str, object]:
             for name in sorted(cluster.queues)
             for row in _rows(QUEUE_QUOTA, now.queue_rows(cluster, name))
         ],
-        "nodes": [_node(state, name) for name in nodes],
+        "nodes": [row for name in nodes for row in _node(state, name)],
         "topology": [row for name in nodes for row in topology[name]],
         "pod_groups": [
             row
@@ -107,22 +116,26 @@ def as_document(state: State) -> dict[str, object]:
 
 
 def _count(name: str, rows: int, state: State) -> str:
-    """How many there are; a queue has a row for each of its resources."""
-    count = len(state.cluster.queues) if name == "queues" else rows
+    """How many there are; a queue has a row for each of its resources, a node for each of its cards."""
+    counts = {"queues": len(state.cluster.queues), "nodes": len(state.cluster.nodes.nodes)}
+    count = counts.get(name, rows)
     return f"{count:,}" if count == rows else f"{count:,} ({rows:,} rows)"
 
 
-def _node(state: State, name: str) -> dict[str, Cell]:
+def _node(state: State, name: str) -> list[dict[str, Cell]]:
+    """A row for each card of the node: whole cards, MPS shares, MIG slices; one row without any."""
     node = state.cluster.nodes.nodes[name]
-    rows = _rows(NODE_CARD, now.card_rows(state.cluster, name))
-    card = rows[0] if rows else dict.fromkeys(NODE_CARD.column_names)
-    return {
-        "node": name,
-        "pods": len(node.pods),
-        "cpu_free": node.allocatable("cpu") - node.occupied.get("cpu", 0),
-        "memory_free": node.allocatable("memory") - node.occupied.get("memory", 0),
-        **{column: card[column] for column in NODE_CARD.column_names if column != "node"},
-    }
+    cards = _rows(NODE_CARD, now.card_rows(state.cluster, name))
+    return [
+        {
+            "node": name,
+            "pods": len(node.pods),
+            "cpu_free": node.allocatable("cpu") - node.occupied.get("cpu", 0),
+            "memory_free": node.allocatable("memory") - node.occupied.get("memory", 0),
+            **{column: card[column] for column in NODE_CARD.column_names if column != "node"},
+        }
+        for card in cards or [dict.fromkeys(NODE_CARD.column_names)]
+    ]
 
 
 def _cell(value: Cell | dict[str, int]) -> Cell:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import click
 import msgspec
 
-from daemon.cli.output import log_argument, output_option, print_json
+from daemon.cli.output import log_argument, output_option, print_json, print_lines
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
@@ -44,7 +44,7 @@ async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool)
                 print_json(_document(entry, sentences(entry.record, event, entry.content)))
             else:
                 lines = tell_record(entry.record, event, entry.content, start_ns=start_ns)
-                click.echo("\n".join(lines))
+                print_lines(lines)
     finally:
         await log.close()
 

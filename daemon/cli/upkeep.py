@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -12,11 +13,13 @@ from daemon.cli.output import (
     log_option,
     output_option,
     print_json,
+    print_lines,
     progress,
     table,
     verdict,
 )
-from daemon.log.opening import open_log
+from daemon.log.opening import is_postgresql, open_log
+from daemon.log.renewing import renew
 from daemon.log.store import SqlLog
 from events.errors import UsageError
 from projections.views.catalogue import VIEWS
@@ -48,7 +51,8 @@ class Found(Struct, frozen=True):
 def rebuild(log: str, as_json: bool) -> int:
     """Make the views anew from the log alone, and report what was other before.
 
-    The exit code is 1 where anything was. No daemon may be writing the log.
+    The exit code is 1 where anything was. No daemon may be writing the log. Where a table or an index of a
+    SQLite file is torn, the records are copied into a new file first; the old one is kept as LOG.damaged.
 
     Example:
 
@@ -61,8 +65,12 @@ def rebuild(log: str, as_json: bool) -> int:
         print_json({"equal": is_equal, "views": [_as_json(one) for one in found]})
     else:
         rows = [(one.view, one.rows, one.differing, _standing(one)) for one in found]
-        click.echo(table(("view", "rows", "differing", "before"), rows, indent=""))
-        click.echo(verdict(is_equal, "equal", "there were differences; the views are right now"))
+        print_lines(
+            [
+                *table(("view", "rows", "differing", "before"), rows, indent=""),
+                verdict(is_equal, "equal", "there were differences; the views are right now"),
+            ]
+        )
     return 0 if is_equal else 1
 
 
@@ -83,7 +91,7 @@ def migrate(log: str, as_json: bool) -> None:
     if as_json:
         print_json({"log": place, "position": position})
     else:
-        click.echo(f"{place}: the schema is that of this release, the log ends at {position:,}")
+        print_lines([f"{place}: the schema is that of this release, the log ends at {position:,}"])
 
 
 async def _migrate(url: str) -> tuple[str, int]:
@@ -95,7 +103,7 @@ async def _migrate(url: str) -> tuple[str, int]:
 
 
 async def _rebuild(url: str) -> list[Found]:
-    await (await open_log(url)).close()  # A log that is not there is not created.
+    await _renew_if_torn(url)
     log = await open_log(url, "write")
     try:
         if not isinstance(log, SqlLog):
@@ -104,6 +112,21 @@ async def _rebuild(url: str) -> list[Found]:
             return await rebuild_views(log, shown)
     finally:
         await log.close()
+
+
+async def _renew_if_torn(url: str) -> None:
+    """Copy the records out of a torn SQLite file; a log that is not there is not created."""
+    log = await open_log(url)
+    try:
+        torn = await log.damage() if isinstance(log, SqlLog) else None
+        path = Path(log.place)
+    finally:
+        await log.close()
+    if torn is not None and not is_postgresql(url):
+        print_lines([f"{path}: {torn}"], to_stderr=True)
+        kept = await renew(path)
+        note = f"{path}: its records are in a new file; the old one is {kept}"
+        print_lines([note], to_stderr=True)
 
 
 async def rebuild_views(log: SqlLog, progress: Progress | None = None) -> list[Found]:

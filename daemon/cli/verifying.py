@@ -1,19 +1,19 @@
 """`muster verify`: every scenario and every recorded log under a folder, as a test."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
-from daemon.cli.inputs import complete, is_scenario, read_text
-from daemon.cli.output import counted, output_option, print_json, verdict
+from daemon.cli.failure import BUG, reason_of
+from daemon.cli.inputs import complete, is_scenario, read_scenario
+from daemon.cli.output import counted, output_option, print_json, print_lines, verdict
 from daemon.cli.replaying import Replayed, replay_log
 from daemon.cli.simulating import SHOWN_MAX, run_scenario
 from daemon.log.opening import open_log
-from events.errors import MusterError, UsageError
-from replay.world.scenario import parse_scenario
+from events.errors import UsageError
 
 LOG_SUFFIXES = (".db", ".muster")
 
@@ -24,6 +24,8 @@ class Checked(Struct, frozen=True):
     path: Path
     kind: str
     problems: tuple[str, ...] = ()
+    is_bug: bool = False
+    """Whether it ended in a bug of muster's."""
 
 
 @click.command()
@@ -33,7 +35,8 @@ def verify(folder: Path, as_json: bool) -> int:
     """Run every scenario and replay every recorded log under DIR.
 
     A scenario passes where everything it expects comes out, a log (.db, .muster) where it is decided
-    again as recorded. The exit code is 1 where anything fails.
+    again as recorded. The exit code is 1 where anything fails, and 70 where anything ends in a bug of
+    muster's; the rest is checked all the same.
 
     Example:
 
@@ -42,10 +45,11 @@ def verify(folder: Path, as_json: bool) -> int:
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: not a folder")
-    failed = done = 0
+    failed = done = bugs = 0
     for checked in _check_all(folder):
         done += 1
         failed += bool(checked.problems)
+        bugs += checked.is_bug
         if as_json:
             print_json(
                 {
@@ -56,36 +60,49 @@ def verify(folder: Path, as_json: bool) -> int:
                 }
             )
         else:
-            click.echo(f"{verdict(not checked.problems, 'passed', 'FAILED')}  {checked.path}")
-            for problem in checked.problems:
-                click.echo(f"        {problem}")
+            result = verdict(not checked.problems, "passed", "FAILED")
+            print_lines(
+                [(result, f"  {checked.path}"), *(f"        {one}" for one in checked.problems)]
+            )
     if not done:
         raise UsageError(f"{folder}: neither a scenario with `expect` nor a recorded log there")
     if not as_json:
-        click.echo(f"{counted(done, 'file')}, {failed} failed")
+        print_lines([f"{counted(done, 'file')}, {failed} failed"])
+    if bugs:
+        return BUG
     return 1 if failed else 0
 
 
 def _check_all(folder: Path) -> Iterator[Checked]:
     for path in sorted(folder.rglob("*")):
         if is_scenario(path):
-            checked = _check_scenario(path)
+            checked = _checked(path, "scenario", _check_scenario)
             if checked is not None:
                 yield checked
         elif path.suffix in LOG_SUFFIXES and path.is_file():
-            yield _check_log(path)
+            checked = _checked(path, "log", _check_log)
+            assert checked is not None
+            yield checked
+
+
+def _checked(path: Path, kind: str, check: Callable[[Path], Checked | None]) -> Checked | None:
+    """The result of a check; one that cannot end is a problem of its file, and does not end the others."""
+    try:
+        return check(path)
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason, code = reason_of(error)
+        return Checked(path, kind, (reason,), is_bug=code == BUG)
 
 
 def _check_scenario(path: Path) -> Checked | None:
     """None where the scenario expects nothing."""
-    try:
-        scenario = parse_scenario(read_text(path), str(path))
-        if scenario.expect is None:
-            return None
-        loaded = complete(scenario, path.parent)
-        differences = asyncio.run(run_scenario(loaded, None)).outcome.differences
-    except MusterError as error:
-        return Checked(path, "scenario", (str(error),))
+    scenario = read_scenario(path)
+    if scenario.expect is None:
+        return None
+    loaded = complete(scenario, path.parent)
+    differences = asyncio.run(run_scenario(loaded, None)).outcome.differences
     problems = [str(difference) for difference in differences[:SHOWN_MAX]]
     if len(differences) > SHOWN_MAX:
         problems.append(f"... and {len(differences) - SHOWN_MAX} more")
@@ -93,10 +110,7 @@ def _check_scenario(path: Path) -> Checked | None:
 
 
 def _check_log(path: Path) -> Checked:
-    try:
-        found = asyncio.run(_replay(path)).divergence
-    except MusterError as error:
-        return Checked(path, "log", (str(error),))
+    found = asyncio.run(_replay(path)).divergence
     if found is None:
         return Checked(path, "log")
     other = ", decided by another version then" if found.is_of_another_version else ""

@@ -14,12 +14,13 @@ from daemon.cluster.acting.errand import Pacing
 from daemon.cluster.acting.evicting import EvictionBudget
 from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.client.http_client import Client
+from daemon.cluster.watching.audit import FULL_LIST_SECONDS
 from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
 from daemon.health import Health
 from daemon.watchfulness import Watchfulness
 from events.record import Record
-from events.sighting import EvictRequest, Reply, Request, Sighting
+from events.sighting import Progress, Reply, Request, Sighting
 from projections.cluster import Cluster
 
 
@@ -28,6 +29,8 @@ class Manner(Struct, frozen=True):
 
     streams_lists: bool = False
     """Whether lists are streamed where the server can (rule K3.13)."""
+    full_list_seconds: float = FULL_LIST_SECONDS
+    """Between two full lists of a kind beside its watch; 0 for none."""
     writes_events: bool = True
     evictions_per_minute: int = 120
     """In the whole cluster (rule K9.8)."""
@@ -50,15 +53,23 @@ class KubernetesCluster:
     ) -> None:
         self.server = client.server
         self._elapsed_ns = elapsed_ns
-        pacing = Pacing(jitter=jitter, elapsed_seconds=lambda: elapsed_ns() / 1_000_000_000)
-        self._watches = Watches(client, jitter, streams_lists=manner.streams_lists)
+        pacing = Pacing(
+            jitter=jitter,
+            elapsed_seconds=lambda: elapsed_ns() / 1_000_000_000,
+            sleep=client.pause,
+        )
+        self._watches = Watches(
+            client,
+            jitter,
+            streams_lists=manner.streams_lists,
+            full_list_seconds=manner.full_list_seconds,
+        )
         budget = EvictionBudget(manner.evictions_per_minute, manner.evictions_per_workload)
-        self._actor = Actor(client, pacing, now_ns, budget, self._workload_of)
+        self._actor = Actor(client, pacing, now_ns, budget)
         self._writes_events = manner.writes_events
         self.recorder = Recorder(client, pacing, now_ns, identity)
-        self._owner_of: Callable[[str], str] = lambda _: ""
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         """Show what happened since these revisions where the server still knows; else all there is."""
         self._watches.show_since(progress)
 
@@ -70,14 +81,14 @@ class KubernetesCluster:
         """Carry a request out, and count the tries."""
         return await self._actor.attempt(request)
 
-    def knows_owners(self, owner_of: Callable[[str], str]) -> None:
-        """How to find the owner's UID of a pod's: evictions are counted by it."""
-        self._owner_of = owner_of
-
     def note(self, records: Iterable[Record], cluster: Cluster) -> None:
         """Write Events of durable records, when there is time."""
         if self._writes_events:
             self.recorder.observe(records, cluster)
+
+    def doubt(self, reason: str) -> None:
+        """Something suggests that the API server was set back: look into it."""
+        self._watches.doubt(reason)
 
     def watch_health(self) -> list[WatchHealth]:
         """How the watch of each kind stands."""
@@ -92,6 +103,3 @@ class KubernetesCluster:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watches.run(), name="watches")
                 tasks.create_task(self.recorder.run(), name="events")
-
-    def _workload_of(self, request: EvictRequest) -> str:
-        return self._owner_of(request.uid)

@@ -4,6 +4,7 @@ What stands in it is read and written here; what it means is `daemon/leadership.
 people and for other programs: nothing of ours reads them (K14.2).
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 from daemon.cluster.client.calls import CREATE_LEASE, GET_LEASE, LEASES, UPDATE_LEASE, Call
 from daemon.cluster.client.errors import NotFoundError
 from events.errors import ClusterError
+from events.revision import is_older
 
 MICRO: Final = 1_000
 SECOND: Final = 1_000_000_000
@@ -54,10 +56,15 @@ class Asks(Protocol):
 class ApiLease:
     """One Lease on an API server. Nothing is tried twice here: whoever asks sets the time for it."""
 
-    def __init__(self, client: Asks, namespace: str, name: str) -> None:
+    def __init__(
+        self, client: Asks, namespace: str, name: str, doubt: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._name = name
+        self._doubt = doubt
+        """Told where the Lease is older than it was: the server may have been set back."""
+        self._highest = ""
 
     @property
     def place(self) -> str:
@@ -70,17 +77,26 @@ class ApiLease:
             answer = await self._ask(GET_LEASE, name=self._name)
         except NotFoundError:
             return None
-        return parse_lease(answer, self.place)
+        return self._parsed(answer)
 
     async def create(self, lease: Lease) -> Lease:
         """Make it. `AlreadyExistsError` where someone else was faster."""
-        return parse_lease(await self._ask(CREATE_LEASE, body=self._body(lease)), self.place)
+        return self._parsed(await self._ask(CREATE_LEASE, body=self._body(lease)))
 
     async def update(self, lease: Lease) -> Lease:
         """Write it over the version that was read. `ConflictError` where that is no longer the last."""
         assert lease.version, "a write without the version just read would win every race"
         answer = await self._ask(UPDATE_LEASE, name=self._name, body=self._body(lease))
-        return parse_lease(answer, self.place)
+        return self._parsed(answer)
+
+    def _parsed(self, answer: bytes) -> Lease:
+        lease = parse_lease(answer, self.place)
+        if is_older(lease.version, self._highest):
+            self._doubt(
+                f"{self.place} is at revision {lease.version}, and {self._highest} was seen"
+            )
+        self._highest = lease.version
+        return lease
 
     async def _ask(self, call: Call, *, name: str = "", body: bytes | None = None) -> bytes:
         return await self._client.request(call, name=name, namespace=self._namespace, body=body)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 from daemon.cluster.world_file import WorldFile
-from events.sighting import Reply, Request, Sighting
+from events.sighting import Progress, Reply, Request, Sighting
 from replay.world.duration import SECOND
 from replay.world.journal import answer, rebuild
 from replay.world.scenario import Scenario
@@ -38,7 +38,7 @@ class SimulatedCluster:
             else:
                 await self._sleep()
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         """Show all there is: a simulated cluster keeps no history."""
         self._world.relist()
         self._woken.set()

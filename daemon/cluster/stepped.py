@@ -6,7 +6,7 @@ Neither the order in which tasks wake nor the time a database takes can change w
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from events.sighting import Reply, Request, Sighting
+from events.sighting import Progress, Reply, Request, Sighting
 from replay.world.journal import perform
 from replay.world.model import World
 
@@ -30,7 +30,7 @@ class SteppedCluster:
                 self._shown.set()
                 await self._moved.wait()
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         """Show all there is: a simulated cluster keeps no history."""
         self.world.relist()
         self._stir()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
+from daemon.private_files import create_private
 from events.errors import ClusterError, SettingsError
 from replay.world.journal import Call, fingerprint
 from replay.world.scenario import Scenario
@@ -33,13 +34,14 @@ class WorldFile:
         self._failure: ClusterError | None = None
         self._count = 0
         try:
+            create_private(path)
             self._connection = sqlite3.connect(
                 path, timeout=5, isolation_level=None, check_same_thread=False
             )
             self._connection.execute("pragma synchronous = full")
             self._connection.executescript(f"begin exclusive; {_TABLES} commit;")
             self.origin_ns = self._claim(fingerprint(scenario), now_ns)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise SettingsError(f"{path}: not a world that can be opened: {error}") from error
 
     def calls(self) -> list[Call]:

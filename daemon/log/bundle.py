@@ -3,28 +3,41 @@
 JSON lines, compressed as one zstd stream (a bundle may also stand uncompressed, to be read and
 compared by people). First a header, then records in order, each object before the first record that
 refers to it, at last an end line. Writer and reader both forget all but the last `OBJECTS_HELD`
-objects, so that neither needs memory for the whole; one that recurs later is written again.
+objects, so that neither needs memory for the whole; one that recurs later is written again. The writer
+also forgets what is beyond `HELD_BYTES`, so that a reader needs no more than that.
+
+A bundle may come from a stranger: it is unpacked as it is read, within the bounds of `daemon.limits`.
 """
 
 import io
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Generic, TypeVar
 
 import msgspec
 import zstandard
 from msgspec import Struct
 
+from daemon.limits import Limits, exceeded, limits_of
 from daemon.log.database import check_format
 from daemon.log.entry import Entry
+from daemon.private_files import private_opener
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError, UsageError
 from events.record import Head, Record
 
 BUNDLE = 1
 """Version of this file format. Any later one that older readers cannot read has another."""
 OBJECTS_HELD = 4096
+HELD_BYTES = 256 << 20
+"""Bytes of objects that a writer takes its reader to hold: half of what a reader allows."""
+RATIO_FROM_BYTES = 64 << 20
+"""Unpacked bytes from which on the ratio of a bundle is looked at: a short one may be all alike."""
+WINDOW_BYTES_MAX = 128 << 20
+"""Memory that a zstd frame may ask of its reader: what zstd itself allows, and 16 times what ours need."""
 LEVEL = 9
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
@@ -71,13 +84,27 @@ class RecordLine(Struct, frozen=True, array_like=True, tag="record"):
     digest: str
 
 
+class ObjectContent(Struct, frozen=True):
+    """An object that a reader holds: null where it was redacted; checked against its digest once."""
+
+    content: bytes | None
+    is_sound: bool
+
+
 class EndLine(Struct, frozen=True, array_like=True, tag="end"):
     """Nothing follows. A bundle without it is torn."""
 
     records: int
 
 
-_Held = TypeVar("_Held", str | None, None)
+_Held = TypeVar("_Held")
+_UNREADABLE = (
+    OSError,
+    zstandard.ZstdError,
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    RecursionError,
+)
 _ENCODER = msgspec.json.Encoder()
 _LINES: msgspec.json.Decoder[ObjectLine | RecordLine | EndLine] = msgspec.json.Decoder(
     ObjectLine | RecordLine | EndLine
@@ -87,16 +114,23 @@ _HEADER = msgspec.json.Decoder(Header)
 
 
 class BundleWriter:
-    """Writes a bundle beside its place and moves it there when it is whole and on disk."""
+    """Writes a bundle beside its place and moves it there when it is whole and on disk.
 
-    def __init__(self, path: Path, header: Header) -> None:
+    A file that has that name already is replaced only where `replaces` says so.
+    """
+
+    def __init__(self, path: Path, header: Header, *, replaces: bool = False) -> None:
         self._path = path
+        self._replaces = replaces
+        if not replaces and os.path.lexists(path):
+            raise self._taken()
         self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
         self._redacted = tuple(f"{kind}/" for kind in header.redacted)
-        self._held: OrderedDict[str, None] = OrderedDict()
+        self._held = Held[None](HELD_BYTES)
         self._records = 0
+        self._left_out: dict[str, set[str]] = {kind: set() for kind in header.redacted}
         try:
-            self._file = self._part.open("wb")
+            self._file = open(self._part, "wb", opener=private_opener)  # noqa: SIM115
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
         packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
@@ -109,10 +143,13 @@ class BundleWriter:
         for entry in entries:
             record = entry.record
             if record.object is not None and record.object not in self._held:
-                hide = entry.content is None or record.subject.startswith(self._redacted)
-                content = None if hide or entry.content is None else entry.content.decode()
+                content = None if entry.content is None else entry.content.decode()
+                if record.subject.startswith(self._redacted):
+                    self._left_out[record.subject.partition("/")[0]].add(record.object)
+                    content = None
                 lines.append(_ENCODER.encode(ObjectLine(record.object, content)))
-                hold(self._held, record.object, None)
+                size = 0 if entry.content is None else len(entry.content)
+                self._held.hold(record.object, None, size)
             lines.append(_ENCODER.encode(_line(record)))
         self._records += len(entries)
         self._write(lines)
@@ -125,12 +162,29 @@ class BundleWriter:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._part.replace(self._path)
+            self._move()
             directory = os.open(self._path.parent, os.O_RDONLY)
             os.fsync(directory)
             os.close(directory)
         except OSError as error:
             raise self._failure(error) from error
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many objects of each redacted kind were left out so far."""
+        return {kind: len(digests) for kind, digests in self._left_out.items()}
+
+    def _move(self) -> None:
+        if not self._replaces:
+            try:
+                # Fails where there is a file by now, which a rename would replace.
+                self._path.touch(exist_ok=False)
+            except FileExistsError:
+                raise self._taken() from None
+        self._part.replace(self._path)
+
+    def _taken(self) -> UsageError:
+        return UsageError(f"{self._path} is there already; --force replaces it")
 
     def abandon(self) -> None:
         """Leave nothing behind."""
@@ -150,15 +204,19 @@ class BundleWriter:
 class BundleReader:
     """Reads a bundle from its beginning. `position` is that of the last record read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self._path = path
+        self._limits = limits or limits_of()
         try:
+            # A pipe without a writer would not be opened before there is one.
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise UsageError(f"{path}: not a regular file")
             self._file = path.open("rb")
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
         self._stream = _plain(self._file)
-        self._held: OrderedDict[str, str | None] = OrderedDict()
-        self._records = 0
+        self._held = Held[ObjectContent]()
+        self._records = self._line_number = self._bytes = 0
         try:
             self.header = self._read_header()
         except BaseException:
@@ -171,7 +229,7 @@ class BundleReader:
         for line in self._lines():
             match line:
                 case ObjectLine():
-                    hold(self._held, line.digest, line.content)
+                    self._hold(line)
                 case RecordLine():
                     self._records += 1
                     self.position = line.position
@@ -186,12 +244,43 @@ class BundleReader:
         """Let go of the file."""
         self._file.close()
 
+    def _hold(self, line: ObjectLine) -> None:
+        content = None if line.content is None else line.content.encode()
+        size = 0 if content is None else len(content)
+        if size > self._limits.bundle_object_bytes:
+            raise self._exceeded("bundle_object_bytes", f"object {line.digest[:64]} is longer")
+        is_sound = content is None or sha256(content).hexdigest() == line.digest
+        self._held.hold(line.digest, ObjectContent(content, is_sound), size)
+        if self._held.bytes > self._limits.bundle_held_bytes:
+            raise self._exceeded(
+                "bundle_held_bytes", f"its last {len(self._held):,} objects take more bytes"
+            )
+
+    def _next_line(self) -> bytes:
+        """The next line, empty at the end. Raises where the bundle is larger than it may be."""
+        limits = self._limits
+        line = self._stream.readline(limits.bundle_line_bytes + 1)
+        self._line_number += 1
+        self._bytes += len(line)
+        if len(line) > limits.bundle_line_bytes:
+            raise self._exceeded("bundle_line_bytes", f"line {self._line_number:,} is longer")
+        if self._bytes > limits.bundle_bytes:
+            raise self._exceeded("bundle_bytes", "it unpacks to more bytes")
+        if self._bytes > RATIO_FROM_BYTES:
+            packed = self._file.tell()
+            if self._bytes > packed * limits.bundle_ratio:
+                raise self._exceeded("bundle_ratio", "it unpacks to more bytes for each of its own")
+        return line
+
+    def _exceeded(self, name: str, what: str) -> UsageError:
+        return exceeded(str(self._path), self._limits, name, what)
+
     def _read_header(self) -> Header:
         first = b""
         try:
-            first = self._stream.readline()
+            first = self._next_line()
             version = _VERSION.decode(first)
-        except (OSError, zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             is_torn = self._stream is not self._file and isinstance(error, msgspec.DecodeError)
             if is_torn and not first.endswith(b"\n"):
                 raise DamagedLogError(f"{self._path}: damaged before its first record") from error
@@ -204,14 +293,14 @@ class BundleReader:
             )
         try:
             return _HEADER.decode(first)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise DamagedLogError(f"{self._path}: its header cannot be read: {error}") from error
 
     def _lines(self) -> Iterator[ObjectLine | RecordLine | EndLine]:
         try:
-            for line in self._stream:
+            while line := self._next_line():
                 yield _LINES.decode(line)
-        except (OSError, zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             raise self._torn(str(error)) from error
 
     def _entry(self, line: RecordLine) -> Entry:
@@ -232,20 +321,44 @@ class BundleReader:
             return Entry(record=record)
         if record.object not in self._held:
             raise DamagedLogError(f"position {record.position}: object {record.object} is missing")
-        content = self._held[record.object]
-        if content is None:
-            return Entry(record=record, redacted=True)
-        return Entry(record=record, content=content.encode())
+        held = self._held[record.object]
+        if not held.is_sound:
+            raise DamagedLogError(
+                f"position {record.position}: object {record.object} has another content"
+            )
+        return Entry(record=record, content=held.content, redacted=held.content is None)
 
     def _torn(self, why: str) -> DamagedLogError:
         return DamagedLogError(f"{self._path}: damaged after position {self.position}: {why}")
 
 
-def hold(held: OrderedDict[str, _Held], digest: str, value: _Held) -> None:
-    """Hold an object, and forget the one held longest if there are too many."""
-    held[digest] = value
-    if len(held) > OBJECTS_HELD:
-        held.popitem(last=False)
+class Held(Generic[_Held]):
+    """The last objects, by digest: at most `OBJECTS_HELD`, and those longest held are forgotten beyond `most`."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.bytes = 0
+        self._most = most
+        self._items: OrderedDict[str, tuple[_Held, int]] = OrderedDict()
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._items
+
+    def __getitem__(self, digest: str) -> _Held:
+        return self._items[digest][0]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def hold(self, digest: str, value: _Held, size: int) -> None:
+        """Hold an object of a size in bytes, and forget the one held longest while there are too many."""
+        _, replaced = self._items.pop(digest, (None, 0))
+        self.bytes += size - replaced
+        self._items[digest] = (value, size)
+        while len(self._items) > OBJECTS_HELD or (
+            self._most is not None and self.bytes > self._most and len(self._items) > 1
+        ):
+            _, (_, forgotten) = self._items.popitem(last=False)
+            self.bytes -= forgotten
 
 
 def _line(record: Record) -> RecordLine:
@@ -270,4 +383,5 @@ def _plain(file: BinaryIO) -> BinaryIO:
     file.seek(0)
     if not compressed:
         return file
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+    unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX)
+    return io.BufferedReader(unpacker.stream_reader(file))

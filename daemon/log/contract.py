@@ -5,6 +5,7 @@ from typing import Protocol
 
 from daemon.log.contents import ObjectRow
 from daemon.log.entry import Entry, Projection, Snapshot
+from events.errors import DamagedLogError
 from events.record import Head, Record
 from projections.batch import Batch
 from projections.views.rows import Row, ViewChanges
@@ -42,6 +43,12 @@ class ReadableLog(Protocol):
 
     async def projections(self) -> list[Projection]:
         """Where each view stands. One that is not at the head was not kept up: rebuild it."""
+
+    async def check_rest(self) -> None:
+        """Check what a start relies on beside the records. `DamagedLogError` names the table or index."""
+
+    def condemn(self, error: DamagedLogError) -> None:
+        """Write nothing more: the log was found damaged."""
 
     async def close(self) -> None:
         """Let go of everything; what is queued is written first."""

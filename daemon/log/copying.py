@@ -1,11 +1,12 @@
 """A log, or a part of one, into a bundle; a whole log into a database."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from daemon.log.bundle import BUNDLE, BundleWriter, Header, hold
+from msgspec import Struct
+
+from daemon.log.bundle import BUNDLE, BundleWriter, Header, Held
 from daemon.log.contents import ObjectRow, Packer, tombstone
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
@@ -17,6 +18,13 @@ from events.record import GENESIS, Head, StoredObject
 RECORDS_AT_ONCE = 2000
 
 
+class Exported(Struct, frozen=True):
+    """A bundle that was written, and how many objects of each redacted kind it leaves out."""
+
+    header: Header
+    left_out: dict[str, int]
+
+
 async def export(
     log: ReadableLog,
     path: Path,
@@ -25,10 +33,12 @@ async def export(
     last: int | None = None,
     redact: frozenset[str] = frozenset(),
     notes: dict[str, str] | None = None,
-) -> Header:
+    replaces: bool = False,
+) -> Exported:
     """Write the batches that hold positions `first` to `last` into a bundle; by default all.
 
-    `redact` names Kubernetes kinds whose objects are replaced by tombstones.
+    `redact` names Kubernetes kinds, as records call them, whose objects are replaced by tombstones. A file
+    that is there already is replaced only where `replaces` says so.
     """
     base, head = await _bounds(log, first, last)
     header = Header(
@@ -40,7 +50,7 @@ async def export(
         notes=notes or {},
     )
     checker = Checker(base)
-    writer = await asyncio.to_thread(BundleWriter, path, header)
+    writer = await asyncio.to_thread(BundleWriter, path, header, replaces=replaces)
     try:
         async for entries in log.read(base.position, head.position):
             for entry in entries:
@@ -50,7 +60,7 @@ async def export(
         await asyncio.to_thread(writer.finish)
     finally:
         writer.abandon()
-    return header
+    return Exported(header, writer.left_out)
 
 
 async def copy_whole(
@@ -139,7 +149,7 @@ class _Packed:
 
     def __init__(self) -> None:
         self._packer = Packer()
-        self._held: OrderedDict[str, None] = OrderedDict()
+        self._held = Held[None]()
 
     def rows(self, entries: list[Entry]) -> list[ObjectRow]:
         """The rows of the objects that entries refer to."""
@@ -148,7 +158,7 @@ class _Packed:
             digest = entry.record.object
             if digest is None or digest in self._held:
                 continue
-            hold(self._held, digest, None)
+            self._held.hold(digest, None, 0)
             if entry.content is None:
                 rows.append(tombstone(digest))
             else:

@@ -23,6 +23,9 @@ from events.errors import (
 
 OURS = frozenset({"log", "log_head", "alembic_version"})
 
+KEPT_ONCE = frozenset({"log", "objects", "log_head"})
+"""Tables that cannot be made anew from others."""
+
 DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError, UnicodeError)
 """What a database may raise at us; `explain` makes a `LogError` of it. (A damaged file can hold a
 name that is no text, which the driver then cannot even quote in its complaint.)"""
@@ -62,20 +65,42 @@ class Database(Protocol):
     def readers(self) -> AsyncEngine:
         """Connections that cannot write."""
 
+    @property
+    def patient_readers(self) -> AsyncEngine:
+        """The same, with longer bounds: for reading whole tables."""
+
     async def look(self) -> Found:
         """What is there; nothing is changed."""
 
     async def lock(self) -> None:
         """Keep other daemons out, where the database itself does not."""
 
-    async def connect(self) -> AsyncConnection:
-        """A new writing connection, in autocommit mode. There is at most one at a time."""
+    async def connect(self, *, is_patient: bool = False) -> AsyncConnection:
+        """A new writing connection, in autocommit mode. There is at most one at a time. A patient one is for
+        migrations."""
 
     async def run_script(self, connection: AsyncConnection, script: Script) -> None:
         """Execute statements one after the other, within the transaction that is open."""
 
     def explain(self, error: Exception) -> LogError:
         """The error in our words: the log is damaged, or cannot be reached or written."""
+
+    async def damage(self, *, is_thorough: bool) -> str | None:
+        """The first thing torn, as a table, an index or a position; None where nothing is found.
+
+        It reads everything that the database keeps beside and in the log. Thorough compares indexes with
+        their tables, too, where the database can.
+        """
+
+    def condemn(self, told: str) -> None:
+        """Remember, where the next process finds it, that the log was found damaged."""
+
+    @property
+    def is_condemned(self) -> bool:
+        """Whether the log was found damaged, and has not been verified since."""
+
+    def acquit(self) -> None:
+        """The log was verified whole."""
 
     async def wait(self, seconds: float) -> None:
         """Until something may have been appended, but not longer than `seconds`."""
@@ -137,3 +162,27 @@ def unavailable(place: str, error: Exception) -> LogUnavailableError:
     cause = cause_of(error)
     told = str(cause).strip().partition("\n")[0] or type(cause).__name__
     return LogUnavailableError(f"{place}: {told}")
+
+
+async def located(database: Database, error: Exception) -> LogError:
+    """The error in our words; of a damaged log, with what is torn."""
+    explained = database.explain(error)
+    if not isinstance(explained, DamagedLogError):
+        return explained
+    damage = await database.damage(is_thorough=False) or await database.damage(is_thorough=True)
+    if damage is None:
+        return explained
+    return damaged(database.place, damage)
+
+
+def damaged(place: str, damage: str) -> DamagedLogError:
+    """The error for damage of a table, an index or a position, with what to do about it."""
+    what = damage.partition(" ")[0]
+    name = damage.partition(":")[0].rpartition(" ")[2]
+    if what == "position" or name in KEPT_ONCE:
+        advice = "restore the newest backup"
+    elif place.startswith("postgresql"):
+        advice = "stop the daemons, TRUNCATE this table, and run `muster rebuild`"
+    else:
+        advice = f"stop the daemon; `muster rebuild --log {place}` makes it anew from the records"
+    return DamagedLogError(f"{place}: {damage}; {advice}")

@@ -39,6 +39,7 @@ class MemoryLog:
         self._unpacker = Unpacker()
         self._appended = asyncio.Event()
         self._closed = False
+        self._condemned: DamagedLogError | None = None
 
     async def append(self, batch: Batch) -> None:
         """Take the batch in if it follows the head."""
@@ -116,11 +117,20 @@ class MemoryLog:
     async def write_views(self, changes: Sequence[ViewChanges], before: int, after: int) -> None:
         """No views are kept in memory."""
 
+    async def check_rest(self) -> None:
+        """There is nothing beside the records."""
+
+    def condemn(self, error: DamagedLogError) -> None:
+        """Take nothing more in."""
+        self._condemned = error
+
     async def close(self) -> None:
         """Take nothing more in."""
         self._closed = True
 
     def _check(self, before: Head) -> None:
+        if self._condemned is not None:
+            raise self._condemned
         if self._closed:
             raise LogUnavailableError(f"{self.place} is closed")
         if before != self.head or self.head != self.memory.head:

@@ -6,6 +6,7 @@ its own timeouts, on our side by those of the driver.
 """
 
 import asyncio
+from contextlib import suppress
 
 import asyncpg
 from sqlalchemy.engine import make_url
@@ -13,21 +14,38 @@ from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
-from daemon.log.database import Found, Script, cause_of, look_through, unavailable
+from daemon.log import tables
+from daemon.log.database import (
+    DRIVER_ERRORS,
+    Found,
+    Script,
+    cause_of,
+    look_through,
+    unavailable,
+)
 from daemon.log.statements import statements
 from events.errors import DamagedLogError, LogError, UsageError
 
 DRIVER = "postgresql+asyncpg://"
-CONNECT_SECONDS = 10.0
-COMMAND_SECONDS = 60.0
+CONNECT_SECONDS = 5.0
+"""The longest that connecting may take. Where only the first process of a server was killed, its children may hold the
+socket: the kernel then takes connections that no process will ever answer."""
+COMMAND_SECONDS = 20.0
+"""The longest wait for an answer to an append, or to reading a chunk: longer than the server's own bound, so that
+where the server lives, the error is the server's."""
+PATIENT_SECONDS = 600.0
+"""The same for what reads a whole table, or changes the schema."""
+CLOSE_SECONDS = 5.0
+"""The longest that a connection is waited for when it is let go; then it is cut."""
 CHANNEL = "muster_log"
 WRITER_SETTINGS = {
     "lock_timeout": "5s",
-    "statement_timeout": "30s",
+    "statement_timeout": "15s",
     # A writer that was stopped in the middle of an append must not hold the head for ever.
     "idle_in_transaction_session_timeout": "10s",
 }
-READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "60s"}
+READER_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "15s"}
+PATIENT_SETTINGS = {"default_transaction_read_only": "on", "statement_timeout": "590s"}
 _DAMAGE = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError, asyncpg.UndefinedTableError)
 _USAGE = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError)
 
@@ -46,6 +64,7 @@ class PostgresDatabase:
         self.statements = statements(make_url(DRIVER).get_dialect()())
         self._url = url
         self._readers: AsyncEngine | None = None
+        self._patient: AsyncEngine | None = None
         self._writer: AsyncEngine | None = None
         self._listener: asyncpg.Connection | None = None
         self._appended = asyncio.Event()
@@ -64,6 +83,18 @@ class PostgresDatabase:
             )
         return self._readers
 
+    @property
+    def patient_readers(self) -> AsyncEngine:
+        """The same, for reading whole tables: each connection is made for one query."""
+        if self._patient is None:
+            self._patient = create_async_engine(
+                DRIVER,
+                async_creator=lambda: self._connected(PATIENT_SETTINGS, PATIENT_SECONDS),
+                isolation_level="AUTOCOMMIT",
+                poolclass=NullPool,
+            )
+        return self._patient
+
     async def look(self) -> Found:
         """What the tables in the search path are."""
         async with self.readers.connect() as connection:
@@ -75,16 +106,16 @@ class PostgresDatabase:
     async def lock(self) -> None:
         """PostgreSQL keeps no one out: the epoch fences whoever comes late."""
 
-    async def connect(self) -> AsyncConnection:
-        """The writing connection. A commit that is answered is on disk, whatever the default is."""
-        if self._writer is None:
-            self._writer = create_async_engine(
-                DRIVER,
-                async_creator=lambda: self._connected(WRITER_SETTINGS),
-                isolation_level="AUTOCOMMIT",
-                poolclass=NullPool,
-            )
-        connection = await self._writer.connect()
+    async def connect(self, *, is_patient: bool = False) -> AsyncConnection:
+        """The writing connection. A commit that is answered is on disk, whatever the default is.
+
+        A patient one is for migrations, which set bounds of their own.
+        """
+        if is_patient:
+            engine = self._writing_engine(PATIENT_SECONDS)
+        else:
+            engine = self._writer = self._writer or self._writing_engine(COMMAND_SECONDS)
+        connection = await engine.connect()
         try:
             await connection.exec_driver_sql(
                 "SELECT set_config('synchronous_commit', 'on', false) "
@@ -95,6 +126,14 @@ class PostgresDatabase:
             raise
         return connection
 
+    def _writing_engine(self, command_seconds: float) -> AsyncEngine:
+        return create_async_engine(
+            DRIVER,
+            async_creator=lambda: self._connected(WRITER_SETTINGS, command_seconds),
+            isolation_level="AUTOCOMMIT",
+            poolclass=NullPool,
+        )
+
     def explain(self, error: Exception) -> LogError:
         """Damage is told from a server that is away; a wrong name or password is the user's."""
         cause = cause_of(error)
@@ -102,6 +141,31 @@ class PostgresDatabase:
         if isinstance(root, _DAMAGE) or isinstance(error, IntegrityError):
             return DamagedLogError(f"{self.place}: {root}")
         return unavailable(self.place, error)
+
+    async def damage(self, *, is_thorough: bool) -> str | None:
+        """The first table of which not every row can be read. Indexes are not compared: the server's own
+        `amcheck` does that."""
+        for name in sorted(tables.metadata.tables):
+            query = f"SELECT sum(length(t::text)) FROM {name} t"  # noqa: S608  # a table of ours
+            try:
+                async with self.patient_readers.connect() as connection:
+                    await connection.exec_driver_sql(query)
+            except DRIVER_ERRORS as error:
+                if isinstance(found := self.explain(error), DamagedLogError):
+                    return f"table {name}: {found}"
+                raise found from error
+        return None
+
+    def condemn(self, told: str) -> None:
+        """Nothing is kept: the server's own checksums are what guards its files."""
+
+    @property
+    def is_condemned(self) -> bool:
+        """Never."""
+        return False
+
+    def acquit(self) -> None:
+        """Nothing is kept."""
 
     async def wait(self, seconds: float) -> None:
         """Until an append is announced, or for so long where announcements do not come."""
@@ -126,12 +190,15 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Let go of every connection."""
-        for engine in (self._readers, self._writer):
+        for engine in (self._readers, self._patient, self._writer):
             if engine is not None:
-                await engine.dispose()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await engine.dispose()
         if self._listener is not None:
-            await self._listener.close(timeout=CONNECT_SECONDS)
-        self._readers = self._writer = self._listener = None
+            with suppress(TimeoutError):
+                await self._listener.close(timeout=CLOSE_SECONDS)
+        self._readers = self._patient = self._writer = self._listener = None
 
     async def _listen(self) -> None:
         if self._listener is not None and not self._listener.is_closed():
@@ -141,13 +208,15 @@ class PostgresDatabase:
         # What was appended before this moment was not announced to us.
         self._appended.set()
 
-    async def _connected(self, settings: dict[str, str]) -> asyncpg.Connection:
+    async def _connected(
+        self, settings: dict[str, str], command_seconds: float = COMMAND_SECONDS
+    ) -> asyncpg.Connection:
         """A connection as the URL says; errors of the driver's own become those of the system."""
         try:
             return await asyncpg.connect(
                 self._url,
                 timeout=CONNECT_SECONDS,
-                command_timeout=COMMAND_SECONDS,
+                command_timeout=command_seconds,
                 server_settings=settings,
             )
         except (*_USAGE, asyncpg.InvalidPasswordError, ValueError) as error:

@@ -1,20 +1,23 @@
 """Reading a log in chunks. Positions are dense, so that a chunk is a range of them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log.contents import Unpacker
-from daemon.log.database import DRIVER_ERRORS, Database, check_format
+from daemon.log.database import DRIVER_ERRORS, Database, check_format, located
 from daemon.log.entry import Entry
 from events.errors import DamagedLogError
 from events.record import GENESIS, Head, Record
 
 CHUNK = 1000
 """Positions read in one go: no reader keeps an old state of the database alive for long."""
+
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of objects, unpacked, after which a chunk ends: a thousand objects of tenants may be a gigabyte."""
 
 _Row: TypeAlias = tuple[
     int,
@@ -51,13 +54,15 @@ class Reader:
             return head_of(tuple(found.one_or_none() or ()), database.place)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """A connection that cannot write, with errors in our words."""
+    async def connection(self, *, is_patient: bool = False) -> AsyncIterator[AsyncConnection]:
+        """A connection that cannot write, with errors in our words; a patient one reads whole tables."""
+        database = self._database
         try:
-            async with self._database.readers.connect() as connection:
+            readers = database.patient_readers if is_patient else database.readers
+            async with readers.connect() as connection:
                 yield connection
         except DRIVER_ERRORS as error:
-            raise self._database.explain(error) from error
+            raise await located(self._database, error) from error
 
     async def read(self, after: int, until: int | None) -> AsyncIterator[list[Entry]]:
         """Chunks of entries after `after` up to `until` or the head of this moment.
@@ -69,8 +74,7 @@ class Reader:
         until = last if until is None else min(until, last)
         while after < until:
             upper = min(after + CHUNK, until)
-            entries = await self._chunk(after, upper)
-            if entries:
+            for entries in self._entries(await self._chunk(after, upper)):
                 yield entries
             after = upper
         if to_the_end:
@@ -85,12 +89,25 @@ class Reader:
                 yield entries
             await self._database.wait(self._database.poll_seconds)
 
-    async def _chunk(self, after: int, upper: int) -> list[Entry]:
+    async def _chunk(self, after: int, upper: int) -> list[_Row]:
         try:
-            rows = await self._rows(after, upper)
+            return await self._rows(after, upper)
         except _ERRORS as error:
             raise await self._located(after, upper, error) from error
-        return [self._entry(row) for row in rows]
+
+    def _entries(self, rows: list[_Row]) -> Iterator[list[Entry]]:
+        """Unpack rows, in lists of about `CHUNK_BYTES` of objects."""
+        entries: list[Entry] = []
+        size_bytes = 0
+        for row in rows:
+            entry = self._entry(row)
+            entries.append(entry)
+            size_bytes += len(entry.content or b"")
+            if size_bytes >= CHUNK_BYTES:
+                yield entries
+                entries, size_bytes = [], 0
+        if entries:
+            yield entries
 
     async def _rows(self, after: int, upper: int) -> list[_Row]:
         database = self._database
@@ -103,12 +120,19 @@ class Reader:
         explained = self._explained(error)
         if not isinstance(explained, DamagedLogError):
             return explained
+        if not isinstance(error, msgspec.ValidationError):
+            whole = await located(self._database, error)
+            if ": index " in str(whole):
+                return whole  # The records may be sound: objects are found by an index.
         for position in range(after + 1, upper + 1):
             try:
                 await self._rows(position - 1, position)
             except _ERRORS as first:
                 return DamagedLogError(f"position {position}: {self._explained(first)}")
-        return explained
+        # Each can be read alone, so it is not the records.
+        if isinstance(error, msgspec.ValidationError):
+            return explained
+        return await located(self._database, error)
 
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, msgspec.ValidationError):
@@ -142,6 +166,8 @@ def head_of(row: Sequence[object], place: str) -> Head:
     try:
         position, digest, epoch, written = msgspec.convert(row, tuple[int, str, int, int])
     except msgspec.ValidationError as error:
-        raise DamagedLogError(f"{place}: the head of the log cannot be read: {error}") from error
+        raise DamagedLogError(
+            f"{place}: table log_head: the head cannot be read: {error}"
+        ) from error
     check_format(written, place)
     return Head(position=position, digest=digest, epoch=epoch)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from daemon.log.database import DRIVER_ERRORS, Database
+from daemon.log.database import DRIVER_ERRORS, Database, located
 from daemon.log.reading import check_head, head_of
 from events.errors import FencedError, LogError, LogUnavailableError
 from events.record import Head
@@ -15,6 +15,8 @@ RECONNECT_SECONDS = 20.0
 """How long to try to learn whether a commit whose answer was lost took place: longer than the
 database keeps the transaction of a client that is gone."""
 RETRY_SECONDS = 0.25
+CLOSE_SECONDS = 5.0
+"""The longest that a connection is waited for when it is let go in good order; then it is cut."""
 
 Faults: TypeAlias = Callable[[str], None]
 """Called at `before_commit`, `inside_commit` (all is written, not committed) and `after_commit`."""
@@ -56,7 +58,7 @@ class Session:
             raise
         except DRIVER_ERRORS as error:
             await self.discard()
-            raise self._database.explain(error) from error
+            raise await located(self._database, error) from error
         except BaseException:
             await self.discard()
             raise
@@ -69,9 +71,14 @@ class Session:
 
     async def close(self) -> None:
         """Let the connection go in good order."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        if (connection := self._connection) is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await connection.close()
+        except TimeoutError:
+            await self.discard()
+        self._connection = None
 
     async def discard(self) -> None:
         """Throw the connection away. Whatever it had not committed is undone by the database."""
@@ -101,7 +108,7 @@ class Session:
             self._faults("after_commit")
         except DRIVER_ERRORS as error:
             await self.discard()
-            failure = self._database.explain(error)
+            failure = await located(self._database, error)
             if leads_to is None or not await self._took_place(leads_to):
                 raise failure from error
         except BaseException:
@@ -153,7 +160,7 @@ class Session:
             return await work
         except DRIVER_ERRORS as error:
             await self.discard()
-            raise self._database.explain(error) from error
+            raise await located(self._database, error) from error
 
     async def _roll_back(self, connection: AsyncConnection) -> None:
         try:

@@ -1,6 +1,12 @@
-"""Snapshots: State at a position, packed. They only save time, so a bad one is passed over."""
+"""Snapshots: State at a position, packed. They only save time, so a bad one is passed over.
+
+Stored bytes: `MAGIC`, then the SHA-256 (32 bytes) of the log's digest at the position, the position, the version
+and the rest; the rest is a zstd frame. So a snapshot that was damaged, or is of another position or another log,
+is never taken for State.
+"""
 
 import asyncio
+from hashlib import sha256
 
 import zstandard
 from sqlalchemy import delete, insert, select
@@ -14,19 +20,29 @@ KEPT = 3
 """The newest so many are kept."""
 PAYLOAD_BYTES_MAX = 8 << 30
 LEVEL = 3
+MAGIC = b"muster snapshot 1\n"
 
 
-def pack(payload: bytes) -> bytes:
-    """A payload as stored, with a checksum of its own."""
-    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(payload)
+def pack(snapshot: Snapshot) -> bytes:
+    """A snapshot as stored."""
+    frame = zstandard.ZstdCompressor(level=LEVEL).compress(snapshot.payload)
+    return MAGIC + _digest(snapshot.position, snapshot.version, snapshot.digest, frame) + frame
 
 
-def unpack(packed: bytes) -> bytes | None:
-    """The payload, or null where the stored bytes are damaged."""
+def unpack(stored: bytes, position: int, version: int, digest: str) -> bytes | None:
+    """The payload, or null where the stored bytes are not those that were packed for this position."""
+    begin = len(MAGIC) + sha256().digest_size
+    frame = stored[begin:]
+    if stored[:begin] != MAGIC + _digest(position, version, digest, frame):
+        return None
     try:
-        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=PAYLOAD_BYTES_MAX)
+        return zstandard.ZstdDecompressor().decompress(frame, max_output_size=PAYLOAD_BYTES_MAX)
     except zstandard.ZstdError:
         return None
+
+
+def _digest(position: int, version: int, digest: str, frame: bytes) -> bytes:
+    return sha256(f"{digest} {position} {version} ".encode() + frame).digest()
 
 
 async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -> None:
@@ -51,20 +67,58 @@ async def save(connection: AsyncConnection, snapshot: Snapshot, packed: bytes) -
     await connection.execute(delete(table).where(table.c.position.not_in(newest)))
 
 
-async def latest(connection: AsyncConnection, version: int, before: int | None) -> Snapshot | None:
-    """The newest sound snapshot of a version at or before a position that is one of this log."""
-    table, log = tables.snapshot, tables.log
-    of_this_log = (log.c.position == table.c.position) & (log.c.digest == table.c.digest)
-    found = (
-        select(table.c.position, table.c.digest, table.c.payload)
-        .join(log, of_this_log)
-        .where(table.c.version == version)
-        .order_by(table.c.position.desc())
-    )
+async def latest(
+    connection: AsyncConnection, version: int, before: int | None
+) -> tuple[Snapshot | None, list[str]]:
+    """The newest sound snapshot of a version at or before a position, and what is wrong with newer ones."""
+    wrong: list[str] = []
+    for position in await _positions(connection, version, before):
+        found, reason = await _one(connection, position, version)
+        if found is not None:
+            return found, wrong
+        wrong.append(f"snapshot at position {position}: {reason}")
+    return None, wrong
+
+
+async def check(connection: AsyncConnection, versions: frozenset[int]) -> list[str]:
+    """What is wrong with the snapshots of these versions."""
+    wrong: list[str] = []
+    for version in sorted(versions):
+        for position in await _positions(connection, version, None):
+            _, reason = await _one(connection, position, version)
+            if reason:
+                wrong.append(f"snapshot at position {position}: {reason}")
+    return wrong
+
+
+async def _positions(connection: AsyncConnection, version: int, before: int | None) -> list[int]:
+    table = tables.snapshot
+    query = select(table.c.position).where(table.c.version == version)
     if before is not None:
-        found = found.where(table.c.position <= before)
-    for position, digest, packed in await connection.execute(found):
-        payload = await asyncio.to_thread(unpack, packed)
-        if payload is not None:
-            return Snapshot(position=position, digest=digest, version=version, payload=payload)
-    return None
+        query = query.where(table.c.position <= before)
+    rows = await connection.execute(query.order_by(table.c.position.desc()))
+    return [position for (position,) in rows if isinstance(position, int)]
+
+
+async def _one(
+    connection: AsyncConnection, position: int, version: int
+) -> tuple[Snapshot | None, str]:
+    """The snapshot, or why it does not count."""
+    table, log = tables.snapshot, tables.log
+    at = select(log.c.digest).where(log.c.position == position)
+    expected = (await connection.execute(at)).scalar()
+    here = (table.c.position == position) & (table.c.version == version)
+    query = select(table.c.digest, table.c.payload).where(here)
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        return None, "its row cannot be found again"
+    digest, stored = row
+    if expected is None or digest != expected:
+        return None, "the log has another digest there"
+    if not isinstance(stored, bytes):
+        return None, "its bytes are of another type"
+    payload = await asyncio.to_thread(unpack, stored, position, version, digest)
+    if payload is None:
+        return None, "its bytes are not those that were written"
+    found = Snapshot(position=position, digest=digest, version=version, payload=payload)
+    return found, ""

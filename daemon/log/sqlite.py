@@ -9,37 +9,54 @@ checkpoint either. A lock on `FILE.lock` keeps a second writing process out.
 import asyncio
 import fcntl
 import os
+import re
 import sqlite3
-from contextlib import closing, suppress
+import stat
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import aiosqlite
 from sqlalchemy import URL
 from sqlalchemy.dialects.sqlite.aiosqlite import dialect
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
 from daemon.log.database import (
+    DRIVER_ERRORS,
     Contents,
     Found,
     Script,
     cause_of,
+    damaged,
     look_through,
     unavailable,
 )
+from daemon.log.sqlite_check import (
+    SCHEMA,
+    find_damage,
+    first_unreadable,
+    is_damage,
+    read_only_options,
+)
 from daemon.log.statements import statements
+from daemon.private_files import PRIVATE_MODE, create_private, make_private, private_opener
 from events.errors import DamagedLogError, LogError, LogLockedError, LogUnavailableError, UsageError
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for a lock of SQLite's."""
 WRITER_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "cache_size=-65536")
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside the file, under its name with one of these."""
 OLDEST = (3, 24, 0)
 """The first library with `ON CONFLICT DO UPDATE`."""
 
+LOOKED_AT_BYTES = 64 << 20
+"""So much of a file that has lost its tables is looked through for records."""
+
 _MAGIC = b"SQLite format 3\0"
-_DAMAGE = ("malformed", "corrupt", "not a database", "could not decode", "no such")
+_RECORDS = re.compile(rb"(daemon_started|pod_observed|node_observed)\.v[0-9]")
 
 
 class SqliteDatabase:
@@ -63,7 +80,7 @@ class SqliteDatabase:
         """Connections that cannot write. Made when the file is there."""
         if self._readers is None:
             self._readers = create_async_engine(
-                _url(self._path, self._read_only_options()),
+                _url(self._path, read_only_options(self._path)),
                 isolation_level="AUTOCOMMIT",
                 connect_args={"timeout": BUSY_SECONDS},
                 poolclass=AsyncAdaptedQueuePool,
@@ -71,9 +88,17 @@ class SqliteDatabase:
             )
         return self._readers
 
+    @property
+    def patient_readers(self) -> AsyncEngine:
+        """The same: SQLite waits for nothing but locks."""
+        return self.readers
+
     async def look(self) -> Found:
         """What the file is. One without tables may be what a daemon left that died creating it."""
         try:
+            # A pipe without a writer would not be opened before there is one.
+            if not stat.S_ISREG(self._path.stat().st_mode):
+                raise UsageError(f"{self.place}: not a regular file")
             with self._path.open("rb") as file:
                 start = file.read(len(_MAGIC))
         except FileNotFoundError:
@@ -83,25 +108,43 @@ class SqliteDatabase:
         if not start:
             return self._empty()
         if start != _MAGIC:
+            if self._was_ours:
+                raise DamagedLogError(f"{self.place}: table sqlite_schema: no SQLite file any more")
             return Found(contents=Contents.FOREIGN)
         try:
             async with self.readers.connect() as connection:
-                return await connection.run_sync(lambda c: look_through(c, shared=False))
-        except DatabaseError as error:
-            if "malformed" not in str(error):
+                found = await connection.run_sync(lambda c: look_through(c, shared=False))
+        except (*DRIVER_ERRORS, SQLAlchemyError) as error:
+            if not isinstance(self.explain(error), DamagedLogError):
                 raise
-            position = await asyncio.to_thread(_first_unreadable, self._path)
+            raise await self._torn_schema(error) from error
+        if found.contents is Contents.FOREIGN and self._was_ours:
             raise DamagedLogError(
-                f"{self.place}: position {position}: the file is torn: {cause_of(error)}"
-            ) from error
+                f"{self.place}: table sqlite_schema: tables of the log are missing"
+            )
+        if found.contents is Contents.LOG and not found.revision:
+            raise damaged(self.place, f"table {SCHEMA}: no revision")
+        return found
+
+    async def _torn_schema(self, error: Exception) -> DamagedLogError:
+        """The file cannot be opened as a database with our tables: it is too short, or torn where they are named."""
+        damage = await self.damage(is_thorough=False)
+        if damage is None or damage.startswith("table sqlite_schema"):
+            position = await asyncio.to_thread(first_unreadable, self._path)
+            told = f"position {position}: the file is torn: {cause_of(error)}"
+            return DamagedLogError(
+                f"{self.place}: {told} ({damage or 'the schema cannot be read'})"
+            )
+        return damaged(self.place, damage)
 
     async def lock(self) -> None:
         """Take the lock on `FILE.lock`, or say who holds it."""
         path = f"{self._path}.lock"
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
+        make_private(Path(path))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -112,11 +155,14 @@ class SqliteDatabase:
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         self._lock = lock
 
-    async def connect(self) -> AsyncConnection:
+    async def connect(self, *, is_patient: bool = False) -> AsyncConnection:
         """The writing connection."""
         if self._writer is None:
+            create_private(self._path)
+            for suffix in BESIDE:
+                make_private(Path(f"{self._path}{suffix}"))
             self._writer = create_async_engine(
-                _url(self._path, {"mode": "rwc"}),
+                _url(self._path, {"mode": "rw"}),
                 isolation_level="AUTOCOMMIT",
                 connect_args={"timeout": BUSY_SECONDS},
                 poolclass=NullPool,
@@ -138,12 +184,43 @@ class SqliteDatabase:
 
     def explain(self, error: Exception) -> LogError:
         """SQLite says by the same class that a disk is full and that a file is torn."""
-        told = str(cause_of(error)).lower()
-        if isinstance(error, IntegrityError | UnicodeError) or any(
-            word in told for word in _DAMAGE
+        cause = cause_of(error)
+        if isinstance(error, IntegrityError | UnicodeError) or (
+            isinstance(cause, Exception) and is_damage(cause)
         ):
             return DamagedLogError(f"{self.place}: {cause_of(error)}")
         return unavailable(self.place, error)
+
+    async def damage(self, *, is_thorough: bool) -> str | None:
+        """The first thing torn; all of the file is read."""
+        try:
+            return await asyncio.to_thread(find_damage, self._path, is_thorough=is_thorough)
+        except sqlite3.Error as error:
+            raise unavailable(self.place, error) from error
+
+    def condemn(self, told: str) -> None:
+        """Write it into `FILE.unsound`, which a start reads."""
+        with suppress(OSError), open(self._verdict, "w", opener=private_opener) as file:
+            file.write(f"{told}\n")
+
+    @property
+    def is_condemned(self) -> bool:
+        """Whether `FILE.unsound` is there."""
+        return self._verdict.exists()
+
+    def acquit(self) -> None:
+        """Remove `FILE.unsound`."""
+        self._verdict.unlink(missing_ok=True)
+
+    @property
+    def _verdict(self) -> Path:
+        return Path(f"{self._path}.unsound")
+
+    @property
+    def _was_ours(self) -> bool:
+        """Whether the file holds records of a log, although it has not its tables."""
+        with self._path.open("rb") as file:
+            return _RECORDS.search(file.read(LOOKED_AT_BYTES)) is not None
 
     async def wait(self, seconds: float) -> None:
         """SQLite tells nobody: the follower looks again."""
@@ -176,31 +253,10 @@ class SqliteDatabase:
             raise DamagedLogError(f"{self.place} is empty, but its write-ahead log is not")
         return Found(contents=Contents.NOTHING)
 
-    def _read_only_options(self) -> dict[str, str]:
-        """Where not even SQLite's shared memory can be created, the file is read as it stands."""
-        log = Path(f"{self._path}-wal")
-        if not os.access(self._path.parent, os.W_OK) and not log.exists():
-            return {"mode": "ro", "immutable": "1"}
-        return {"mode": "ro"}
-
 
 def _url(path: Path, options: dict[str, str]) -> URL:
     name = f"file:{quote(str(path.absolute()))}"
     return URL.create("sqlite+aiosqlite", database=name, query={**options, "uri": "true"})
-
-
-def _first_unreadable(path: Path) -> int:
-    """The first position that is not there to be read in a file that is too short.
-
-    SQLite refuses such a file as a whole, unless it is told that its schema may be odd.
-    """
-    connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
-    readable = 0
-    with closing(connection), suppress(sqlite3.DatabaseError):
-        connection.execute("PRAGMA writable_schema = ON")
-        for (position,) in connection.execute("SELECT position FROM log ORDER BY position"):
-            readable = int(position)
-    return readable + 1
 
 
 def _execute_all(connection: sqlite3.Connection, script: Script) -> None:

@@ -5,26 +5,53 @@ and cannot write. A log opened for reading has no writer at all.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Final, NamedTuple
 
+import structlog
 from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from daemon.log import snapshots, tables
 from daemon.log.contents import ObjectRow
-from daemon.log.database import DRIVER_ERRORS, Contents, Database, Found, check_found
+from daemon.log.database import (
+    DRIVER_ERRORS,
+    Contents,
+    Database,
+    Found,
+    check_found,
+    damaged,
+    located,
+)
 from daemon.log.entry import Entry, Projection, Snapshot, StandingView
 from daemon.log.migrate import migrate
 from daemon.log.reading import Reader
 from daemon.log.session import Faults, Work
-from daemon.log.views import changes_script, mark, now_standing, stand, standing_rows
+from daemon.log.verify import verify
+from daemon.log.views import (
+    changes_script,
+    differing_view,
+    mark,
+    now_standing,
+    stand,
+    standing_rows,
+)
 from daemon.log.writing import Writer
-from events.errors import UsageError
+from events.errors import DamagedLogError, UsageError
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
+from projections.snapshot import VERSION
 from projections.views.catalogue import VIEWS
 from projections.views.rows import Row, ViewChanges
+
+CLOSE_SECONDS: Final = 5.0
+"""The longest that connections are waited for when the log is closed."""
+
+IN_SNAPSHOTS: Final = re.compile(r"(table snapshot:|of table snapshot:)")
+
+logger: Final = structlog.get_logger("muster")
 
 
 def no_faults(point: str) -> None:
@@ -49,6 +76,8 @@ class SqlLog:
         self._reader = Reader(database)
         self._writer = writer
         self._head = head
+        self._torn_snapshots = False
+        """Whether the table of snapshots cannot be read: then none is written either."""
 
     @property
     def place(self) -> str:
@@ -103,25 +132,62 @@ class SqlLog:
         return self._head
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
-        """Keep State at a position; only the newest few are kept."""
+        """Keep State at a position; only the newest few are kept. Into a torn table nothing is written."""
         snapshot = Snapshot(position=position, digest=digest, version=version, payload=payload)
-        packed = await asyncio.to_thread(snapshots.pack, payload)
+        if self._torn_snapshots:
+            return
+        packed = await asyncio.to_thread(snapshots.pack, snapshot)
         await self._writing.run(lambda connection: snapshots.save(connection, snapshot, packed))
 
     async def latest_snapshot(self, version: int, before: int | None = None) -> Snapshot | None:
-        """The newest snapshot of a version, at or before a position."""
-        async with self._reader.connection() as connection:
-            return await snapshots.latest(connection, version, before)
+        """The newest sound snapshot of a version, at or before a position; what is passed over is logged.
+
+        Where the table itself is torn there is none, and this process writes none.
+        """
+        try:
+            async with self._reader.connection(is_patient=True) as connection:
+                found, wrong = await snapshots.latest(connection, version, before)
+        except DamagedLogError as error:
+            if not IN_SNAPSHOTS.search(str(error)):
+                raise
+            found, wrong, self._torn_snapshots = None, [str(error)], True
+        for one in wrong:
+            logger.warning("a snapshot is passed over", place=self.place, error=one)
+        return found
+
+    async def check_rest(self) -> None:
+        """Check what a start relies on beside the records: tables, indexes, snapshots, views.
+
+        `DamagedLogError` names the table or the index.
+        """
+        database = self._database
+        if (damage := await database.damage(is_thorough=True)) is not None:
+            raise damaged(self.place, damage)
+        async with self._reader.connection(is_patient=True) as connection:
+            if wrong := await snapshots.check(connection, frozenset({VERSION})):
+                raise damaged(self.place, f"table snapshot: {wrong[0]}")
+            if other := await differing_view(connection, database.begin_reading):
+                raise damaged(self.place, f"table {other}: its rows are not those of its checksum")
+
+    async def damage(self) -> str | None:
+        """The first thing torn in the database, as a table, an index or a position."""
+        return await self._database.damage(is_thorough=False)
+
+    def condemn(self, error: DamagedLogError) -> None:
+        """Write nothing more: the log was found damaged. On SQLite the next process finds that, too."""
+        self._database.condemn(str(error))
+        if self._writer is not None:
+            self._writer.condemn(error)
 
     async def view_rows(self, view: str) -> list[Row]:
         """The rows that stand now, by key; with `from_position` behind where there is a history."""
-        async with self._reader.connection() as connection:
+        async with self._reader.connection(is_patient=True) as connection:
             return await standing_rows(connection, view)
 
     async def views_at_once(self, views: Sequence[str]) -> list[StandingView]:
         """Where each view stands and, of those named, the rows: all as of one moment, although someone
         else may be writing."""
-        async with self._reader.connection() as connection:
+        async with self._reader.connection(is_patient=True) as connection:
             return await now_standing(connection, self._database.begin_reading, views)
 
     async def projections(self) -> list[Projection]:
@@ -131,7 +197,7 @@ class SqlLog:
 
     async def ask(self, query: str) -> Asked:
         """The answer to a query, over a connection that cannot write."""
-        async with self._reader.connection() as connection:
+        async with self._reader.connection(is_patient=True) as connection:
             found = await connection.exec_driver_sql(query)
             return Asked(tuple(found.keys()), [tuple(row) for row in found])
 
@@ -157,7 +223,9 @@ class SqlLog:
         """Write what is queued, then let go of everything."""
         try:
             # Readers first: the last connection to go is the one that checkpoints.
-            await self._database.readers.dispose()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._database.readers.dispose()
             if self._writer is not None:
                 await self._writer.close()
         finally:
@@ -187,7 +255,15 @@ async def open_for_writing(database: Database, faults: Faults = no_faults) -> Sq
         found = await _look(database)
         check_found(found, database.place, writing=True)
         if found.contents is Contents.LOG:
-            await Reader(database).head()  # Refuses a newer format before anything is changed.
+            head = await Reader(
+                database
+            ).head()  # Refuses a newer format before anything is changed.
+            if database.is_condemned:
+                logger.warning(
+                    "the log was found damaged and is verified first", place=database.place
+                )
+                await verify(SqlLog(database, None, head))
+                database.acquit()
         writer = Writer(database, faults)
         await writer.open(await _prepared(database, found))
         return SqlLog(database, writer, writer.head)
@@ -200,22 +276,26 @@ async def _look(database: Database) -> Found:
     try:
         return await database.look()
     except DRIVER_ERRORS as error:
-        raise database.explain(error) from error
+        raise await located(database, error) from error
 
 
 async def _prepared(database: Database, found: Found) -> AsyncConnection:
     """A writing connection to a database whose tables are those of this release."""
     try:
+        if found.revision != tables.REVISIONS[-1]:
+            patient = await database.connect(is_patient=True)
+            try:
+                await migrate(patient, database.statements.begin)
+            finally:
+                await patient.close()
         connection = await database.connect()
         try:
-            if found.revision != tables.REVISIONS[-1]:
-                await migrate(connection, database.statements.begin)
             await _mark_views(connection, database)
         except BaseException:
             await connection.close()
             raise
     except DRIVER_ERRORS as error:
-        raise database.explain(error) from error
+        raise await located(database, error) from error
     return connection
 
 

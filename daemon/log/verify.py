@@ -80,7 +80,10 @@ class Checker:
 
 
 async def verify(log: ReadableLog, progress: Progress | None = None) -> Verified:
-    """Check a log whole. `DamagedLogError` and `NewerRecordError` name the position."""
+    """Check a log whole, and what a start relies on beside the records.
+
+    `DamagedLogError` names the position, the table or the index, `NewerRecordError` the position.
+    """
     checker = Checker(log.base)
     head = log.head
     async for entries in log.read(until=head.position):
@@ -88,4 +91,6 @@ async def verify(log: ReadableLog, progress: Progress | None = None) -> Verified
             checker.take(entry)
         if progress is not None:
             progress(entries[-1].record.position)
-    return checker.finish(head)
+    verified = checker.finish(head)
+    await log.check_rest()
+    return verified

@@ -1,5 +1,6 @@
 """The rows of views, written in the transaction of the append."""
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -10,7 +11,9 @@ from daemon.log import tables
 from daemon.log.database import Script
 from daemon.log.entry import Projection, StandingView
 from daemon.log.statements import Statements
+from events.errors import DamagedLogError
 from projections.views.catalogue import VIEWS
+from projections.views.project import checksum_of
 from projections.views.rows import Row, RowChanges, View, ViewChanges
 
 BY_NAME = {view.name: view for view in VIEWS}
@@ -85,11 +88,16 @@ async def stand(connection: AsyncConnection) -> list[Projection]:
     rows = await connection.exec_driver_sql(
         "SELECT name, version, position, checksum FROM projection ORDER BY name"
     )
-    shaped = msgspec.convert([tuple(row) for row in rows], list[tuple[str, int, int, str]])
-    return [
-        Projection(name=name, version=version, position=position, checksum=int(checksum, 16))
-        for name, version, position, checksum in shaped
-    ]
+    try:
+        shaped = msgspec.convert([tuple(row) for row in rows], list[tuple[str, int, int, str]])
+        return [
+            Projection(name=name, version=version, position=position, checksum=int(checksum, 16))
+            for name, version, position, checksum in shaped
+        ]
+    except ValueError as error:  # msgspec's errors are, too.
+        raise DamagedLogError(
+            f"table projection: {error}; `muster rebuild` makes it anew"
+        ) from error
 
 
 async def standing_rows(connection: AsyncConnection, view: str) -> list[Row]:
@@ -119,3 +127,29 @@ async def now_standing(
         ]
     finally:
         await connection.exec_driver_sql("ROLLBACK")
+
+
+async def differing_view(connection: AsyncConnection, begin: str) -> str | None:
+    """The first view of which the rows are not those of its checksum, as of one moment.
+
+    A view that is behind, or of other code, is not looked at: a start makes it anew.
+    """
+    await connection.exec_driver_sql(begin)
+    try:
+        head = (await connection.execute(select(tables.log_head.c.position))).scalar()
+        for one in await stand(connection):
+            view = BY_NAME.get(one.name)
+            if view is None or (one.version, one.position) != (view.version, head):
+                continue
+            sources = [select(tables.metadata.tables[view.name])]
+            if view.history:
+                history = tables.metadata.tables[f"{view.name}_history"]
+                columns = [history.c[name] for name in view.column_names]
+                sources.append(select(*columns).where(history.c.to_position.is_(None)))
+            for source in sources:
+                found = [tuple(row) for row in await connection.execute(source)]
+                if await asyncio.to_thread(checksum_of, found) != one.checksum:
+                    return view.name
+    finally:
+        await connection.exec_driver_sql("ROLLBACK")
+    return None

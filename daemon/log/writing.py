@@ -58,6 +58,8 @@ class Writer:
         self._turn = asyncio.Lock()
         self._queue: deque[Pending] = deque()
         self._owned_epoch: int | None = None
+        self._condemned: LogError | None = None
+        """Why nothing is ever written again over this writer."""
         self._broken: LogError | None = LogUnavailableError(f"{self._place} is not open")
 
     async def open(self, connection: AsyncConnection) -> None:
@@ -103,6 +105,8 @@ class Writer:
     async def reopen(self) -> Head:
         """Connect anew after the log was unavailable. What the head says is in the log, no more."""
         async with self._entry, self._turn:
+            if self._condemned is not None:
+                raise self._condemned
             if isinstance(self._broken, FencedError):
                 raise self._broken
             head = await self._session.reconnect()
@@ -114,6 +118,11 @@ class Writer:
             self.head = self._tail = head
             self._broken = None
             return head
+
+    def condemn(self, error: LogError) -> None:
+        """Write nothing more, and do not connect again."""
+        self._condemned = error
+        self._fail([], error)
 
     async def close(self) -> None:
         """Write what is queued, and let the connection go."""

@@ -4,6 +4,7 @@ from typing import Final
 
 from daemon.cluster.acting.verdict import REFUSALS
 from daemon.cluster.client.calls import CALLS, WATCHED
+from events.watching import WENT_BACK
 
 OTHER: Final = "other"
 OTHER_CODE: Final = "Other"
@@ -12,7 +13,7 @@ NO_ANSWER: Final = "none"
 _CALLS: Final = frozenset(call.what for call in CALLS) | {"get /version", "get /api", "get /apis"}
 
 _CAUSES: Final = frozenset(
-    {"ended", "cut", "stalled", "expired", "failed", "unauthorized", "forbidden"}
+    {"ended", "cut", "stalled", "expired", "failed", "unauthorized", "forbidden", WENT_BACK}
 )
 
 _RESOURCES: Final = frozenset(one.name for one in WATCHED) | {"ConfigMap"}

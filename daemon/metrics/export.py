@@ -5,7 +5,9 @@ histograms and process figures are its business. Its registry is ours alone, so 
 another library registers somewhere.
 """
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import (
@@ -24,6 +26,9 @@ from daemon.metrics.sources import Sources
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
+IDLE_SECONDS: Final = 2.0
+"""How long a scrape waits for the end of a cycle, before it answers with the last known figures of State."""
+
 
 class Metrics:
     """What is counted, what is read at each scrape, and both as text."""
@@ -37,9 +42,17 @@ class Metrics:
         self._registry.register(Gauges(health, self.sources, (version, str(decider))))
         ProcessCollector(namespace="muster", registry=self._registry)
 
+    async def scrape(self) -> list[Family]:
+        """All figures, those of State as of the end of a cycle where one ends soon."""
+        if self.sources.is_state_busy():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self.sources.until_state_is_idle()
+        return self.collect()
+
     def collect(self) -> list[Family]:
-        """All figures as they are now. In the thread of the loop: State is looked at."""
-        state = self.sources.state()
+        """All figures as they are now; in the event loop's thread. While a cycle changes State, its last known ones."""
+        state = None if self.sources.is_state_busy() else self.sources.state()
         if state is not None:
             self.counted.forget_queues(state.cluster.queues)
         return list(self._registry.collect())

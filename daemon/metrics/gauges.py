@@ -15,7 +15,9 @@ from daemon.metrics.closed import cause_of, resource_of
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
 from projections.cluster import Cluster
+from projections.observed import UNREADABLE
 from projections.pod_groups import PodGroup
+from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
 from scheduling.quota import ledger
@@ -37,6 +39,8 @@ class Gauges:
         self._health = health
         self._sources = sources
         self._build = build
+        self._last: list[Family] = []
+        """The figures of State as of the last scrape that could read it."""
 
     def describe(self) -> Iterable[Family]:
         """Nothing beforehand: the registry is not to ask State before there is any."""
@@ -45,15 +49,10 @@ class Gauges:
     def collect(self) -> Iterator[Family]:
         """All of them, as they are now."""
         yield from self._process()
-        state = self._sources.state()
-        if state is not None:
-            cluster = state.cluster
-            yield from queues(cluster)
-            yield cards(cluster)
-            yield from waiting(cluster)
-            yield _one("muster_commitments", len(state.commitments))
-            yield _one("muster_quarantined_nodes", len(state.quarantined))
-            yield _objects(cluster)
+        if not self._sources.is_state_busy():
+            state = self._sources.state()
+            self._last = [] if state is None else list(_of_state(state))
+        yield from self._last
         yield from watches(self._sources.watches())
 
     def _process(self) -> Iterator[Family]:
@@ -61,9 +60,11 @@ class Gauges:
         yield _one("muster_leader", health.role == "leader")
         yield _one("muster_epoch", sources.epoch())
         yield _one("muster_ready", health.is_ready)
-        stands = Tally(key.partition("/")[0] for key in health.reasons)
+        stands = Tally(key.partition("/")[0] for key in health.blocking)
         yield _many("muster_not_ready", (((key,), count) for key, count in stands.items()))
         yield _many("muster_build_info", [(self._build, 1)])
+        yield _one("muster_clock_ahead_seconds", sources.clock_ahead())
+        yield _one("muster_cycle_under_way_seconds", sources.under_way_seconds())
         yield _one("muster_log_position", sources.position())
         yield _one("muster_policy_stale", sources.stale_policy())
         yield _one("muster_effects_in_flight", sources.in_flight())
@@ -72,6 +73,18 @@ class Gauges:
         if lag is not None:
             yield _one("muster_log_lag_records", lag.records)
             yield _one("muster_log_lag_seconds", lag.seconds)
+
+
+def _of_state(state: State) -> Iterator[Family]:
+    """Figures of State."""
+    cluster = state.cluster
+    yield from queues(cluster)
+    yield cards(cluster)
+    yield from waiting(cluster)
+    yield _one("muster_commitments", len(state.commitments))
+    yield _one("muster_quarantined_nodes", len(state.quarantined))
+    yield _objects(cluster)
+    yield _unreadable(cluster)
 
 
 def queues(cluster: Cluster) -> Iterator[Family]:
@@ -130,7 +143,7 @@ def waiting(cluster: Cluster) -> Iterator[Family]:
     groups: Tally[tuple[str, ...]] = Tally()
     pods: Tally[tuple[str, ...]] = Tally()
     for group, is_resting in _who_waits(cluster):
-        refusal = next(iter(group.refusals.values()), None)
+        refusal = group.main_refusal
         code = BACKING_OFF if is_resting else NOT_TRIED if refusal is None else refusal.code
         groups[group.queue, code] += 1
         pods[(group.queue,)] += len(group.pending)
@@ -161,6 +174,18 @@ def _objects(cluster: Cluster) -> Family:
         "Queue": len(cluster.queues),
     }
     return _many("muster_objects", (((kind,), count) for kind, count in counts.items()))
+
+
+def _unreadable(cluster: Cluster) -> Family:
+    """How many objects of each kind could not be read, by a fault of ours."""
+    found = [
+        subject.partition("/")[0]
+        for subject, faults in cluster.faults.standing.items()
+        if any(code == UNREADABLE for code, _ in faults)
+    ]
+    counts = Tally(dict.fromkeys(("Node", "Pod", "PodGroup", "Queue"), 0))
+    counts.update(map(resource_of, found))
+    return _many("muster_unreadable_objects", (((kind,), count) for kind, count in counts.items()))
 
 
 def watches(figures: Iterable[WatchFigures]) -> Iterator[Family]:

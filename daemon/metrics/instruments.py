@@ -10,16 +10,24 @@ from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from daemon.metrics.closed import call_of, code_of, status_of
+from daemon.metrics.closed import call_of, code_of, resource_of, status_of
 from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
+from events.cluster import ObjectUnreadable
 from events.codec import event_of
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Record
 from events.union import Event, Outcome
-from events.watching import BindRejectedByNode, ForeignPodPlaced
+from events.watching import (
+    WENT_BACK,
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    KindCompared,
+    WatchClosed,
+)
 from projections.batch import Batch
+from scheduling.decide import ACTIONS
 
 DECISIONS: Final = {
     "enqueue_decided": "enqueue",
@@ -30,11 +38,16 @@ DECISIONS: Final = {
     "refusal_decided": "refuse",
     "queue_faulted": "fault",
     "object_faulted": "fault",
+    "action_failed": "fault",
+    "work_deferred": "defer",
 }
 """Kind of a decision to what it is called in views and metrics."""
 
+ACTIVITIES: Final = (*ACTIONS, "report", "requests", "views", "listeners")
+"""What may be under way when an exception is held to its subject."""
+
 _OUTCOMES: Final = frozenset(outcome.kind for outcome in get_args(Outcome))
-_DECODED: Final = _OUTCOMES | {GangBindDecided.kind}
+_DECODED: Final = _OUTCOMES | {GangBindDecided.kind, KindCompared.kind, WatchClosed.kind}
 _RESULTS: Final = {PodBound: "bound", BindFailed: "failed", BindOutcomeUnknown: "unknown"}
 _NS: Final = 1_000_000_000
 
@@ -54,12 +67,20 @@ class Instruments:
         self._decisions = self._counter("muster_decisions_total")
         self._placements = self._counter("muster_placements_total")
         self._outcomes = self._counter("muster_outcomes_total")
+        self._no_objects = self._counter("muster_no_objects_total")
         self._foreign = self._counter("muster_foreign_placements_total")
         self._rejections = self._counter("muster_node_rejections_total")
         self._requests = self._counter("muster_api_requests_total")
         self._request = self._histogram("muster_api_request_seconds")
         self._dropped = self._counter("muster_events_dropped_total")
+        self._http_refused = self._counter("muster_http_refused_total")
+        self._internal = self._counter("muster_internal_errors_total")
+        self._went_back = self._counter("muster_revisions_went_back_total")
+        self._full_lists = self._counter("muster_full_lists_total")
+        self._differences = self._counter("muster_full_list_differences_total")
         self._placed: dict[str, None] = {}
+        for activity in ACTIVITIES:
+            self._internal.labels(activity)
         for kind in DECISIONS.values():
             # What never happened is 0, not absent: a rate can then be taken of the first one.
             self._decisions.labels(kind)
@@ -79,6 +100,8 @@ class Instruments:
                 self._decisions.labels(DECISIONS[name]).inc(count)
             if kind == ForeignPodPlaced.kind:
                 self._foreign.inc(count)
+            elif kind == ObjectUnreadable.kind:
+                self._no_objects.inc(count)
             elif kind == BindRejectedByNode.kind:
                 self._rejections.inc(count)
         for record in batch.records:
@@ -95,6 +118,14 @@ class Instruments:
         """Kubernetes Events that will not be written."""
         self._dropped.inc(count)
 
+    def http_refused(self, reason: str) -> None:
+        """An HTTP connection or request was refused or broken off."""
+        self._http_refused.labels(reason).inc()
+
+    def internal_error(self, activity: str) -> None:
+        """An exception out of our own code was held to its subject."""
+        self._internal.labels(activity).inc()
+
     def forget_queues(self, there: Mapping[str, object]) -> None:
         """Leave no series of queues that are gone."""
         for name in [name for name in self._placed if name not in there]:
@@ -107,6 +138,13 @@ class Instruments:
                 self._placements.labels(event.queue).inc(len(event.placements))
                 self._placed[event.queue] = None
                 self._waited(record, event)
+            case KindCompared():
+                resource = resource_of(event.resource)
+                self._full_lists.labels(resource).inc()
+                self._differences.labels(resource).inc(event.differences)
+            case WatchClosed():
+                # All kinds have a gap then; Pod stands for them.
+                self._went_back.inc(event.cause == WENT_BACK and event.resource == "Pod")
             case PodBound() | BindFailed() | BindOutcomeUnknown():
                 self._bind.labels(_RESULTS[type(event)]).observe(event.latency_ns / _NS)
                 self._came_out(record, event)

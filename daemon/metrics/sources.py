@@ -1,6 +1,6 @@
 """Where the figures of the moment are read: whoever builds the daemon says so, once there is something."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -61,6 +61,10 @@ def _nothing() -> int:
     return 0
 
 
+async def _no_wait() -> None:
+    return
+
+
 def _no_watches() -> Iterable[WatchFigures]:
     return ()
 
@@ -73,11 +77,19 @@ class Sources(Struct):
     """Functions that are asked at each scrape. They answer at once and change nothing."""
 
     state: Callable[[], State | None] = _no_state
+    """Not to be read while `is_state_busy`."""
+    is_state_busy: Callable[[], bool] = bool
+    """Whether a cycle, or a batch, changes State in another thread."""
+    until_state_is_idle: Callable[[], Awaitable[None]] = _no_wait
+    under_way_seconds: Callable[[], float] = float
+    """Since the cycle, or the batch, began that is under way; 0 where there is none."""
     position: Callable[[], int] = _nothing
     epoch: Callable[[], int] = _nothing
     in_flight: Callable[[], int] = _nothing
     intake: Callable[[], int] = _nothing
     watches: Callable[[], Iterable[WatchFigures]] = _no_watches
     lag: Callable[[], Lag | None] = _no_lag
+    clock_ahead: Callable[[], float] = float
+    """Seconds that the time of the log is ahead of the machine's clock."""
     stale_policy: Callable[[], bool] = bool
     """Whether the policy file has changed and cannot be read."""

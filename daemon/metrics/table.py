@@ -52,6 +52,12 @@ _LOOP: Final = (
         buckets=_TURN,
     ),
     Metric(
+        "muster_cycle_under_way_seconds",
+        "gauge",
+        "How long the cycle, or the intake of a batch, that is under way has taken; 0 where none is. While one is "
+        "under way, figures of queues, cards, pods and objects are those of the last scrape that met none.",
+    ),
+    Metric(
         "muster_append_seconds",
         "histogram",
         "An append to the log, from the call until it is durable.",
@@ -99,7 +105,7 @@ _LOG: Final = (
         "counter",
         "Decisions; a gang is one.",
         {
-            "kind": "`enqueue`, `bind`, `pipeline`, `withdraw`, `evict`, `refuse`, `fault`, as in the "
+            "kind": "`enqueue`, `bind`, `pipeline`, `withdraw`, `evict`, `refuse`, `fault`, `defer`, as in the "
             "view `decision`"
         },
     ),
@@ -118,6 +124,11 @@ _LOG: Final = (
             "code": "the reason of a failure, from a closed list, `Other` for all else; empty where "
             "there is none",
         },
+    ),
+    Metric(
+        "muster_no_objects_total",
+        "counter",
+        "What the API server showed and is no object with a kind, a name and a UID.",
     ),
     Metric(
         "muster_foreign_placements_total",
@@ -193,6 +204,12 @@ _STATE: Final = (
         "Nodes that are given nothing for a while, as their kubelets turned pods away.",
     ),
     Metric(
+        "muster_unreadable_objects",
+        "gauge",
+        "Objects of which only the name counts, as reading them raised. Each is a bug.",
+        {"kind": _KIND},
+    ),
+    Metric(
         "muster_objects",
         "gauge",
         "Objects in State.",
@@ -233,9 +250,27 @@ _SHORE: Final = (
         "Watches that ended.",
         {
             "resource": _KIND,
-            "cause": "`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden`; "
-            "`other`",
+            "cause": "`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden`, "
+            "`revision_went_back`; `other`",
         },
+    ),
+    Metric(
+        "muster_revisions_went_back_total",
+        "counter",
+        "Times that the API server was found to be set back (etcd restored from an older snapshot); everything "
+        "is listed again then.",
+    ),
+    Metric(
+        "muster_full_lists_total",
+        "counter",
+        "Lists of a whole kind beside its watch, compared with the log.",
+        {"resource": _KIND},
+    ),
+    Metric(
+        "muster_full_list_differences_total",
+        "counter",
+        "Objects that such a list showed otherwise than the log.",
+        {"resource": _KIND},
     ),
     Metric(
         "muster_api_requests_total",
@@ -261,6 +296,15 @@ _SHORE: Final = (
 )
 
 _PROCESS: Final = (
+    Metric(
+        "muster_internal_errors_total",
+        "counter",
+        "Exceptions out of the code of muster that were held to one object. Each is a bug.",
+        {
+            "activity": "what was being done: an action of the policy, `report` (an answer of the API server), "
+            "`requests` (what to ask of it), `views` (rows), `listeners` (Events, stderr, metrics)"
+        },
+    ),
     Metric("muster_leader", "gauge", "1 on the daemon that decides, 0 on a standby."),
     Metric("muster_epoch", "gauge", "The epoch in which this process writes; 0 for none."),
     Metric("muster_ready", "gauge", "1 where `/readyz` answers 200."),
@@ -271,9 +315,23 @@ _PROCESS: Final = (
         {"reason": "the reason, as listed above, without what follows its slash"},
     ),
     Metric(
+        "muster_clock_ahead_seconds",
+        "gauge",
+        "How far the time of the log is ahead of the machine's clock; below 0 where it is behind.",
+    ),
+    Metric(
         "muster_policy_stale",
         "gauge",
         "1 while the policy file has changed and cannot be read: the policy in force is an older one.",
+    ),
+    Metric(
+        "muster_http_refused_total",
+        "counter",
+        "HTTP connections and requests that were refused or broken off.",
+        {
+            "reason": "`connections` or `peer` (too many, in all or from one address), `head` (no whole "
+            "request in time), `answer` (not taken in time), `host` (another Host header)"
+        },
     ),
     Metric(
         "muster_build_info",

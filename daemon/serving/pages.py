@@ -8,6 +8,7 @@ from aiohttp import web
 from daemon.health import Health
 from daemon.metrics.export import CONTENT_TYPE, Metrics, text_of
 from daemon.serving.guard import guard
+from daemon.serving.listening import served_application
 
 _OK = 200
 _UNAVAILABLE = 503
@@ -33,7 +34,7 @@ class Probes:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """All figures, for Prometheus."""
-        families = self._metrics.collect()
+        families = await self._metrics.scrape()
         # The loop goes on meanwhile.
         body = await asyncio.to_thread(text_of, families)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
@@ -44,14 +45,15 @@ def application(
 ) -> web.Application:
     """Everything that is served."""
     probes = Probes(health, metrics)
-    app = web.Application(middlewares=[guard(token, is_loopback=is_loopback)])
+    app = served_application()
+    app.middlewares.append(guard(token, is_loopback=is_loopback))
     app.add_routes([*_of_probes(probes), web.get("/metrics", probes.metrics)])
     return app
 
 
 def probing(health: Health, metrics: Metrics) -> web.Application:
     """Probes alone, which ask for no token."""
-    app = web.Application()
+    app = served_application()
     app.add_routes(_of_probes(Probes(health, metrics)))
     return app
 

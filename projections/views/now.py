@@ -125,7 +125,7 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
         return []
     have = group.counts.get
     allocated = group.allocated_count
-    refusal = next(iter(group.refusals.values()), None)
+    refusal = group.main_refusal
     return [
         (
             key,

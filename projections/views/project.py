@@ -4,13 +4,14 @@ A row that did not change is not written. The checksum of a view is the sum of t
 that it is kept up with each row and can be compared with that of a rebuild.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias, get_args
 
 import msgspec
 
 from events.decision import (
+    ActionFailed,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
@@ -19,6 +20,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    WorkDeferred,
 )
 from events.outcome import (
     BindFailed,
@@ -34,8 +36,11 @@ from events.outcome import (
 )
 from events.record import Record
 from events.union import Decision, Event, Outcome
+from projections.cluster import Cluster
+from projections.internal_error import OnError, ignore, report
 from projections.pods import Pod
 from projections.state import State
+from projections.suspensions import INTERNAL_ERROR
 from projections.views import now
 from projections.views.catalogue import PLACEMENT, VIEWS
 from projections.views.rows import Row, RowChanges, View, ViewChanges
@@ -49,6 +54,18 @@ _RELEASED: Final = PLACEMENT.column_names.index("released_position")
 def row_hash(row: Row) -> int:
     """The hash of a row, as it enters the checksum of its view."""
     return int.from_bytes(blake2b(_ENCODER.encode(row), digest_size=16).digest())
+
+
+def checksum_of(rows: Iterable[Row]) -> int:
+    """The checksum of a view that holds these rows, in any order."""
+    return sum(map(row_hash, rows)) % _MODULUS
+
+
+def is_whole(view: str, rows: Iterable[Row], checksum: int) -> bool:
+    """Whether the rows that stand in a view, with `from_position` behind where it has a history, are those of
+    its checksum."""
+    width = next(len(one.columns) for one in VIEWS if one.name == view)
+    return checksum_of(row[:width] for row in rows) == checksum
 
 
 Standing: TypeAlias = tuple[Row, int, int | None]
@@ -113,8 +130,9 @@ class _Current:
 class Views:
     """All views of one State."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.state = state
+        self.on_error = on_error
         self._current = {view.name: _Current(view) for view in VIEWS}
         self._changes: ViewChanges = {}
 
@@ -146,6 +164,7 @@ class Views:
                 | RefusalDecided()
                 | QueueFaulted()
                 | ObjectFaulted()
+                | ActionFailed()
             ):
                 self._append("decision", decision_rows(record, event))
             case (
@@ -167,15 +186,14 @@ class Views:
     def rows(self, position: int, recorded_at_ns: int) -> ViewChanges:
         """How the views change with the batch that ends at `position`."""
         touched = self.state.cluster.touched
-        cluster = self.state.cluster
-        for name in touched.queues:
-            self._keep("queue_quota", name, now.queue_rows(cluster, name), position)
-        for name in touched.nodes:
-            self._keep("node_card", name, now.card_rows(cluster, name), position)
-        for name in touched.topology:
-            self._keep("topology_node", name, now.topology_rows(cluster, name), position)
-        for key in touched.groups:
-            self._keep("pod_group", key, now.group_rows(cluster, key), position)
+        for view, keys, rows_of in (
+            ("queue_quota", touched.queues, now.queue_rows),
+            ("node_card", touched.nodes, now.card_rows),
+            ("topology_node", touched.topology, now.topology_rows),
+            ("pod_group", touched.groups, now.group_rows),
+        ):
+            for key in keys:
+                self._keep(view, key, self._rows_of(view, key, rows_of), position)
         for uid in touched.pods:
             self._place(uid, position, recorded_at_ns)
         self.state.cluster.forget_touched()
@@ -183,6 +201,16 @@ class Views:
         for name, change in changes.items():
             change.checksum = self._current[name].checksum
         return {name: one for name, one in changes.items() if one.upserted or one.removed}
+
+    def _rows_of(
+        self, view: str, key: str, rows_of: Callable[[Cluster, str], list[Row]]
+    ) -> list[Row]:
+        """The rows of a key; none where making them raises, here and wherever they are made again."""
+        try:
+            return rows_of(self.state.cluster, key)
+        except Exception as error:  # a bug, whatever it is
+            report(error, f"{view}//{key}", "views", self.on_error)
+            return []
 
     def _change(self, view: str) -> RowChanges:
         change = self._changes.get(view)
@@ -268,6 +296,10 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
             tail = ("fault", record.subject, "", event.queue, "", event.code, event.message)
         case ObjectFaulted():
             tail = ("fault", record.subject, "", "", "", event.code, event.message)
+        case WorkDeferred():
+            return []
+        case ActionFailed():
+            tail = ("fault", record.subject, "", "", "", INTERNAL_ERROR, event.message)
     return [(head[0], 0, head[1], *tail)]
 
 

@@ -5,6 +5,7 @@ what is due on the nodes, each followed by whatever the controllers do about it.
 on anything but the scenario and the calls: the same calls make the same world.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ from replay.world.kubelet import POD, Kubelets
 from replay.world.manifest import AUTOSCALER, KINDS, Kind, Manifest
 from replay.world.pod_group_maker import PodGroupMaker
 from replay.world.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
-from replay.world.store import Key, Store, has_uid, key_of, resource_of
+from replay.world.store import Key, Snapshot, Store, has_uid, key_of, resource_of
 from replay.world.timeline import Due, Timeline, Verb
 from replay.world.workload_checks import autoscaler_fault
 
@@ -167,6 +168,13 @@ class World:
     def remove(self, key: Key) -> None:
         """Someone removes an object for good, and everyone acts upon it."""
         self._store.remove(key)
+        self._follow()
+        self.advance(self.now_ns)
+
+    def restore(self, kept: Snapshot, restored: Callable[[], None]) -> None:
+        """The server goes back to what there was, calls `restored`, and everyone acts upon what is there."""
+        self._store.restore(kept)
+        restored()
         self._follow()
         self.advance(self.now_ns)
 

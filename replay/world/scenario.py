@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
-from replay.world.document import Value, read_document
+from replay.world.document import NODES_MAX, Value, read_document
 from replay.world.duration import SECOND
 from replay.world.errors import ScenarioError
 from replay.world.foreseen import Foreseen
@@ -136,9 +136,9 @@ RESULT: Final = (
 """The keys of the document that a run ends with: what may be expected."""
 
 
-def parse_scenario(text: str, source: str) -> Scenario:
+def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenario:
     """The scenario of a YAML text; `source` is how complaints call the file."""
-    document = read_document(text, source)
+    document = read_document(text, source, nodes_max)
     fields = document.fields("a scenario", _KEYS)
     if "scenario" not in fields:
         raise document.error("a scenario must say what it shows, in a sentence: `scenario: ...`")

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from events.normalize import Json
 from replay.world import openb_table, spot_gpu_table
-from replay.world.document import read_document
+from replay.world.document import NODES_MAX, read_document
 from replay.world.openb_trace import TraceText, openb_pieces
 from replay.world.pieces import Notes, Pieces, with_pieces
 from replay.world.scenario import Scenario, WorkloadSource
@@ -25,10 +25,10 @@ class Completed(Struct, frozen=True):
     notes: Notes | None = None
 
 
-def completed(scenario: Scenario, read: Read) -> Completed:
+def completed(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> Completed:
     """The scenario that can be run. Its own policy goes before that of its trace."""
     if scenario.policy_file is not None:
-        policy = read_policy(read(scenario.policy_file), scenario.policy_file)
+        policy = read_policy(read(scenario.policy_file), scenario.policy_file, nodes_max)
         scenario = msgspec.structs.replace(scenario, policy=policy)
     if scenario.workload is not None:
         pieces = pieces_of_workload(scenario.workload)
@@ -54,7 +54,7 @@ def pieces_of_workload(source: WorkloadSource) -> Pieces:
     return workload_pieces(source, openb_table.shipped_table())
 
 
-def read_policy(text: str, source: str) -> dict[str, Json]:
+def read_policy(text: str, source: str, nodes_max: int = NODES_MAX) -> dict[str, Json]:
     """A policy file as data: YAML, of which JSON is a part. Errors name the file and the line."""
-    entries = read_document(text, source).mapping("a policy")
+    entries = read_document(text, source, nodes_max).mapping("a policy")
     return {name: entry.plain() for name, entry in entries.items()}

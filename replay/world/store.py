@@ -57,6 +57,15 @@ class Change(Struct, frozen=True):
     key: Key
     before: Manifest | None
     after: Manifest | None
+    is_restored: bool = False
+    """Whether it is as it was in a snapshot that was restored: no revision of its own tells of the change."""
+
+
+class Snapshot(Struct, frozen=True):
+    """All objects as they were at a revision."""
+
+    revision: int
+    objects: dict[str, dict[Key, Manifest]]
 
 
 class Store:
@@ -117,6 +126,23 @@ class Store:
             self._revision += 1
             last = changed(before, "metadata", resourceVersion=str(self._revision))
             self._note(Change(key, last, None))
+
+    def snapshot(self) -> Snapshot:
+        """All there is, to be restored later."""
+        return Snapshot(self._revision, {name: dict(one) for name, one in self._objects.items()})
+
+    def restore(self, kept: Snapshot) -> None:
+        """Go back to what there was, revision and all, as an etcd does that is restored."""
+        before, after = (
+            self._objects,
+            defaultdict(dict, {k: dict(v) for k, v in kept.objects.items()}),
+        )
+        self._objects, self._revision = after, kept.revision
+        for resource in sorted({*before, *after}):
+            was, now = before[resource], after[resource]
+            for key in sorted({*was, *now}):
+                if was.get(key) is not now.get(key):
+                    self._note(Change(key, was.get(key), now.get(key), is_restored=True))
 
     def drain(self) -> list[Change]:
         """What changed since the last call: for those who act upon it."""

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
-from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided, PipelineWithdrawn
+from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import WAITING, PodGroup
 from scheduling.attempt import Attempt, incomplete, standing_problem
 from scheduling.placing import place, unplaceable
 from scheduling.quota.admitting import keeps_room
-from scheduling.refuse import ORIGIN, Reason
+from scheduling.refuse import ORIGIN, Reason, withdrawal
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
 from scheduling.trial import placements
@@ -33,7 +33,9 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         return
     problem = problem or incomplete(group) or unplaceable(session, group)
     if problem is not None:
-        yield from refuse_line(line, problem)
+        yield from withdrawal(group, problem)
+        if line.is_led_by(group):
+            yield from refuse_line(line, problem)
         return
     if group.phase == WAITING:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
@@ -50,10 +52,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
     elif attempt.is_pipelined or (attempt.has_room and keeps_room(session.cluster, group)):
         yield from _promise(session, group, attempt)
     else:
-        if group.promise:
-            yield PipelineWithdrawn(
-                pod_group=group.key, queue=group.queue, code=attempt.refusal.code
-            )
+        yield from withdrawal(group, attempt.refusal)
         if line.is_led_by(group):
             reason = attempt.refusal
             if reason.is_shut and _is_tired(line):

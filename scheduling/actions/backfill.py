@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from events.decision import GangBindDecided, PipelineWithdrawn
+from events.decision import GangBindDecided
 from events.union import Decision
 from projections.lines import Line
 from projections.nodes import Node
@@ -11,7 +11,7 @@ from projections.pods import Pod
 from scheduling.attempt import incomplete, standing_problem
 from scheduling.placing import free_pods, places, unplaceable
 from scheduling.quota.choice import CardChoice
-from scheduling.refuse import Reason, no_node
+from scheduling.refuse import Reason, no_node, withdrawal
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
 from scheduling.topology.where import Where
@@ -32,13 +32,13 @@ def _fill(session: Session, line: Line) -> Iterator[Decision]:
     found: list[tuple[Pod, Node]] = []
     if reason is None:
         found, reason = _find(session, line)
-    if found and _may_go(group, len(found)):
+    if found and _may_go(group, found):
         yield GangBindDecided(
             pod_group=group.key, queue=group.queue, placements=placements(session.cluster, found)
         )
     elif reason is not None:
         if any(pod.facts.uid in group.promise for pod in group.pending if _is_free(pod)):
-            yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
+            yield from withdrawal(group, reason)
         if line.is_led_by(group):
             yield from refuse_line(line, reason)
 
@@ -47,29 +47,29 @@ def _is_free(pod: Pod) -> bool:
     return pod.pod_class.is_best_effort
 
 
-def _may_go(group: PodGroup, count: int) -> bool:
-    """Whether so many of its best-effort pods may go: the gang is whole with them, or has begun already."""
-    have = group.ready_count - group.best_effort_count + count
-    return group.is_ready and (have >= group.min_available or group.allocated_count > 0)
+def _may_go(group: PodGroup, found: list[tuple[Pod, Node]]) -> bool:
+    """Whether these best-effort pods may go: the gang is whole with them, or has begun already."""
+    if not group.is_ready:
+        return False
+    return group.allocated_count > 0 or group.is_ready_without_waiting(pod for pod, _ in found)
 
 
 def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason | None]:
-    trial = Trial(session.cluster, line.head)
     reason: Reason | None = None
-    for part, pods in free_pods(line.head):
-        tried: list[tuple[int, Where, Reason | None]] = []
-        before = trial.count
-        for where in places(session, line.head, pods, part):
-            found = _find_in(session, trial, where, pods)
-            tried.append((trial.count - before, where, found))
-            if found is None:
-                break
-            trial.take_back(before)
-        _, where, found = max(tried, key=lambda one: one[0])
-        if found is not None:
-            _find_in(session, trial, where, pods)
-            reason = found
-    trial.discard()
+    with Trial(session.cluster, line.head) as trial:
+        for part, pods in free_pods(line.head):
+            tried: list[tuple[int, Where, Reason | None]] = []
+            before = trial.count
+            for where in places(session, line.head, pods, part):
+                found = _find_in(session, trial, where, pods)
+                tried.append((trial.count - before, where, found))
+                if found is None:
+                    break
+                trial.take_back(before)
+            _, where, found = max(tried, key=lambda one: one[0])
+            if found is not None:
+                _find_in(session, trial, where, pods)
+                reason = found
     return ([] if trial.later else trial.now), reason
 
 
@@ -78,6 +78,7 @@ def _find_in(session: Session, trial: Trial, where: Where, pods: list[Pod]) -> R
     reason: Reason | None = None
     for pod in pods:
         held = trial.lift(pod)
+        session.work.add_pod(pod.pod_class)
         ranking = session.rankings.of(pod.pod_class, None)
         node = where.best(ranking, pod.pod_class)
         kept = None if held is None else session.cluster.nodes.nodes.get(held.node)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from events.decision import EnqueueDecided, PipelineWithdrawn
+from events.decision import EnqueueDecided
 from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import PodGroup
 from scheduling.attempt import standing_problem
 from scheduling.quota.admitting import why_not_admitted
-from scheduling.refuse import Reason, by_quota
+from scheduling.refuse import Reason, by_quota, withdrawal
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
 
@@ -27,9 +27,8 @@ def _admit(session: Session, line: Line) -> Iterator[Decision]:
     if reason is None:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    if group.promise:
-        # It fell below its minimum since: what is kept for it nobody would ask for.
-        yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
+    # A group with a promise that is not admitted has fallen below its minimum: it does not ask for that room.
+    yield from withdrawal(group, reason)
     if line.is_led_by(group):
         yield from refuse_line(line, reason)
 

@@ -12,167 +12,331 @@ The leaves of the tree are pod groups. For each node
 
 Queues are compared down their paths: saturated last, then by share / weight. (Volcano's `drf`, after
 Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads.) Amounts are whole
-millionths. This looks at every pod group: it costs more than the order of queues does otherwise.
+millionths; what is scaled is divided once, at the node, so that a change costs a step per level of the tree,
+whatever the number of groups and queues.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Final
+from heapq import heappop, heappush
+from typing import Final, TypeAlias
 
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.queue_tree import ROOT
-from projections.queues import Queue, add
+from projections.queues import LEVELS_MAX, Queue, add
 from projections.shares import Share, dominant
 
 _WHOLE: Final = 1_000_000
 
-FairKey = tuple[tuple[bool, Share], ...]
-"""Level by level below the root, whether the node is saturated, and its share over its weight."""
+_BITS: Final = 32
+"""Binary places of an amount divided by a share."""
+
+Rank: TypeAlias = tuple[bool, Share]
+"""Whether a node is saturated, and its share over its weight; smaller is sooner."""
+
+FairKey = tuple[Rank, ...]
+"""The ranks level by level below the root."""
 
 
-class _Node:
-    """A node of the tree: a queue, or what has queues below it."""
+class _Member:
+    """What a node of the tree adds up: a pod group, or a node below it."""
 
-    __slots__ = ("above", "children", "held", "is_saturated", "queues", "share", "weight")
+    __slots__ = ("counted", "held", "is_saturated", "share")
 
-    def __init__(self, above: "_Node | None", weight: Fraction) -> None:
-        self.above = above
-        self.weight = weight
-        self.children: dict[str, _Node] = {}
-        self.queues: list[Queue] = []
+    def __init__(self) -> None:
         self.held: Amounts = {}
         self.share: Share = 0
         self.is_saturated = True
+        self.counted: tuple[bool, Amounts] | None = None
+        """How it was added: whether it is scaled, and the amounts."""
 
-    def all_children(self) -> list["_Node"]:
-        """Those of its children, and of theirs, that are the deepest first."""
-        found = [self]
-        for child in self.children.values():
-            found = [*child.all_children(), *found]
-        return found
+
+class _Leaf(_Member):
+    """A pod group. `used` is what it holds and `waits` what its waiting pods ask for, by resource."""
+
+    __slots__ = ("node", "queue", "used", "waits")
+
+    def __init__(self, node: "FairNode", queue: str) -> None:
+        super().__init__()
+        self.node = node
+        self.queue = queue
+        self.used: Amounts = {}
+        self.waits: Amounts = {}
+
+
+class FairNode(_Member):
+    """A node of the tree: a queue, or what has queues below it."""
+
+    __slots__ = (
+        "_least",
+        "_next",
+        "_plain",
+        "_scaled",
+        "_unsaturated",
+        "above",
+        "children",
+        "level",
+        "rank",
+        "weight",
+    )
+
+    def __init__(self, above: "FairNode | None", weight: Fraction) -> None:
+        super().__init__()
+        self.above = above
+        self.weight = weight
+        self.level: int = 0 if above is None else above.level + 1
+        self.children: dict[str, FairNode] = {}
+        self.rank: Rank = (True, 0)
+        self._plain: Amounts = {}
+        """What members hold that are not scaled."""
+        self._scaled: Amounts = {}
+        """What the others hold, each amount over the share of its member, with `_BITS` binary places."""
+        self._unsaturated = 0
+        self._least: list[tuple[Share, int, _Member]] = []
+        """Shares of members that are scaled, the smallest first, and some that no longer count."""
+        self._next = 0
+
+    def include(self, member: _Member) -> None:
+        """Add up a member as it is now."""
+        self._unsaturated += not member.is_saturated
+        if member.is_saturated or not member.share:
+            member.counted = (member.is_saturated, member.held)
+            add(self._plain, tuple(member.held.items()), 1)
+            return
+        share = Fraction(member.share)
+        scaled = {
+            name: (amount * share.denominator << _BITS) // share.numerator
+            for name, amount in member.held.items()
+        }
+        member.counted = (False, scaled)
+        add(self._scaled, tuple(scaled.items()), 1)
+        self._next += 1
+        heappush(self._least, (member.share, self._next, member))
+
+    def leave_out(self, member: _Member) -> None:
+        """Take a member off as it was added."""
+        if member.counted is None:
+            return
+        _, amounts = member.counted
+        self._unsaturated -= not member.is_saturated
+        is_plain = member.is_saturated or not member.share
+        add(self._plain if is_plain else self._scaled, tuple(amounts.items()), -1)
+        member.counted = None
+
+    def settle(self, totals: Mapping[str, int]) -> bool:
+        """Find its share from its sums; `totals` are millionths. Whether its rank is another than before."""
+        held = dict(self._plain)
+        if self._scaled:
+            least = Fraction(self._smallest())
+            for name, amount in self._scaled.items():
+                scaled = amount * least.numerator // least.denominator >> _BITS
+                held[name] = held.get(name, 0) + scaled
+        self.held = held
+        self.share = dominant(held, totals)
+        self.is_saturated = not self._unsaturated
+        before = self.rank
+        self.rank = (self.is_saturated, self.share / self.weight if self.share else 0)
+        return self.rank != before
+
+    def _smallest(self) -> Share:
+        while True:
+            share, _, member = self._least[0]
+            if member.counted is not None and not member.is_saturated and member.share == share:
+                return share
+            heappop(self._least)
+
+    def way_up(self) -> Iterator["FairNode"]:
+        """Itself and the nodes above it, without the root."""
+        node = self
+        while node.above is not None:
+            yield node
+            node = node.above
 
 
 class FairTree:
-    """The tree as things stand. It must be told of queues whose groups got or lost something."""
+    """The tree of one cluster, kept up by `follow`; built anew where queues, rules or totals changed."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._root = _Node(None, Fraction(1))
-        self._nodes: dict[str, _Node] = {}
-        self._changes: dict[str, Amounts] = {}
-        """Pod group key to what it holds in a trial."""
-        for name in sorted(cluster.queues):
-            queue = cluster.queues[name]
-            if queue.groups:
-                self._nodes[name] = self._grow(queue)
-                self._nodes[name].queues.append(queue)
-        self._used: dict[str, Amounts] = {name: self._sum(name) for name in self._nodes}
+        self._as_of: tuple[object, ...] = ()
+        self._read = 0
+        self._root = FairNode(None, Fraction(1))
+        self._nodes: dict[str, FairNode] = {}
+        """Queue to its node."""
+        self._leaves: dict[str, _Leaf] = {}
+        """Pod group key to its leaf."""
         self._total: Amounts = {}
-        for used in self._used.values():
-            add(self._total, tuple(used.items()), 1)
-        self._scarce = self._find_scarce()
-        self._settle_all()
+        self._totals: Amounts = {}
+        self._scarce: tuple[str, ...] = ()
+        self._tried: dict[str, Amounts] = {}
+        """Pod group key to what it holds in a trial."""
+        self._changed: dict[FairNode, None] | None = None
+        self._emptied: dict[FairNode, None] = {}
+        """Nodes that a group has just left."""
+        self.entered = 0
+        """How many groups were looked at again since the beginning because a resource was used up, or no longer was."""
+        self._trial: object = None
+        self._trial_read = 0
+        """The trial that the tree follows, and how many of its moves it has taken in."""
+
+    def follow(self) -> None:
+        """Take in what changed. What was thought of for a trial is forgotten."""
+        self.forget_trial()
+        cluster = self._cluster
+        now = (cluster.settled_version, cluster.tree_version, cluster.policy)
+        if (*now, cluster.commons.totals) != self._as_of:
+            self._as_of = (*now, dict(cluster.commons.totals))
+            self._build()
+            return
+        keys = dict.fromkeys(cluster.settled[self._read :])
+        self._read = len(cluster.settled)
+        self._update(keys)
+
+    def changes(self) -> dict[FairNode, None] | None:
+        """The nodes whose rank may be another than when this was last asked; None if the whole tree is."""
+        self.follow()
+        changed, self._changed = self._changed, {}
+        return changed
 
     def key(self, queue: Queue) -> FairKey:
         """A queue's place; smaller is sooner."""
-        found: list[tuple[bool, Share]] = []
         node = self._nodes.get(queue.name)
-        while node is not None and node.above is not None:
-            found.insert(0, (node.is_saturated, node.share / node.weight if node.share else 0))
-            node = node.above
-        return tuple(found)
+        return () if node is None else tuple([one.rank for one in node.way_up()][::-1])
 
-    def refresh(self, name: str) -> list[str]:
-        """Pods of the queue were placed, or left. Which queues may have another place now."""
-        if name not in self._nodes:
-            return [name]
-        add(self._total, tuple(self._used[name].items()), -1)
-        self._used[name] = self._sum(name)
-        add(self._total, tuple(self._used[name].items()), 1)
-        scarce = self._find_scarce()
-        if scarce != self._scarce:
-            self._scarce = scarce
-            self._settle_all()
-            return list(self._nodes)
-        node = self._nodes[name]
-        while node.above is not None:
-            self._settle(node)
-            if node.above.above is None:
-                break
-            node = node.above
-        # The root has a place of its own; so have all other branches, whatever happens in this one.
-        return [one.name for below in node.all_children() for one in below.queues]
+    def node(self, queue: Queue) -> FairNode:
+        """The node of a queue that has pod groups."""
+        return self._node(queue.name)
 
-    def change(self, group: PodGroup, held: Amounts) -> None:
-        """Think of a group as holding this, and of the tree as following."""
-        self._changes[group.key] = held
-        self.refresh(group.queue)
+    def moved_since(self, trial: object, moved: list[str]) -> dict[str, None]:
+        """The groups that a trial moved since this was last asked. Another trial begins with the truth."""
+        if self._trial is not trial:
+            self.follow()
+            self._trial, self._trial_read = trial, 0
+        keys = dict.fromkeys(moved[self._trial_read :])
+        self._trial_read = len(moved)
+        return keys
+
+    def change(self, held: Mapping[str, Amounts]) -> None:
+        """Think of groups as holding this, and of the tree as following, until `forget_trial`."""
+        self._tried.update(held)
+        self._update(dict.fromkeys(held))
+
+    def forget_trial(self) -> None:
+        """Let all groups hold what they hold."""
+        if self._trial is None:
+            return
+        keys = dict.fromkeys(self._tried)
+        self._trial, self._trial_read, self._tried = None, 0, {}
+        self._update(keys)
 
     def holds(self, group: PodGroup) -> Amounts:
         """What a group holds, in thought."""
-        return self._changes.get(group.key, group.held)
+        return self._tried.get(group.key, group.held)
 
-    def _grow(self, queue: Queue) -> _Node:
-        node = self._root
-        for name, weight in path_of(queue, self._cluster.queues):
-            child = node.children.get(name)
-            if child is None:
-                child = node.children[name] = _Node(node, weight)
-            node = child
-        return node
+    def _build(self) -> None:
+        cluster = self._cluster
+        self._root = FairNode(None, Fraction(1))
+        self._nodes, self._leaves, self._total, self._scarce = {}, {}, {}, ()
+        self._totals = {name: amount * _WHOLE for name, amount in cluster.commons.totals.items()}
+        self._read = len(cluster.settled)
+        self._update(dict.fromkeys(cluster.groups))
+        self._changed = None
 
-    def _sum(self, name: str) -> Amounts:
-        total: Amounts = {}
-        for key in self._cluster.queues[name].groups:
-            for resource, amount in self.holds(self._cluster.groups[key]).items():
-                total[resource] = total.get(resource, 0) + amount
-        return total
+    def _node(self, name: str) -> FairNode:
+        found = self._nodes.get(name)
+        if found is None:
+            found = self._root
+            for one, weight in path_of(self._cluster.queue(name), self._cluster.queues):
+                child = found.children.get(one)
+                if child is None:
+                    child = found.children[one] = FairNode(found, weight)
+                found = child
+            self._nodes[name] = found
+        return found
 
-    def _find_scarce(self) -> tuple[str, ...]:
-        """Resources that are used up."""
+    def _update(self, keys: Mapping[str, None]) -> None:
+        """Look at these groups again, and at all where a resource is used up or no longer is."""
+        for key in keys:
+            self._recount(key)
         totals = self._cluster.commons.totals
-        return tuple([name for name in totals if self._total.get(name, 0) >= totals[name]])
+        scarce = tuple([name for name in totals if self._total.get(name, 0) >= totals[name]])
+        affected = keys
+        if scarce != self._scarce:
+            moved = {*scarce} ^ {*self._scarce}
+            self._scarce = scarce
+            self.entered += len(self._leaves)
+            affected = dict.fromkeys(
+                (
+                    *(key for key, leaf in self._leaves.items() if _concerns(leaf, moved)),
+                    *keys,
+                )
+            )
+        nodes: dict[FairNode, None] = {}
+        for key in affected:
+            leaf = self._leaves.get(key)
+            if leaf is not None:
+                self._enter(leaf)
+                nodes[leaf.node] = None
+        for node in self._emptied:
+            nodes[node] = None
+        self._emptied = {}
+        self._settle(nodes)
 
-    def _settle_all(self) -> None:
-        for node in self._root.all_children():
-            self._settle(node)
+    def _recount(self, key: str) -> None:
+        """Count a group as it is now in what is used of the cluster."""
+        group, leaf = self._cluster.groups.get(key), self._leaves.get(key)
+        if leaf is not None:
+            add(self._total, tuple(leaf.used.items()), -1)
+            leaf.node.leave_out(leaf)
+            if group is None or leaf.queue != group.queue:
+                self._emptied[leaf.node] = None
+                del self._leaves[key]
+                leaf = None
+        if group is None or not group.queue:
+            return
+        if leaf is None:
+            leaf = self._leaves[key] = _Leaf(self._node(group.queue), group.queue)
+        leaf.used, leaf.waits = dict(self.holds(group)), _waits_for(group)
+        add(self._total, tuple(leaf.used.items()), 1)
 
-    def _settle(self, node: _Node) -> None:
-        totals = self._cluster.commons.totals
-        below = [(one.held, one.share, one.is_saturated) for one in node.children.values()]
-        below += [self._leaf(key) for queue in node.queues for key in queue.groups]
-        shares = [share for _, share, is_saturated in below if share and not is_saturated]
-        least = min(shares, default=1)
-        held: Amounts = {}
-        for amounts, share, is_saturated in below:
-            scale = Fraction(1) if is_saturated or not share else Fraction(least) / share
-            for name, amount in amounts.items():
-                scaled = amount * scale.numerator // scale.denominator
-                held[name] = held.get(name, 0) + scaled
-        node.held = held
-        node.share = dominant(held, {name: amount * _WHOLE for name, amount in totals.items()})
-        node.is_saturated = all(is_saturated for _, _, is_saturated in below)
+    def _enter(self, leaf: _Leaf) -> None:
+        leaf.node.leave_out(leaf)
+        leaf.share = dominant(leaf.used, self._cluster.commons.totals)
+        leaf.held = {name: one * _WHOLE for name, one in leaf.used.items() if name != "pods"}
+        leaf.is_saturated = self._is_saturated(leaf)
+        leaf.node.include(leaf)
 
-    def _leaf(self, key: str) -> tuple[Amounts, Share, bool]:
-        group = self._cluster.groups[key]
-        held = self.holds(group)
-        share = dominant(held, self._cluster.commons.totals)
-        amounts = {name: amount * _WHOLE for name, amount in held.items() if name != "pods"}
-        return amounts, share, self._is_saturated(group, held)
+    def _settle(self, nodes: dict[FairNode, None]) -> None:
+        """Bring nodes and those above them in line, the deepest first."""
+        levels: dict[int, dict[FairNode, None]] = {}
+        for node in nodes:
+            levels.setdefault(node.level, {})[node] = None
+        for level in range(max(levels, default=0), 0, -1):
+            for node in levels.get(level, {}):
+                above = node.above
+                assert above is not None
+                above.leave_out(node)
+                if node.settle(self._totals) and self._changed is not None:
+                    self._changed[node] = None
+                above.include(node)
+                levels.setdefault(level - 1, {})[above] = None
 
-    def _is_saturated(self, group: PodGroup, held: Amounts) -> bool:
+    def _is_saturated(self, leaf: _Leaf) -> bool:
         """Whether the group has all it asks for of something, or asks for what is used up, or for nothing."""
-        waits = _waits_for(group)
-        for name in {**held, **waits}:
+        for name in {**leaf.used, **leaf.waits}:
             if name == "pods":
                 continue
-            if held.get(name, 0) and not waits.get(name, 0):
+            if leaf.used.get(name, 0) and not leaf.waits.get(name, 0):
                 return True
-            if name in self._scarce and (held.get(name, 0) or waits.get(name, 0)):
+            if name in self._scarce and (leaf.used.get(name, 0) or leaf.waits.get(name, 0)):
                 return True
-        return not waits
+        return not leaf.waits
+
+
+def _concerns(leaf: _Leaf, names: set[str]) -> bool:
+    return any(leaf.used.get(one) or leaf.waits.get(one) for one in names)
 
 
 def _waits_for(group: PodGroup) -> Amounts:
@@ -184,7 +348,10 @@ def _waits_for(group: PodGroup) -> Amounts:
 
 
 def path_of(queue: Queue, queues: Mapping[str, Queue]) -> list[tuple[str, Fraction]]:
-    """The names and weights on the way from below the root to a queue."""
+    """The names and weights on the way from below the root to a queue.
+
+    A queue that is more than `LEVELS_MAX` levels below the root stands right below it.
+    """
     facts = queue.facts
     if facts is not None and facts.path:
         below = [(name, Fraction(weight, 1000)) for name, weight in facts.path[1:]]
@@ -193,6 +360,8 @@ def path_of(queue: Queue, queues: Mapping[str, Queue]) -> list[tuple[str, Fracti
     above: Queue | None = queue
     while above is not None and above.name != ROOT and all(above.name != one for one, _ in path):
         weight = 1 if above.facts is None else max(1, above.facts.weight)
-        path.insert(0, (above.name, Fraction(weight)))
+        path.append((above.name, Fraction(weight)))
+        if len(path) > LEVELS_MAX:
+            return path[:1]
         above = queues.get(above.facts.parent) if above.facts is not None else None
-    return path
+    return path[::-1]

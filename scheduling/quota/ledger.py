@@ -17,7 +17,7 @@ from projections.accounts import members
 from projections.cluster import Cluster
 from projections.entitlement import deserved_of, real_capability
 from projections.pod_class import Amounts
-from projections.queues import DEFAULT, Queue
+from projections.queues import Queue
 from scheduling.quota.flow import extra_flow
 
 
@@ -33,18 +33,8 @@ class Shortage(Struct, frozen=True):
 
 def gate(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
     """Why the queue takes nobody at all, if so; `allocates` where it is about pods of admitted groups."""
-    if queue.facts is None:
-        if queue.name == DEFAULT:
-            return None
-        return Shortage("QueueNotFound", queue.name, f"Queue <{queue.name}> does not exist")
-    if not queue.facts.is_open:
-        return Shortage("QueueNotOpen", queue.name, f"Queue <{queue.name}> is not open")
-    if queue.misplaced:
-        message = f"Queue <{queue.name}> has no place among queues: {queue.misplaced}"
-        return Shortage("QueueMisplaced", queue.name, message)
-    if queue.children:
-        message = f"Queue <{queue.name}> is above other queues and takes no pod groups itself"
-        return Shortage("QueueNotLeaf", queue.name, message)
+    if (reason := queue.closed_reason) is not None:
+        return Shortage(reason[0], queue.name, reason[1])
     if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
         what = f"capability <cpu 0, memory 0> is empty, deny it to {_verb(allocates)}"
         return Shortage("EmptyQueueCapability", "", f"Queue <{queue.name}> {what}")
@@ -57,7 +47,8 @@ def _verb(allocates: bool) -> str:
 
 def _is_empty(cluster: Cluster, queue: Queue) -> bool:
     """Whether the queue may use nothing at all: neither cpu nor memory nor any card."""
-    assert queue.facts is not None
+    if queue.facts is None:
+        return False
     plain = [limit(cluster, queue, name) for name in ("cpu", "memory")]
     return plain == [0, 0] and not any(queue.facts.quota.values())
 

@@ -180,12 +180,13 @@ def reclaimable(
     queue: Queue,
     request: Charge,
     candidates: Sequence[Pod],
-    gone: Iterable[Pod] = (),
+    gone: Mapping[str, Amounts] | None = None,
 ) -> list[Pod]:
-    """The candidates that may be evicted for a pod of `queue`, first first; `gone` are gone already."""
-    left = _Left(cluster)
-    for pod in gone:
-        left.lose(pod)
+    """The candidates that may be evicted for a pod of `queue`, first first.
+
+    `gone` is what queues, with those below them, are charged for pods that would leave already.
+    """
+    left = _Left(cluster, gone or {})
     quota = cluster.policy.quota
     rules = {"capacity": _by_capacity, "proportion": _by_deserved, "capacity-card": _by_deserved}
     if quota not in rules:
@@ -202,8 +203,9 @@ def reclaimable(
 class _Left:
     """What queues have left while pods are thought away."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, gone: Mapping[str, Amounts]) -> None:
         self.cluster = cluster
+        self._gone = gone
         self._lost: dict[str, Amounts] = {}
 
     def queue_of(self, pod: Pod) -> Queue:
@@ -212,7 +214,8 @@ class _Left:
 
     def has(self, queue: Queue, name: str) -> int:
         """What a queue still has of a resource."""
-        return queue.sum_of("allocated", name) - self._lost.get(queue.name, {}).get(name, 0)
+        lost = self._lost.get(queue.name, {}).get(name, 0)
+        return queue.sum_of("allocated", name) - self._gone.get(queue.name, {}).get(name, 0) - lost
 
     def lose(self, pod: Pod) -> None:
         """Think a pod away."""

@@ -6,10 +6,10 @@ import msgspec
 
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
-from projections.pod_terms import Labels, PodTerm, selects
+from projections.pod_terms import Labels, PodTerm, Regard, selects
 from projections.touched import EVERYONE, Due
 
-_MET: Final = msgspec.json.Decoder(tuple[int, str, Labels])
+_MET: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[Regard, ...]])
 
 
 def minds(cluster: Cluster, pod_class: PodClass, due: Due) -> bool:
@@ -20,7 +20,7 @@ def minds(cluster: Cluster, pod_class: PodClass, due: Due) -> bool:
 
 
 def _concerns(cluster: Cluster, pod_class: PodClass, met: str) -> bool:
-    index, namespace, listed = _MET.decode(met)
+    namespace, listed, barring = _MET.decode(met)
     terms, labels = pod_class.terms, dict(listed)
     asked: tuple[PodTerm, ...] = (*terms.near, *terms.apart)
     if any(one.covers(namespace, labels, cluster.regards.labels_of) for one in asked):
@@ -31,5 +31,4 @@ def _concerns(cluster: Cluster, pod_class: PodClass, met: str) -> bool:
         return True
     if not pod_class.regarded:
         return False
-    held = cluster.regards.classes.ordered[index].terms.regards
-    return any(not one.weight and one in held for one in pod_class.regarded)
+    return any(one in barring for one in pod_class.regarded)

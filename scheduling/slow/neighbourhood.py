@@ -16,8 +16,11 @@ from scheduling.slow.tally import Count, Tally
 TALLIES_MAX: Final = 1024
 """Tallies kept at a time; when there are more, all are forgotten."""
 
-KINDS_MAX: Final = 1 << 16
-"""Kinds of pods (namespace and labels) that a tally remembers its verdict on."""
+TALLIES_BYTES_MAX: Final = 256 << 20
+"""Bytes of tallies kept at a time: three columns of eight bytes for each node."""
+
+KINDS_MAX: Final = 1 << 12
+"""Kinds of pods (namespace and labels, or class) that a tally remembers its verdict on."""
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Equal as long as nothing moved."""
@@ -85,11 +88,16 @@ class Neighbourhood:
         self._look()
         found = self._tallies.get(key)
         if found is None:
-            if len(self._tallies) >= TALLIES_MAX:
+            column_bytes = 24 * max(1, len(self.cluster.nodes.order))
+            if len(self._tallies) >= min(TALLIES_MAX, max(1, TALLIES_BYTES_MAX // column_bytes)):
                 self._tallies.clear()
             found = self._tallies[key] = Tally(self.cluster, count())
         found.refresh()
         return found
+
+    def forget(self) -> None:
+        """Drop all tallies: terms that they are of may be gone."""
+        self._tallies, self._domains = {}, {}
 
     def _look(self) -> None:
         now = (self.cluster.nodes.layout, self.cluster.regards.version)
@@ -127,6 +135,8 @@ def _by_class(judge: Count) -> Count:
         index = pod.pod_class.index
         found = known.get(index)
         if found is None:
+            if len(known) >= KINDS_MAX:
+                known.clear()
             found = known[index] = judge(pod)
         return found
 

@@ -65,20 +65,6 @@ class Network:
             self._made, self._domains, self._loads, self._faded = made, None, None, None
 
 
-def problem_of(cluster: Cluster, closeness: Closeness) -> tuple[str, str] | None:
-    """Code and message of why nobody can be placed as close as that; None where they can."""
-    tree = cluster.nodes.hyper
-    if tree.problem:
-        return "TopologyNotReady", f"the tree of HyperNodes is not ready: {tree.problem}"
-    if not closeness.is_hard:
-        return None
-    if closeness.tier_name and tree.tier_named(closeness.tier_name) is None:
-        return "UnknownTier", f"no HyperNode is of tier {closeness.tier_name}"
-    if not tree.facts and closeness.is_bound:
-        return "TopologyNotReady", f"there is no HyperNode, and the pods must be {closeness.text}"
-    return None
-
-
 def limit_of(cluster: Cluster, closeness: Closeness) -> int | None:
     """The highest tier of a domain for such pods; None where there is no such bound."""
     if not closeness.is_hard:

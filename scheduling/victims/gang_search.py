@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from events.union import Decision
+from projections.blocked import closeness_reason
 from projections.contest import is_starving
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -24,12 +25,13 @@ from scheduling.quota.choice import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
 from scheduling.refuse import Reason
 from scheduling.session import Session
-from scheduling.topology.network import limit_of, problem_of, slots_of
+from scheduling.topology.network import limit_of, slots_of
 from scheduling.topology.where import ANYWHERE, Where, Within
 from scheduling.trial import Trial
 from scheduling.victims.bundles import Bundle, bundles, freed, may_go
 from scheduling.victims.claim import Claim
 from scheduling.victims.outcome import decisions, is_whole
+from scheduling.work import BUNDLE
 
 TRIES_MAX: Final = 32
 """How many bundles are looked at in the end that may stay after all."""
@@ -55,13 +57,12 @@ class GangSearch:
         for pod in self._wanted:
             add(self._need, pod.pod_class.request, 1)
         session.groups_examined += 1
-        try:
+        with self.trial:
             self._keep_promises()
             self._kept = self.trial.count
             if self._wanted and not self._is_barred():
                 self._search()
-        finally:
-            self.trial.discard()
+        session.fair.forget_trial()
 
     @property
     def reason(self) -> Reason:
@@ -127,7 +128,7 @@ class GangSearch:
         if closeness is None or not closeness.is_hard:
             yield ANYWHERE
             return
-        if problem_of(cluster, closeness) is not None:
+        if closeness_reason(cluster.nodes.hyper, closeness) is not None:
             return
         domains = self.session.network.domains
         slots = slots_of(cluster, self.group)
@@ -141,7 +142,9 @@ class GangSearch:
         room = self._idle(where)
         chosen: list[Bundle] = []
         enough = 0
-        for bundle in (None, *bundles(self._claim, where, self._need), None):
+        found = bundles(self._claim, where, self._need)
+        self.session.work.add_bundles(len(found))
+        for bundle in (None, *found, None):
             if bundle is not None:
                 if not self._leave(bundle, chosen):
                     continue
@@ -161,6 +164,7 @@ class GangSearch:
 
     def _leave(self, bundle: Bundle, chosen: list[Bundle]) -> bool:
         """Let the pods of a bundle leave that are still there, if all of them may."""
+        self.session.work.add(BUNDLE)
         claim = self._claim
         gone = self.trial.taken.get(bundle.group.key, [])
         left = Bundle(
@@ -176,6 +180,7 @@ class GangSearch:
     def _idle(self, where: Where) -> Amounts:
         """What is free on the nodes of a domain, or will be."""
         total: Amounts = dict.fromkeys(self._need, 0)
+        self.session.work.add(len(self.session.cluster.nodes.order))
         for node in self.session.cluster.nodes.order:
             if where.admits(node):
                 for name in total:
@@ -193,6 +198,7 @@ class GangSearch:
         choice = charged(self.session, self.group, pod, self.trial.extra)
         if not isinstance(choice, CardChoice):
             return False
+        self.session.work.add_pod(pod.pod_class)
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = where.best(ranking, pod.pod_class)
         # Where somebody leaves, if only for the quota's sake, the gang waits for that.

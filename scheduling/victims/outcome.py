@@ -14,15 +14,15 @@ def is_whole(trial: Trial) -> bool:
     """Whether the gang of a trial is whole once everyone who is to leave has left."""
     group = trial.group
     own = trial.taken.get(group.key, [])
-    placed = trial.placed
-    roles = Counter(pod.facts.role for pod, _ in placed)
-    roles.subtract(pod.facts.role for pod in own)
-    is_new = len(placed) > len(group.promise)
-    if any(pod.pod_class.is_best_effort for pod, _ in placed):
+    placed = [pod for pod, _ in trial.placed]
+    if len(placed) <= len(group.promise):
+        return False
+    if any(pod.pod_class.is_best_effort for pod in placed):
         # These count as ready while they wait; here they must have their place.
-        have = group.ready_count - group.best_effort_count + len(placed) - len(own)
-        return is_new and have >= group.min_available
-    return is_new and group.is_ready_with(len(placed) - len(own), roles)
+        return group.is_ready_without_waiting(placed, own)
+    roles = Counter(pod.facts.role for pod in placed)
+    roles.subtract(pod.facts.role for pod in own)
+    return group.is_ready_with(len(placed) - len(own), roles)
 
 
 def decisions(action: str, trial: Trial) -> Iterator[Decision]:

@@ -63,11 +63,10 @@ class Search:
         self._passed: tuple[npt.NDArray[np.int64], int, int] = (np.zeros(0, dtype=np.int64), 0, 0)
         """The scores by which nodes are being tried, and of the last one its slot and its score."""
         session.groups_examined += 1
-        try:
+        with self.trial:
             self._keep_promises()
             self._place_all()
-        finally:
-            self.trial.discard()
+        session.fair.forget_trial()
 
     @property
     def is_whole(self) -> bool:
@@ -133,6 +132,7 @@ class Search:
             self._barred.update(dict.fromkeys(barred))
             return False
         self._barred.update(dict.fromkeys(choice.barred))
+        self.session.work.add_pod(pod.pod_class)
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = ranking.best()
         if node is not None:
@@ -193,7 +193,9 @@ class Search:
         pod_class = claim.pod.pod_class
         alike = likeness(claim)
         known = None if alike is None else self.session.fruitless.of(alike)
-        for node in self._nodes(claim, counts, known):
+        work = self.session.work
+        work.add_pod(pod_class)
+        for node in self._nodes(claim, counts, known, alike):
             before = len(self.trial.evicted)
             short = _short(claim, node)
             self._barred.update(dict.fromkeys(short))
@@ -205,7 +207,9 @@ class Search:
                 if known is not None:
                     # As if those known to be fruitless that are better than this one had been tried first.
                     tried = self._tried.setdefault(pod_class.index, {})
-                    tried.update(dict.fromkeys(known.better_than(*self._passed)))
+                    better = known.better_than(*self._passed)
+                    tried.update(dict.fromkeys(better))
+                    work.add_passed_over(alike, better)
                 yield node, gone
                 continue
             counts[found] += 1
@@ -223,9 +227,15 @@ class Search:
             return 1
         return told.candidates(len(self.session.cluster.nodes.order))
 
-    def _nodes(self, claim: Claim, counts: Counter[str], known: Known | None) -> Iterator[Node]:
+    def _nodes(
+        self,
+        claim: Claim,
+        counts: Counter[str],
+        known: Known | None,
+        alike: tuple[object, ...] | None,
+    ) -> Iterator[Node]:
         """Nodes that evictions could free, the better ones first; those known not to be left out."""
-        session, pod_class = self.session, claim.pod.pod_class
+        session, pod_class, work = self.session, claim.pod.pod_class, self.session.work
         table, rankings = session.cluster.nodes, session.rankings
         cards = _cards(claim)
         ranking = rankings.of(pod_class, cards)
@@ -249,6 +259,7 @@ class Search:
         can &= is_open
         if self.action == "reclaim":
             for slot in np.flatnonzero(can):
+                work.add_freeing(None, int(slot))
                 yield table.order[int(slot)]
             return
         if not can.any():
@@ -261,7 +272,10 @@ class Search:
         while len(scores) and (score := int(scores[best := int(scores.argmax())])) >= 0:
             scores[best] = -1
             self._passed = (passed, best, score)
+            work.add_freeing(alike, best)
             yield table.order[best]
+        if known is not None:
+            work.add_passed_over(alike, np.flatnonzero(known.slots & can).tolist())
 
     def _on(self, claim: Claim, node: Node, short: tuple[str, ...]) -> str:
         """Choose who leaves a node, where the quota is `short` of these. Why nobody does, if so; an empty text

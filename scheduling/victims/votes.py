@@ -5,22 +5,29 @@ reclaimable functions). So that nothing goes back and forth without end, three t
 
 - what the quota plugin says of reclaiming holds in whatever tier it stands;
 - where priorities count, no tier evicts a group of higher priority;
-- where no plugin of the deciding tier puts one group before another, it is not taken from an older group,
-  nor from a queue with a smaller share.
+- where no plugin of the deciding tier puts one group before another, it is not taken from an older group; nor from
+  a queue with a smaller share, unless the queue that asks is within what it deserves of all that it asks for, or
+  the one that loses the pod could not reclaim for it again.
 """
 
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import Plugin, Policy
 from projections.shares import dominant, with_more
 from scheduling.bounds import priority_bound, voters
-from scheduling.quota.fair_tree import FairTree
-from scheduling.quota.reclaiming import is_within_deserved, reclaimable, share_with
+from scheduling.quota.reclaiming import (
+    is_within_deserved,
+    may_reclaim,
+    reclaimable,
+    share_with,
+)
 from scheduling.victims.claim import Claim
+from scheduling.work import FAIR, FAIR_AGAIN
 
 Vote: TypeAlias = Callable[[Claim, list[Pod]], list[Pod]]
 """The candidates that a plugin lets go, in the order given."""
@@ -74,18 +81,34 @@ def _is_entitled_to_all(claim: Claim) -> bool:
 
 
 def _behind(claim: Claim, candidates: list[Pod]) -> list[Pod]:
-    """To preempt: pods of groups that are less urgent, or younger. To reclaim: of queues that have more of
-    their own, and where nobody deserves anything by name, of what they have beyond their quota."""
+    """To preempt: pods of groups that are less urgent, or younger. To reclaim: of queues that have a larger share
+    left or could not reclaim for the pod again, and under `capacity-card` of what they have beyond their quota."""
     cluster, extra = claim.cluster, claim.trial.extra
     groups = cluster.groups
     if not claim.is_reclaiming:
         return [pod for pod in candidates if _is_later(claim, groups[pod.group_key])]
     asked = claim.asked
+    if not claim.policy.quota:
+        return []  # No plugin says what queues deserve: each could take it back.
     if claim.policy.quota != "capacity":
         is_entitled = is_within_deserved(cluster, claim.queue, asked, extra)
         return _by_quota(claim, candidates) if is_entitled else []
     ours = share_with(cluster, claim.queue, with_more(dict(extra), asked))
-    return [pod for pod in candidates if ours < _share_left(claim, groups[pod.group_key].queue)]
+    gone: dict[str, dict[str, int]] = {}
+    found: list[Pod] = []
+    for pod in candidates:
+        name = groups[pod.group_key].queue
+        left = with_more(gone.get(name) or claim.trial.given(name), pod.charge or ())
+        if ours < _share_left(claim, name) or not _could_ask_back(claim, pod, name, left):
+            gone[name] = left
+            found.append(pod)
+    return found
+
+
+def _could_ask_back(claim: Claim, pod: Pod, queue: str, given: dict[str, int]) -> bool:
+    """Whether the queue of a pod, having `given` this pod among others, would be entitled to reclaim for it."""
+    extra = {name: -amount for name, amount in given.items()}
+    return may_reclaim(claim.cluster, claim.cluster.queue(queue), pod.charge or (), extra)
 
 
 def _share_left(claim: Claim, name: str) -> Fraction:
@@ -177,30 +200,44 @@ def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
 
 def _by_fair_tree(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods of queues that still come after the queue that asks, once it has the pod and they lost theirs."""
-    cluster, fair = claim.cluster, FairTree(claim.cluster)
+    cluster, fair, trial = claim.cluster, claim.session.fair, claim.trial
     ours = dict(claim.group.held)
     for pod in (*[pod for pod, _ in claim.trial.placed], claim.pod):
         ours = with_more(ours, pod.pod_class.request)
-    fair.change(claim.group, ours)
+    base = {key: _held_without(claim, key) for key in fair.moved_since(trial, trial.moved)}
+    entered = fair.entered
+    fair.change({**base, claim.group.key: ours})
     chosen: list[Pod] = []
-    for pod in (*claim.trial.evicted, *candidates):
+    held: dict[str, Amounts] = {}
+    """What the groups of candidates hold without this trial's choice."""
+    for pod in candidates:
         group = cluster.groups[pod.group_key]
         before = fair.holds(group)
-        fair.change(group, with_more(before, pod.pod_class.request, -1))
-        if pod in claim.trial.evicted:
-            continue
+        held.setdefault(group.key, before)
+        fair.change({group.key: with_more(before, pod.pod_class.request, -1)})
         if fair.key(claim.queue) < fair.key(cluster.queue(group.queue)):
             chosen.append(pod)
         else:
-            fair.change(group, before)
+            fair.change({group.key: before})
+    fair.change(held)
+    looks = 1 + len(base) + 2 * len(candidates)
+    claim.session.work.add(FAIR * looks + FAIR_AGAIN * (fair.entered - entered))
     return chosen
+
+
+def _held_without(claim: Claim, key: str) -> Amounts:
+    """What a group holds once its pods that would leave have left."""
+    held = claim.cluster.groups[key].held
+    for pod in claim.trial.taken.get(key, ()):
+        held = with_more(held, pod.pod_class.request, -1)
+    return held
 
 
 def _by_quota(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     """Pods that their queues must give up."""
     cluster = claim.cluster
     asked = claim.asked
-    return reclaimable(cluster, claim.queue, asked, candidates, claim.trial.evicted)
+    return reclaimable(cluster, claim.queue, asked, candidates, claim.trial.lost)
 
 
 _VOTES: Final[dict[str, Vote]] = {

@@ -39,6 +39,11 @@ class Served:
         self.forget: Callable[[], object] = lambda: pytest.skip(
             "this cluster is not ours to compact"
         )
+        self.snapshot: Callable[[], object] = lambda: pytest.skip(
+            "this cluster is not ours to set back"
+        )
+        self.restore: Callable[[Any], object] = lambda _: None
+        """Set the server's data back to a snapshot, and start it again; both may take a while."""
         self.limited: Callable[[], AbstractAsyncContextManager[Api]] = lambda: Api.of(kubeconfig)
         """Someone who may do no more than muster must."""
 
@@ -101,6 +106,7 @@ async def on_real(cluster: Cluster, name: str) -> AsyncIterator[Served]:
         served.limited = lambda: Api.of(cluster.muster)
         if cluster.plane is not None:
             served.forget, served.forgetful = cluster.plane.compact, TEMPLATES
+            served.snapshot, served.restore = cluster.plane.snapshot, cluster.plane.restore
         await _open(served)
         yield served
 
@@ -115,6 +121,7 @@ async def on_simulated(name: str, folder: Path) -> AsyncIterator[Served]:
         async with Api.of(kubeconfig) as api:
             served = Served(api, name, kubeconfig)
             served.forget = server.api.compact
+            served.snapshot, served.restore = server.api.snapshot, server.restore
             served.limited = lambda: Api.of(kubeconfig, MUSTER)
             await _open(served)
             yield served

@@ -50,6 +50,11 @@ class Kubelet:
         del self._cards[name]
         (await self._api.delete(NODES.object_path(name))).expect(200)
 
+    def forget(self) -> None:
+        """The server is about to be set back: what it says when it returns is what there is."""
+        self._holds.clear()
+        self._done.clear()
+
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """Look after the pods of its nodes, meanwhile."""

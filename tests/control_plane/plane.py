@@ -5,10 +5,13 @@ Of rule K20. Nothing of it outlives the process that started it.
 
 import base64
 import json
+import os
 import secrets
 import shutil
+import signal
 import ssl
 import subprocess
+import tempfile
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Final
@@ -33,7 +36,7 @@ class ControlPlane:
         self._folder = folder
         self._token = secrets.token_hex(16)
         self._programs: dict[str, Program] = {}
-        self._etcd_port = 0
+        self._etcd_port = self._peer_port = 0
         self.port = 0
 
     @property
@@ -81,6 +84,35 @@ class ControlPlane:
     def kill_server(self) -> None:
         """Kill the API server; etcd goes on."""
         self._programs.pop("kube-apiserver").kill()
+
+    def snapshot(self) -> Path:
+        """Copy etcd's data while it stands still for a moment, as after a power failure."""
+        kept = Path(tempfile.mkdtemp(prefix="etcd-", dir=self._folder))
+        pid = self.pid("etcd")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            shutil.copytree(self._folder / "etcd", kept, dirs_exist_ok=True)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        return kept
+
+    def restore(self, kept: Path) -> None:
+        """Stop etcd and the API server, and start them on a copy: revisions go back to what they were.
+
+        The controller manager, if there is one, is started again too: its own watches would be of the future.
+        """
+        has_controllers = "kube-controller-manager" in self._programs
+        if has_controllers:
+            self._programs.pop("kube-controller-manager").kill()
+        self.kill_server()
+        self._programs.pop("etcd").kill()
+        data = self._folder / "etcd"
+        shutil.rmtree(data)
+        shutil.copytree(kept, data)
+        self._start_etcd()
+        self.start_server()
+        if has_controllers:
+            self.start_controllers()
 
     def start_server(self) -> None:
         """Start the API server, on the port and with the keys and data that it had."""
@@ -151,16 +183,19 @@ class ControlPlane:
         return path
 
     def _start(self) -> None:
-        self.port, self._etcd_port, peer = free_ports(3)
+        self.port, self._etcd_port, self._peer_port = free_ports(3)
+        self._start_etcd()
+        self.start_server()
+        self.kubeconfig("admin", self._token)
+
+    def _start_etcd(self) -> None:
         etcd = self._run(
             "etcd",
             *("--data-dir", str(self._folder / "etcd")),
             *("--client-url", f"http://127.0.0.1:{self._etcd_port}"),
-            *("--peer-url", f"http://127.0.0.1:{peer}"),
+            *("--peer-url", f"http://127.0.0.1:{self._peer_port}"),
         )
         etcd.until(self._is_etcd_ready, ETCD_SECONDS)
-        self.start_server()
-        self.kubeconfig("admin", self._token)
 
     def _run(self, name: str, *flags: str) -> Program:
         program = self._programs[name] = Program(self._binary, self._folder, name, *flags)

@@ -160,3 +160,30 @@ async def test_probes_are_answered_at_an_address_of_their_own_and_nothing_else_t
                 async with session.get(f"http://{address}/{path}") as response:
                     found[path] = response.status
     assert found == {"healthz": 200, "livez": 200, "readyz": 503, "metrics": 404}
+
+
+class StandingLog(MemoryLog):
+    """A log that does not answer."""
+
+    async def append(self, batch: Batch) -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+
+async def test_an_append_without_an_answer_is_a_reason_not_to_be_ready() -> None:
+    now = [0]
+    operation = Operation(lambda: now[0], Teller(), "1.2.3", 4)
+    operation.health.clear("start")
+    async with operation.open(Settings(listen=""), Path(), Supervision()):
+        log = operation.heard(StandingLog())
+        one = batch(await log.take_over("test"), [pod(1)])
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(log.append(one))
+            await asyncio.sleep(0)
+            now[0] = 5_000_000_000
+            assert operation.health.is_ready
+            now[0] += 1_000_000_000
+            assert operation.health.reasons == {"log": "no answer to an append for 6 s"}
+            assert operation.health.is_live
+            waiting.cancel()
+        assert operation.health.is_ready

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import structlog
+from click import unstyle
 
 from daemon.stderr import Teller, say_on_stderr
 from events.record import GENESIS, Record
@@ -101,3 +102,34 @@ def test_what_json_does_not_know_is_told_all_the_same(capsys: pytest.CaptureFixt
     structlog.get_logger("muster").info("odd", what=object(), bytes=b"x", place=sys)
     (line,) = lines(capsys)
     assert "object" in str(line["what"])
+
+
+HOSTILE = "\x1b[2J\x00\x9b31m\u202e\n[red]"
+
+
+def test_what_a_line_quotes_is_escaped_in_json_and_stays_equal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    say_on_stderr(Teller())
+    structlog.get_logger("muster").warning(HOSTILE, error=HOSTILE)
+    out = capsys.readouterr().err
+    assert out.removesuffix("\n").isprintable()
+    assert json.loads(out)["error"] == json.loads(out)["event"] == HOSTILE
+
+
+def test_what_a_line_quotes_is_escaped_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    say_on_stderr(Teller())
+    structlog.get_logger("muster").warning(HOSTILE, error=HOSTILE, **{HOSTILE: [HOSTILE]})
+    logging.getLogger("library").warning("said %s", HOSTILE)
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        structlog.get_logger("muster").exception("failed")
+    out = capsys.readouterr().err
+    assert "ValueError: " in out
+    assert "in test_what_a_line_quotes_is_escaped_on_a_terminal" in out
+    assert all(one.isprintable() or one == "\n" for one in unstyle(out))
+    assert "\x1b[2J" not in out

@@ -94,6 +94,21 @@ def test_probes_ask_the_port_that_the_settings_name() -> None:
         assert container(shipped("base"))[probe]["httpGet"]["port"] == port["name"]
 
 
+def test_nobody_in_the_cluster_may_connect_but_prometheus_to_its_port(tmp_path: Path) -> None:
+    pods = one(shipped("base"), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    closed = one(shipped("base"), "NetworkPolicy")["spec"]
+    assert (closed["policyTypes"], closed.get("ingress", [])) == (["Ingress"], [])
+    opened = one(composed(tmp_path, "base"), "NetworkPolicy", "muster-metrics")["spec"]
+    for spec in (closed, opened):
+        assert spec["podSelector"]["matchLabels"].items() <= pods.items()
+    (rule,) = opened["ingress"]
+    assert rule["from"] == [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    ]
+    (port,) = container(shipped("base"))["ports"]
+    assert [one_port["port"] for one_port in rule["ports"]] == [port["name"]]
+
+
 def test_a_pod_is_given_longer_to_end_than_the_daemon_takes() -> None:
     spec = one(shipped("base"), "Deployment")["spec"]["template"]["spec"]
     settings = read_settings(FOLDER / "base/muster.yaml")

@@ -42,6 +42,7 @@ RESOURCES: Final = {
         Resource("ClusterRoleBinding", "clusterrolebindings", RBAC, is_namespaced=False),
         Resource("Role", "roles", RBAC),
         Resource("RoleBinding", "rolebindings", RBAC),
+        Resource("NetworkPolicy", "networkpolicies", "networking.k8s.io"),
         Resource("FlowSchema", "flowschemas", FLOW, is_namespaced=False),
         Resource(
             "PriorityLevelConfiguration", "prioritylevelconfigurations", FLOW, is_namespaced=False

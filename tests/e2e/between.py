@@ -16,6 +16,15 @@ from tests.control_plane.api import trusted
 HOP: Final = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 """Headers that belong to one connection."""
 
+FORBIDDEN: Final = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "reason": "Forbidden",
+    "code": 403,
+    "message": "pods is forbidden: no role allows it yet",
+}
+
 Deed: TypeAlias = Callable[[str], Awaitable[None]]
 """What to do before a binding; it is told the path of the pod."""
 
@@ -29,6 +38,9 @@ class Between:
         self.before: Deed | None = None
         self.loses_answers = 0
         """Of so many bindings, the answer is lost after they were done (rule K8, outcome unknown)."""
+        self.forbids = 0
+        """So many bindings and readings of pods are refused once answers are no longer lost, as by a server that
+        has just come back."""
         self.statuses: list[int] = []
         """What bindings were answered with."""
 
@@ -37,6 +49,9 @@ class Between:
         is_binding = request.path.endswith("/binding")
         if is_binding and self.before is not None:
             await self.before(request.path.removesuffix("/binding"))
+        if self.forbids and not self.loses_answers and (is_binding or _reads_pod(request)):
+            self.forbids -= 1
+            return web.json_response(FORBIDDEN, status=403)
         headers = {key: text for key, text in request.headers.items() if key.lower() not in HOP}
         async with self._session.request(
             request.method,
@@ -51,6 +66,10 @@ class Between:
                     assert request.transport is not None
                     request.transport.abort()
             return await _passed(request, asked)
+
+
+def _reads_pod(request: web.Request) -> bool:
+    return request.method == "GET" and "/namespaces/" in request.path and "/pods/" in request.path
 
 
 async def _passed(request: web.Request, asked: aiohttp.ClientResponse) -> web.StreamResponse:

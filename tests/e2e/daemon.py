@@ -149,6 +149,17 @@ class Daemon:
         assert "Traceback" not in self.told
 
     @property
+    def port(self) -> int:
+        """Where it serves probes and metrics."""
+        return self._port
+
+    def memory_bytes(self) -> int:
+        """Its resident memory."""
+        status = Path(f"/proc/{self._running.pid}/status").read_text()
+        (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
+        return int(line.split()[1]) * 1024
+
+    @property
     def is_running(self) -> bool:
         """Whether there is a process."""
         return self._process is not None and self._process.returncode is None

@@ -13,7 +13,7 @@ from events.codec import event_of
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, PodBound
 from events.process import DaemonStarted
-from events.watching import WatchClosed
+from events.watching import WENT_BACK, WatchClosed
 from projections.state import State
 from tests.control_plane.api import Object
 from tests.control_plane.kubelet import cards_of, name_of
@@ -137,6 +137,8 @@ def _verdict(entries: list[Entry], decided: dict[str, list[tuple[int, str]]]) ->
             gone.add(event.uid)
         elif isinstance(event, WatchClosed):
             closes[event.cause] += 1
+            if event.cause == WENT_BACK:
+                bound.clear()  # What was bound then may have to be bound once more.
         elif isinstance(event, KindListed):
             lists[event.resource] += 1
         starts += isinstance(event, DaemonStarted)

@@ -102,6 +102,23 @@ async def test_an_answer_that_is_lost_is_found_out(rig: Rig) -> None:
     assert (verdict.bound, verdict.refused) == (6, {})
 
 
+async def test_a_refusal_after_a_lost_answer_is_not_final(rig: Rig) -> None:
+    """The binding took effect, its answer was lost, and the server that comes back refuses everything at first."""
+    await rig.add_nodes(2)
+    async with between(rig.cluster.muster, rig.folder) as (one, kubeconfig):
+        daemon = await rig.started(kubeconfig=kubeconfig)
+        await rig.pod("before")
+        await rig.until_running(1)
+        one.loses_answers, one.forbids = 3, 9
+        await rig.group("gang", least=6)
+        await rig.job("train", pods=6, cards=2, group="gang")
+        await rig.until_running(6, "train")
+        verdict = await rig.judged(daemon)
+        assert (one.loses_answers, one.forbids) == (0, 0)
+    assert (verdict.bound, verdict.refused) == (7, {})
+    assert "foreign_pod_placed.v1" not in verdict.kinds
+
+
 async def test_a_second_scheduler_on_the_same_nodes_costs_no_pod_twice(rig: Rig) -> None:
     """Rules K7.6 and K5.12: the kubelet turns the loser away, and its owner makes another."""
     names = await rig.add_nodes(3, cards=4)
@@ -157,6 +174,7 @@ async def test_the_server_is_killed_in_the_middle_and_nothing_is_lost(rig: Rig) 
     verdict = await rig.judged(daemon)
     assert verdict.bound == 40
     assert set(verdict.refused) <= {"Forbidden"}
+    assert "foreign_pod_placed.v1" not in verdict.kinds
     assert rig.kubelet.rejected == []
 
 

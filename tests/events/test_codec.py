@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
-from events.decision import Eviction, Placement
+from events.decision import DeferredAction, Eviction, Placement
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.record import Fact
 from events.union import Event
@@ -43,17 +43,34 @@ FIELDS[tuple[Placement, ...]] = st.lists(
 ).map(tuple)
 
 
-FIELDS[tuple[Eviction, ...]] = st.lists(
-    st.builds(Eviction, pod=TEXTS, uid=TEXTS, node=TEXTS), max_size=3
+FIELDS[tuple[DeferredAction, ...]] = st.lists(
+    st.builds(
+        DeferredAction,
+        action=TEXTS,
+        queue=TEXTS,
+        pod_group=TEXTS,
+        lines=NUMBERS,
+        looked=FIELDS[tuple[str, ...]],
+    ),
+    max_size=3,
 ).map(tuple)
+
+
+def test_a_value_can_be_made_for_each_field_of_each_event() -> None:
+    hints = {hint for kind in EVENTS for hint in _hints(kind).values()}
+    assert hints <= FIELDS.keys()
+
+
+def _hints(kind: type[Fact]) -> dict[str, object]:
+    hints = get_type_hints(kind)
+    return {name: hints[name] for name in kind.__struct_fields__}
 
 
 @st.composite
 def events(draw: st.DrawFn) -> Fact:
     """Any event that there is."""
     kind = draw(st.sampled_from(EVENTS))
-    hints = get_type_hints(kind)
-    fields = {name: draw(FIELDS[hints[name]]) for name in kind.__struct_fields__}
+    fields = {name: draw(FIELDS[hint]) for name, hint in _hints(kind).items()}
     return kind(**fields)
 
 

@@ -18,7 +18,7 @@ def histories() -> list[Path]:
 
 async def record(log: ReadableLog, path: Path) -> None:
     """Keep a log as a history: a bundle as `muster log export` writes it, but uncompressed."""
-    await export(log, path)
+    await export(log, path, replaces=True)
     packed = zstandard.ZstdDecompressor().decompressobj()
     path.write_bytes(packed.decompress(path.read_bytes()))  # noqa: ASYNC240 - a test has the time
 

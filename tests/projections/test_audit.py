@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from projections.audit import audit, audit_touched
+from projections.audit import RollingAudit, audit
 from projections.pods import Pod
 from projections.state import State
-from projections.touched import Touched
+from projections.touched import Names, Touched
 from tests.scenarios.play import HERE, play, scenario_of
 
 FILE: Path = HERE / "gangs" / "pods_beyond_the_minimum_are_bound_one_at_a_time.yaml"
@@ -81,12 +81,36 @@ async def test_what_does_not_add_up_is_named(message: str) -> None:
         state.validate()
 
 
-async def test_only_what_was_touched_is_counted_again() -> None:
+def counted_again(state: State, touched: Touched, most: int = 1) -> None:
+    """Let a rolling audit note what was touched, and count so many things."""
+    rolling = RollingAudit(state)
+    rolling.note(touched)
+    for _ in range(most):
+        rolling.next()
+
+
+async def test_what_was_touched_is_counted_again_first() -> None:
     state = (await play(scenario_of(FILE))).end.state
     counts(state)
     ledger(state)
-    audit_touched(state, Touched(nodes={"n1": None, "gone": None}, pods={"gone": None}))
+    names: Names = {"n1": None, "gone": None}
+    counted_again(state, Touched(nodes=names, pods={"gone": None}), 3)
     with pytest.raises(AssertionError, match="pod group default/a counts"):
-        audit_touched(state, Touched(groups={"default/a": None}))
-    with pytest.raises(AssertionError, match="queue default allocated"):
-        audit_touched(state, Touched(queues={"default": None}))
+        counted_again(state, Touched(groups={"default/a": None}))
+    with pytest.raises(AssertionError, match=r"at position \d+: queue default allocated"):
+        counted_again(state, Touched(queues={"default": None}))
+
+
+async def test_everything_has_its_turn_where_nothing_was_touched() -> None:
+    state = (await play(scenario_of(FILE))).end.state
+    cluster = state.cluster
+    total = len(cluster.nodes.nodes) + len(cluster.groups)
+    total += len(cluster.queues) + len(cluster.pods)
+    counted_again(state, Touched(), 3 * total)
+    counts(state)
+    with pytest.raises(AssertionError, match="pod group default/a counts"):
+        counted_again(state, Touched(), total)
+
+
+def test_an_empty_state_has_nothing_to_count() -> None:
+    counted_again(State(), Touched(), 3)

@@ -3,6 +3,7 @@
 from hashlib import sha256
 
 import pytest
+from msgspec import structs
 
 from events.cluster import PodObserved
 from events.codec import encode
@@ -11,6 +12,7 @@ from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record
 from events.sighting import EvictRequest, Seen
 from events.union import Event
+from events.watching import WENT_BACK, WatchClosed
 from projections.outcomes import SPARED_NS
 from projections.pods import RELEASING, RUNNING
 from projections.snapshot import restore, take
@@ -77,7 +79,8 @@ def test_an_eviction_is_asked_for_until_it_is_answered(state: State) -> None:
     [request] = [one for one in to_do(state) if isinstance(one, EvictRequest)]
     assert (request.uid, request.node, request.decision) == ("uid-a", "n1", state.position)
     take_in(state, UNKNOWN)
-    assert [one for one in to_do(state) if isinstance(one, EvictRequest)] == [request]
+    again = [one for one in to_do(state) if isinstance(one, EvictRequest)]
+    assert again == [structs.replace(request, is_in_doubt=True)]
     take_in(state, EVICTED)
     assert not any(isinstance(one, EvictRequest) for one in to_do(state))
     assert state.cluster.pods["uid-a"].status == RELEASING
@@ -109,3 +112,17 @@ def test_a_snapshot_keeps_what_is_leaving(state: State) -> None:
     restored.validate()
     assert restored.evictions == state.evictions
     assert restored.cluster.pods["uid-a"].status == RELEASING
+
+
+def test_where_the_server_was_set_back_nobody_leaves_by_what_was_answered_before(
+    state: State,
+) -> None:
+    take_in(state, DECIDED)
+    take_in(state, WatchClosed(resource="Pod", resource_version="9", cause="expired", has_gap=True))
+    assert state.cluster.pods["uid-a"].status == RELEASING
+    gap = WatchClosed(resource="Pod", resource_version="9", cause=WENT_BACK, has_gap=True)
+    take_in(state, EVICTED, gap)
+    assert state.cluster.pods["uid-a"].status == RUNNING
+    assert state.cluster.nodes.nodes["n1"].future("cpu") == 3000
+    take_in(state, DECIDED, gap)
+    assert state.evictions == {}

@@ -102,6 +102,7 @@ def test_the_scorers_weigh_what_volcano_gives_them() -> None:
         "imagelocality.weight": 1,
         "podtopologyspread.weight": 2,
         "balancedresource.resources": "",
+        "balancedresource.scoring": "change",
     }
     assert (policy.binpack.weight, policy.binpack.resources) == (1, (("cpu", 1), ("memory", 1)))
 

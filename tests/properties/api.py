@@ -18,7 +18,9 @@ from events.sighting import (
     Sighting,
 )
 
-KINDS: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "PodDisruptionBudget", "Pod")
+KINDS: Final = (
+    "Node", "HyperNode", "PriorityClass", "Queue", "PodGroup", "PodDisruptionBudget", "Pod",
+)  # fmt: skip
 
 _VERSIONS: Final = {
     "Node": "v1",
@@ -27,6 +29,7 @@ _VERSIONS: Final = {
     "Queue": "scheduling.volcano.sh/v1beta1",
     "PodGroup": "scheduling.volcano.sh/v1beta1",
     "PodDisruptionBudget": "policy/v1",
+    "HyperNode": "topology.volcano.sh/v1alpha1",
 }
 Key = tuple[str, str]
 """Kind and name; all namespaced objects are in one namespace."""

@@ -159,6 +159,41 @@ class History(RuleBasedStateMachine):
         if name in self.api.names("Pod"):
             self.api.remove("Pod", name)
 
+    @precondition(lambda self: self._promised())
+    @rule(data=st.data())
+    def group_with_a_promise_changes(self, data: st.DataObject) -> None:
+        """Its PodGroup goes or needs more pods than there are, or its queue goes."""
+        group = self.step.state.cluster.groups[data.draw(st.sampled_from(self._promised()))]
+        name = group.key.partition("/")[2]
+        match data.draw(st.sampled_from(["group", "minimum", "queue"])):
+            case "queue" if group.queue in self.api.names("Queue"):
+                self.api.remove("Queue", group.queue)
+            case "minimum" if name in self.api.names("PodGroup"):
+                spec = self.api.section("PodGroup", name, "spec")
+                self.api.put("PodGroup", name, {"spec": {**spec, "minMember": 9}})
+            case "group" if name in self.api.names("PodGroup"):
+                self.api.remove("PodGroup", name)
+            case _:
+                pass
+
+    def _promised(self) -> list[str]:
+        return [key for key, one in self.step.state.cluster.groups.items() if one.promise]
+
+    @precondition(lambda self: self._with_cards())
+    @rule(data=st.data())
+    def quota_is_withdrawn(self, data: st.DataObject) -> None:
+        """A queue loses its quota of cards while its pods have some."""
+        name = data.draw(st.sampled_from(self._with_cards()))
+        self.api.put("Queue", name, {}, {"annotations": {shapes.QUOTA: '{"A": 0}'}})
+
+    def _with_cards(self) -> list[str]:
+        queues = self.step.state.cluster.queues
+        return [
+            name
+            for name in self.api.names("Queue")
+            if name in queues and queues[name].allocated.get("A", 0) > 0
+        ]
+
     # What the daemon does
 
     @rule(count=st.integers(1, 30))

@@ -53,6 +53,8 @@ def _placed(state: State, event: GangBindDecided | PipelineDecided) -> Iterator[
 
 
 def _is_above(state: State, name: str) -> bool:
-    queue = state.cluster.queues[name]
-    quota = {} if queue.facts is None else queue.facts.quota
+    queue = state.cluster.queues.get(name)
+    if queue is None or queue.facts is None:
+        return False
+    quota = queue.facts.quota
     return any(queue.allocated.get(card, 0) > count for card, count in quota.items())

@@ -10,8 +10,11 @@ from typing import get_args
 import pytest
 
 from daemon.cli.assemble import VERSION
+from events.cluster import ObjectUnreadable
 from events.codec import encode, event_of
 from events.decision import (
+    ActionFailed,
+    DeferredAction,
     Eviction,
     EvictionDecided,
     GangBindDecided,
@@ -20,6 +23,7 @@ from events.decision import (
     PipelineWithdrawn,
     Placement,
     QueueFaulted,
+    WorkDeferred,
 )
 from events.outcome import (
     BindFailed,
@@ -39,6 +43,7 @@ from events.union import Event
 from events.watching import (
     BindRejectedByNode,
     ForeignPodPlaced,
+    KindCompared,
     ServerDiscovered,
     WatchClosed,
     WatchOpened,
@@ -159,6 +164,29 @@ SAID: list[tuple[Event, list[str]]] = [
         ["fault of pod group d/g: InvalidCardRequest: m (because of 3)"],
     ),
     (
+        ActionFailed(action="allocate", message="m", is_abandoned=True),
+        ["action allocate failed: m; it ended there (because of 3)"],
+    ),
+    (
+        ActionFailed(action="allocate", message="m", is_abandoned=False),
+        ["action allocate failed: m; queues are served in turn (because of 3)"],
+    ),
+    (
+        WorkDeferred(
+            work=900,
+            budget=800,
+            actions=(
+                DeferredAction(
+                    action="allocate", queue="q", pod_group="d/g", lines=2, looked=("d/f",)
+                ),
+            ),
+        ),
+        [
+            "cycle cut short after 900 units of work (because of 3)",
+            "allocate stopped before d/g in q, lines left: 2",
+        ],
+    ),
+    (
         BindFailed(pod="d/a", uid="u", node="n1", code="NotFound", message="gone", attempts=2),
         ["pod d/a is not bound to n1 at attempt 2: NotFound: gone"],
     ),
@@ -234,6 +262,18 @@ SAID: list[tuple[Event, list[str]]] = [
     (
         WatchProgressed(resource="Pod", resource_version="9"),
         ["every Pod is seen up to revision 9"],
+    ),
+    (
+        KindCompared(resource="Pod", resource_version="9", count=7, differences=0),
+        ["every Pod is listed beside its watch: 7, as known"],
+    ),
+    (
+        KindCompared(resource="Pod", resource_version="9", count=7, differences=2),
+        ["every Pod is listed beside its watch: 7, 2 differ from the log"],
+    ),
+    (
+        ObjectUnreadable(reason="metadata.uid is missing", shown_digest="0" * 64, size_bytes=90),
+        ["pod group d/g is shown and is no object: metadata.uid is missing"],
     ),
     (
         BindRejectedByNode(pod="d/a", uid="u", node="n1", reason="OutOfcpu", resources=("cpu",)),

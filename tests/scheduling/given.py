@@ -8,6 +8,7 @@ from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS, Record
 from events.sighting import Gone, Listed, Listing, Seen, Sighting
 from projections.batch import Batch
+from projections.internal_error import OnError, ignore
 from projections.state import REQUIRED, State
 from scheduling.step import Step
 
@@ -17,11 +18,19 @@ SECOND = 1_000_000_000
 class Told:
     """A step that has begun, and the records that it made since they were last asked for."""
 
-    def __init__(self, *, tells: bool = False, policy: dict[str, object] | None = None) -> None:
-        self.step = Step(State(), GENESIS)
+    def __init__(
+        self,
+        *,
+        tells: bool = False,
+        policy: dict[str, object] | None = None,
+        on_error: OnError = ignore,
+    ) -> None:
+        self.step = Step(State(), GENESIS, on_error=on_error)
         self.step.tells = tells
         self.now_ns = 0
         self.records: list[Record] = []
+        self.batches: list[Batch] = []
+        """All that it has made."""
         self.start(policy)
 
     @property
@@ -67,6 +76,7 @@ class Told:
     def _keep(self, batch: Batch | None) -> None:
         if batch is not None:
             self.records += batch.records
+            self.batches.append(batch)
         self.state.validate()
 
 

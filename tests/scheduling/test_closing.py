@@ -307,3 +307,27 @@ def test_a_queue_is_told_resources_and_the_cards_they_are() -> None:
     assert request.allocated == {
         "H200": "2", "cpu": "1", "example.com/card": "2", "memory": "0", "pods": "1"
     }  # fmt: skip
+
+
+def test_a_gang_below_its_minimum_with_no_pod_that_waits_says_unschedulable() -> None:
+    """B.14: skipped only where as many are scheduled as the gang needs."""
+    told = given("Running", RUNS, RUNS, RUNS, least=3)
+    assert condition(told) == READY
+    answer(told, asked(told, GroupConditionRequest)[0], Done())
+    told.see(gone(member("p-0", RUNS)))
+    text = "1/2 tasks in gang unschedulable: pod group is not ready, 2 Running, 3 minAvailable."
+    assert condition(told) == ("Unschedulable", "NotEnoughResources", text)
+    answer(told, asked(told, GroupConditionRequest)[0], Done())
+    assert asked(told, GroupConditionRequest) == [], "it is told once"
+    told.see(gone(member("p-1", RUNS)))
+    text = "2/1 tasks in gang unschedulable: pod group is not ready, 1 Running, 3 minAvailable."
+    assert condition(told)[2] == text
+    told.see(Seen(member("p-3", RUNS)), Seen(member("p-4", RUNS)))
+    assert condition(told) == READY
+
+
+def test_a_gang_that_a_leaving_pod_still_completes_is_not_broken() -> None:
+    told = given("Running", RUNS, RUNS)
+    answer(told, asked(told, GroupConditionRequest)[0], Done())
+    told.see(Seen(member("p-0", LEAVING)))
+    assert asked(told, GroupConditionRequest) == []

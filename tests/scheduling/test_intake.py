@@ -180,7 +180,7 @@ def test_what_the_server_says_of_itself_is_recorded() -> None:
 
 def placed(told: Told) -> bytes:
     """A pod that muster has bound, as seen then."""
-    told.show_all("Node", node("n1", cpu=4), node("n2", cpu=2))
+    told.show_all("Node", node("n1", cpu=2), node("n2", cpu=4))
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
     told.cycle()

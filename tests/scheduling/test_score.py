@@ -107,6 +107,7 @@ def test_cards_are_balanced_where_so_told_for_pods_that_ask_for_them() -> None:
     told: JsonObject = {
         "leastrequested.weight": 0,
         "balancedresource.resources": "nvidia.com/gpu, example.com/none",
+        "balancedresource.scoring": "level",
     }
     room = {"cpu": 10_000, "memory": 10 * GI, "nvidia.com/gpu": 8}
     cards = scorer("nodeorder", told, **{"cpu": 5000, "memory": 5 * GI, "nvidia.com/gpu": 4})
@@ -114,6 +115,20 @@ def test_cards_are_balanced_where_so_told_for_pods_that_ask_for_them() -> None:
     apart = scorer("nodeorder", told, **{"cpu": 5000, "memory": 5 * GI, "nvidia.com/gpu": 8})
     assert cards.of_node(room, room) == plain.of_node(room, room) == FULL
     assert apart.of_node(room, room) == FULL - 23_570
+
+
+def test_a_pod_scores_how_it_changes_the_balance() -> None:
+    """C.9 as of Kubernetes 1.36: 75 where it changes nothing, from 50 (even to one-sided) to 100."""
+    told: JsonObject = {"leastrequested.weight": 0}
+    room = {"cpu": 10_000, "memory": 10 * GI}
+    even = scorer("nodeorder", told, cpu=5000, memory=5 * GI)
+    assert even.of_node(room, room) == FULL * 3 // 4
+    one_sided = scorer("nodeorder", told, cpu=10_000)
+    assert one_sided.of_node(room, room) == FULL // 2
+    assert one_sided.of_node(room, {"cpu": 10_000, "memory": 0}) == FULL
+    told["balancedresource.scoring"] = "level"
+    assert scorer("nodeorder", told, cpu=10_000).of_node(room, room) == FULL // 2
+    assert scorer("nodeorder", told, cpu=5000, memory=5 * GI).of_node(room, room) == FULL
 
 
 @given(

@@ -16,7 +16,7 @@ from daemon.loop import Loop, Running
 from events.codec import event_of
 from events.errors import LogUnavailableError
 from events.record import Head
-from events.sighting import BindRequest, Refused, Reply, Request, Sighting, Unknown
+from events.sighting import BindRequest, Progress, Refused, Reply, Request, Sighting, Unknown
 from events.union import Event
 from projections.batch import Batch
 from replay.world.journal import Call
@@ -76,7 +76,7 @@ class Moody:
         """As they are."""
         return self._cluster.sightings()
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         """As it is."""
         self._cluster.show_since(progress)
 

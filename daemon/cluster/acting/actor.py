@@ -32,13 +32,10 @@ class Actor:
         pacing: Pacing,
         now_ns: Callable[[], int],
         budget: EvictionBudget | None = None,
-        workload_of: Callable[[EvictRequest], str] = lambda _: "",
     ) -> None:
         self._client = client
         self._pacing = pacing
         self._budget = budget
-        self._workload_of = workload_of
-        """The workload whose evictions are counted together; nothing where it is not known."""
         self._pods = PodTeller(now_ns)
         self._groups = GroupTeller(now_ns)
 
@@ -82,7 +79,7 @@ class Actor:
         if self._budget is None:
             return await evict(errand, request)
         now_ns = int(self._pacing.elapsed_seconds() * 1_000_000_000)
-        over = self._budget.take(request.uid, self._workload_of(request), now_ns)
+        over = self._budget.take(request.uid, request.workload, now_ns)
         if over is not None:
             return over
         reply = await evict(errand, request)

@@ -44,7 +44,7 @@ POD: Final = msgspec.json.Decoder(PodGlance)
 async def bind(errand: Errand, request: BindRequest) -> Reply:
     """Bind a pod, or find out that it is bound already."""
     body = binding_of(request)
-    in_doubt = False
+    in_doubt = request.is_in_doubt
     while True:
         try:
             # The body of the answer is a Status, and tells nothing that its code does not.

@@ -12,8 +12,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from daemon.cluster.client.availability import RECOVERING_PAUSE_SECONDS
 from daemon.cluster.client.calls import Call
-from daemon.cluster.client.errors import ApiError
+from daemon.cluster.client.errors import ApiError, RecoveringError
 from events.errors import ClusterError
 
 EFFECT_SECONDS: Final = 25.0
@@ -44,7 +45,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 class Requester(Protocol):
     """The part of the client that acts. Errors are those of `daemon/cluster/client/errors.py`."""
 
-    async def request(  # noqa: PLR0913  # as the client has it; all but the call are named
+    async def request(  # as the client has it; all but the call are named
         self,
         call: Call,
         *,
@@ -66,7 +67,8 @@ class Pacing(Struct, frozen=True):
     """From 0 to less than 1."""
     elapsed_seconds: Callable[[], float]
     """Seconds that only ever go forward."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    """Says whether it ended early because the server, which was away, is back."""
     effect_seconds: float = EFFECT_SECONDS
 
 
@@ -113,7 +115,9 @@ class Errand:
         self._pauses += 1
         wait = _pause_seconds(self._pauses, self._pacing.jitter(), error)
         left = self._until - self._pacing.elapsed_seconds()
-        await self._pacing.sleep(max(0.0, min(wait, left)))
+        if await self._pacing.sleep(max(0.0, min(wait, left))) is True:
+            self._pauses = 0
+            return self._until > self._pacing.elapsed_seconds()
         return wait < left and self._pauses <= PAUSES_MAX
 
 
@@ -121,4 +125,6 @@ def _pause_seconds(pauses: int, jitter: float, error: ClusterError) -> float:
     """Full jitter below a doubling bound, after whatever the server asked for."""
     asked = error.retry_after_seconds if isinstance(error, ApiError) else None
     bound = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (pauses - 1))
+    if isinstance(error, RecoveringError):
+        bound = min(bound, RECOVERING_PAUSE_SECONDS)
     return max(0.0, asked or 0.0) + jitter * bound

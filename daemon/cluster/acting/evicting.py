@@ -1,7 +1,7 @@
 """Evicting a pod (K9): through its disruption budgets, by UID, and with a budget of our own.
 
 Success means that the pod has begun to end (K9.6), so it is also success to find it gone, made anew, or
-ending already. What must never be evicted (K9.7) is decided before anyone comes here.
+ending already. After a lost answer no refusal is believed before the pod was read. What must never be evicted (K9.7) is decided before anyone comes here.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ async def evict(errand: Errand, request: EvictRequest, *, is_preview: bool = Fal
     """Evict a pod, or with `is_preview` only ask whether it could be (K9.4)."""
     body = eviction_of(request, is_preview=is_preview)
     query = {"dryRun": "All"} if is_preview else NO_QUERY
-    in_doubt = False
+    in_doubt = request.is_in_doubt
     while True:
         try:
             await errand.request(EVICT_POD, body=body, query=query)
@@ -36,7 +36,8 @@ async def evict(errand: Errand, request: EvictRequest, *, is_preview: bool = Fal
             failure = error
         else:
             return Done()
-        if (final := _final(failure)) is not None:
+        final = _final(failure)
+        if final is not None and (not in_doubt or isinstance(final, Done)):
             return final
         in_doubt = in_doubt or may_be_done(failure)
         refused = refusal_of(failure)
@@ -45,6 +46,8 @@ async def evict(errand: Errand, request: EvictRequest, *, is_preview: bool = Fal
             found = await _read_back(errand, request)
             if found is not None:
                 return found
+        if final is not None:
+            return final
         if refused is not None and not is_conflict:
             return refused
         if not await errand.pause(failure):

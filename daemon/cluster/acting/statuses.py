@@ -16,6 +16,7 @@ from daemon.cluster.acting.patching import answered
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import UnansweredError
+from events.limits import UNDECODABLE, decode_hostile
 from events.sighting import Done, Refused, Reply, Unknown
 
 READS_MAX: Final = 5
@@ -85,6 +86,6 @@ def writes_to(errand: Errand, call: Call) -> Write:
 def says_all(raw: bytes, change: Change) -> bool:
     """Whether an object, as the server gave it back, says all that a change was to make it say."""
     try:
-        return change(_OBJECT.decode(raw).status or {}) is None
-    except msgspec.DecodeError:
+        return change(decode_hostile(raw, _OBJECT.decode).status or {}) is None
+    except UNDECODABLE:
         return False

@@ -13,6 +13,7 @@ from daemon.cluster.client.errors import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    RecoveringError,
     ServerError,
     ThrottledError,
     UnansweredError,
@@ -48,7 +49,7 @@ def refusal_of(error: ClusterError) -> Refused | None:
             code = "NamespaceTerminating" if is_ending else "Forbidden"
         case InvalidError() if _is_another_object(error):
             code = "Conflict"
-        case UnauthorizedError() | NotFoundError():
+        case UnauthorizedError() | NotFoundError() | RecoveringError():
             return None
         case ThrottledError() | BudgetError() | ServerError():
             return None

@@ -26,6 +26,7 @@ from daemon.cluster.client.errors import (
     UnansweredError,
     UnauthorizedError,
 )
+from events.limits import UNDECODABLE, decode_hostile
 
 RETRY_AFTER_MAX_SECONDS: Final = 120.0
 """A server that wants a longer silence is asked again after this one."""
@@ -99,10 +100,13 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def decoded(what: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """The body of an answer of 2xx, typed; one that is cut or malformed answers nothing (K3.10)."""
+    """Decode the body of an answer of 2xx; one that is cut or malformed answers nothing (K3.10).
+
+    What an object of a tenant has below `DEPTH_MAX` levels is left out.
+    """
     try:
-        return decoder.decode(body)
-    except msgspec.DecodeError as error:
+        return decode_hostile(body, decoder.decode)
+    except UNDECODABLE as error:
         raise UnansweredError(f"{what}: the answer cannot be read: {error}") from error
 
 
@@ -122,8 +126,8 @@ def _status_object(headers: Mapping[str, str], body: bytes) -> _Status:
     content_type = headers.get("Content-Type", "")
     if is_json(content_type):
         try:
-            return _STATUS.decode(body)
-        except msgspec.DecodeError:
+            return decode_hostile(body, _STATUS.decode)
+        except UNDECODABLE:
             return _Status(message="(its Status cannot be read)")
     if content_type.startswith("text/plain"):
         text = body[: 4 * MESSAGE_MAX].decode("utf-8", errors="replace")

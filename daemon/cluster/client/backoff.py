@@ -41,7 +41,7 @@ class Backoff:
         return wait
 
     def reset(self) -> None:
-        """Begin anew, as after a success that settles the matter."""
+        """Begin again, as after a success that settles the matter."""
         self._failures = 0
 
 

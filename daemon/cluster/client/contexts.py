@@ -27,7 +27,10 @@ from daemon.cluster.client.credentials import Identity, Reading
 from daemon.cluster.client.environment import checked_proxy, proxy_for
 from daemon.cluster.client.plugin import Credential, run_plugin
 from daemon.cluster.client.trust import tls_context
-from events.errors import SettingsError
+from daemon.limits import limits_of
+from daemon.text_file import read_text
+from events.errors import SettingsError, UsageError
+from replay.world.document import read_data
 
 _TELLING: Final = (ConfigException, yaml.YAMLError, OSError, UnicodeError)
 _MALFORMED: Final = (AssertionError, AttributeError, KeyError, TypeError, ValueError)
@@ -88,7 +91,7 @@ async def read_context(
     names = ", ".join(str(file) for file in files)
     try:
         # A kubeconfig of many clusters takes a while to parse.
-        merged = await asyncio.to_thread(KubeConfigMerger, os.pathsep.join(map(str, files)))
+        merged = await asyncio.to_thread(_merged, files)
         if merged.config is None:
             raise ConfigException("no such file")
         loader = _Loader(merged.config, context, environment)
@@ -101,6 +104,17 @@ async def read_context(
     finally:
         # Keys that stood in the kubeconfig are on the disk for no longer than OpenSSL needs them there.
         _cleanup_temp_files()
+
+
+def _merged(files: tuple[Path, ...]) -> KubeConfigMerger:
+    """The files as the library merges them, each within the bounds of a YAML file."""
+    for file in files:
+        if file.exists():
+            try:
+                read_data(read_text(file), str(file), limits_of().yaml_nodes)
+            except UsageError as error:
+                raise SettingsError(str(error)) from error
+    return KubeConfigMerger(os.pathsep.join(map(str, files)))
 
 
 def _reading(

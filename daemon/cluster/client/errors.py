@@ -62,6 +62,13 @@ class ApiError(ClusterError):
         return any(cause.reason == reason for cause in self.causes)
 
 
+class RecoveringError(ApiError):
+    """401 or 403 for a call that was allowed before, from a server that has just come back.
+
+    An API server that starts refuses everything until it has read its roles; nothing was done.
+    """
+
+
 class UnauthorizedError(ApiError):
     """401: the credentials are not (or no longer) good."""
 

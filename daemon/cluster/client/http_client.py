@@ -15,6 +15,7 @@ import structlog
 from msgspec import Struct
 
 from daemon.cluster.client.answers import api_error, is_json
+from daemon.cluster.client.availability import NO_ANSWER, Availability
 from daemon.cluster.client.backoff import Backoff
 from daemon.cluster.client.calls import Call
 from daemon.cluster.client.credentials import Access, Credentials, Identity
@@ -29,7 +30,7 @@ from daemon.cluster.client.errors import (
 )
 from daemon.cluster.client.finding import source_for
 from daemon.cluster.client.transport import new_session, timeouts, translated, whole_body
-from daemon.settings import ENVIRONMENT
+from daemon.environment import ENVIRONMENT
 
 BODY_BYTES_MAX: Final = 512 * 2**20
 """A longer answer is not read to its end."""
@@ -94,6 +95,7 @@ class Client:
         self._session = session
         self._jitter = jitter
         self._observe = observe
+        self.availability = Availability()
         self._repeated_at: dict[str, float] = {}
         self._warnings: set[str] = set()
 
@@ -114,7 +116,7 @@ class Client:
         """Where the API server is, for people to read."""
         return self._credentials.identity.server
 
-    async def request(  # noqa: PLR0913 - one HTTP request has as many parts
+    async def request(
         self,
         call: Call,
         *,
@@ -185,6 +187,9 @@ class Client:
         try:
             with translated(asking.what, self.server):
                 return await whole_body(response, BODY_BYTES_MAX)
+        except UnansweredError:
+            self.availability.observe(asking.what, NO_ANSWER)
+            raise
         finally:
             response.release()
 
@@ -194,6 +199,10 @@ class Client:
         with translated(asking.what, self.server):
             async for chunk in response.content.iter_any():
                 yield chunk
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait before asking again: so long, or until the server is back where it was away."""
+        return await self.availability.pause(seconds)
 
     async def _open(self, asking: Asking, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """An answer of 2xx that is JSON, its body unread.
@@ -239,7 +248,7 @@ class Client:
             headers["Authorization"] = identity.authorization
         loop = asyncio.get_running_loop()
         began = loop.time()
-        status = 0
+        status = NO_ANSWER
         try:
             with translated(asking.what, identity.server):
                 response = await self._session.request(
@@ -255,6 +264,9 @@ class Client:
                     proxy=identity.proxy,
                 )
             status = response.status
+        except (UnreachableError, UnansweredError):
+            self.availability.observe(asking.what, NO_ANSWER)
+            raise
         finally:
             if self._observe is not None:
                 self._observe(asking.what, status, loop.time() - began)
@@ -263,6 +275,7 @@ class Client:
     async def _checked(
         self, asking: Asking, response: aiohttp.ClientResponse
     ) -> aiohttp.ClientResponse:
+        self.availability.observe(asking.what, response.status)
         if "Warning" in response.headers:
             self._say_once(asking, response.headers.getall("Warning"))
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -274,7 +287,8 @@ class Client:
         # The status alone is an answer, whatever becomes of the body.
         with suppress(UnansweredError), translated(asking.what, self.server):
             body = await whole_body(response, ERROR_BYTES_MAX)
-        raise api_error(asking.what, response.status, response.headers, body)
+        error = api_error(asking.what, response.status, response.headers, body)
+        raise self.availability.judged(error)
 
     def _say_once(self, asking: Asking, warnings: list[str]) -> None:
         """Deprecations and the like, each text once (rule K12.5)."""
@@ -289,7 +303,7 @@ def call_path(call: Call, name: str, namespace: str) -> str:
     resource = call.resource
     if name:
         return resource.object_path(quote(name, safe=":"), namespace, call.subresource)
-    if call.verb == "create" and resource.is_namespaced:
+    if resource.is_namespaced and (call.verb == "create" or (namespace and call.verb == "list")):
         return resource.collection_path(namespace)
     return resource.path
 

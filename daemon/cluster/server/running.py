@@ -1,6 +1,7 @@
 """A server on a port: started, taken down and brought back, with a kubeconfig that leads to it."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,14 +14,24 @@ from msgspec import Struct
 
 from daemon.clock import WallClock
 from daemon.cluster.server.shell import BODY_MAX, Clock, Shell
-from events.errors import ClusterError
+from daemon.connections import BACKLOG, Bounds, Connections
+from daemon.private_files import create_private
+from events.errors import ClusterError, UsageError
 from replay.world.api.access import Access
 from replay.world.api.faults import Faults
 from replay.world.api.front import Api, Behaviour
 from replay.world.scenario import Scenario
+from replay.world.store import Snapshot
 
 LOOPBACK: Final = "127.0.0.1"
 SHUTDOWN_SECONDS: Final = 2.0
+KUBECONFIG_BYTES_MAX: Final = 65_536
+"""Of a kubeconfig that is looked at before it is replaced; ours have some 500."""
+
+BOUNDS: Final = Bounds(
+    connections=1024, per_peer=1024, head_seconds=None, idle_seconds=None, answer_seconds=None
+)
+"""Counts alone: its clients are on one machine, its watches have no end, and in a test its time may fly."""
 
 
 class Listening(Struct, frozen=True, kw_only=True):
@@ -47,6 +58,7 @@ class Server:
         self.shell = shell
         self._listening = listening
         self._runner: web.AppRunner | None = None
+        self._sockets: asyncio.Server | None = None
         self.port = listening.port
 
     @property
@@ -71,33 +83,42 @@ class Server:
         application.router.add_route("*", "/{path:.*}", self.shell.answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await runner.setup()
-        site = web.TCPSite(
-            runner,
-            self._listening.host,
-            self.port,
-            ssl_context=self._listening.tls,
-            reuse_address=True,
-        )
+        assert runner.server is not None
+        connections = Connections(BOUNDS, WallClock().elapsed_ns)
         try:
-            await site.start()
+            self._sockets = await asyncio.get_running_loop().create_server(
+                connections.guarding(runner.server),
+                self._listening.host,
+                self.port,
+                ssl=self._listening.tls,
+                reuse_address=True,
+                backlog=BACKLOG,
+            )
         except OSError as error:
             await runner.cleanup()
             where = f"{self._listening.host}:{self.port}"
             raise ClusterError(f"cannot listen on {where}: {error.strerror}") from error
         self._runner = runner
-        self.port = int(runner.addresses[0][1])
+        self.port = int(self._sockets.sockets[0].getsockname()[1])
 
     async def go_down(self) -> None:
         """Break all connections and listen no more, as a server that is killed. Nothing is lost."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            for site in list(runner.sites):
-                await site.stop()
+            if self._sockets is not None:
+                self._sockets.close()
             self.shell.break_connections()
             await runner.cleanup()
 
+    def restore(self, kept: Snapshot) -> None:
+        """Go back to a snapshot, and start again: every connection breaks."""
+        self.api.restore(kept)
+        self.shell.break_connections()
+
     def kubeconfig(self, path: Path, token: str = "") -> Path:
-        """Write a kubeconfig that leads here."""
+        """Write a kubeconfig that leads here, in the place of an earlier one of a simulated cluster alone."""
+        if os.path.lexists(path) and not _is_simulated(path):
+            raise UsageError(f"{path} is there already, and no simulated cluster wrote it")
         cluster: dict[str, object] = {"server": self.url}
         if self._listening.tls is not None:
             cluster["insecure-skip-tls-verify"] = True
@@ -111,8 +132,27 @@ class Server:
             ],
             "current-context": "simulated",
         }
+        create_private(path)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
         return path
+
+
+class _Kubeconfig(Struct, rename={"current_context": "current-context"}):
+    current_context: str
+
+
+def _is_simulated(path: Path) -> bool:
+    """Whether a kubeconfig is one that leads to a simulated cluster; an empty file is."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            content = file.read(KUBECONFIG_BYTES_MAX)
+        return not content or (
+            msgspec.json.decode(content, type=_Kubeconfig).current_context == "simulated"
+        )
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 @asynccontextmanager

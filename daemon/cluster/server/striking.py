@@ -25,6 +25,7 @@ _ANSWERS: Final = {
     Kind.CONFLICT: StatusError(
         409, "Conflict", "Operation cannot be fulfilled: a fault", {}
     ).response,
+    Kind.FORBID: StatusError(403, "Forbidden", "no role allows this: a fault", {}).response,
     Kind.FAIL: FAILED,
     Kind.FAIL_TEXT: Response(500, b"Internal Server Error\n", "text/plain; charset=utf-8"),
 }

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from events.errors import ClusterError
+from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile, quoted
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial objects of a streamed list (K3.13)."""
@@ -18,9 +19,9 @@ class UnreadableEventError(ClusterError):
 class Metadata(Struct, frozen=True, gc=False):
     """As much of an object's metadata as tells which version of which object it is."""
 
-    name: str
-    uid: str
-    resourceVersion: str  # noqa: N815
+    name: str = ""
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815
     namespace: str = ""
 
 
@@ -107,37 +108,38 @@ def read_event(line: bytes) -> Event:
             raw = line[len(begin) : -1]
             try:
                 return Change(kind, _head.decode(raw).metadata, raw)
-            except msgspec.MsgspecError:
+            except UNDECODABLE:
                 break  # Perhaps something follows the object: read it as any JSON.
-    return _read_any(line)
+    try:
+        return decode_hostile(line, _read_any, DEPTH_MAX + 1)
+    except UNDECODABLE as error:
+        raise UnreadableEventError(f"a line of the watch cannot be read: {error}") from error
 
 
 def read_head(raw: bytes | Raw) -> Head:
     """The head of an object."""
     try:
         return _head.decode(raw)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise UnreadableEventError(f"not an object: {error}") from error
 
 
 def _read_any(line: bytes) -> Event:
     """The event of a line, however it is written."""
-    try:
-        read = _line.decode(line)
-        raw = bytes(read.object)
-        match read.type:
-            case "ADDED" | "MODIFIED" | "DELETED":
-                return Change(read.type, _head.decode(raw).metadata, raw)
-            case "BOOKMARK":
-                metadata = _bookmarked.decode(raw).metadata
-                is_end = (metadata.annotations or {}).get(INITIAL_END) == "true"
-                return Bookmark(metadata.resourceVersion, is_end)
-            case "ERROR":
-                return _failure(_status.decode(raw))
-            case unknown:
-                raise UnreadableEventError(f"a line of the watch has the unknown type {unknown!r}")
-    except msgspec.MsgspecError as error:
-        raise UnreadableEventError(f"a line of the watch cannot be read: {error}") from error
+    read = _line.decode(line)
+    raw = bytes(read.object)
+    match read.type:
+        case "ADDED" | "MODIFIED" | "DELETED":
+            return Change(read.type, _head.decode(raw).metadata, raw)
+        case "BOOKMARK":
+            metadata = _bookmarked.decode(raw).metadata
+            is_end = (metadata.annotations or {}).get(INITIAL_END) == "true"
+            return Bookmark(metadata.resourceVersion, is_end)
+        case "ERROR":
+            return _failure(_status.decode(raw))
+        case unknown:
+            text = f"a line of the watch has the unknown type {quoted(unknown)}"
+            raise UnreadableEventError(text)
 
 
 def _failure(status: _Status) -> Failure:

@@ -37,6 +37,13 @@ class Intake:
             self._room.clear()
         self._filled.set()
 
+    def add(self, sightings: list[Sighting]) -> None:
+        """Hand over at once, whatever else waits: what has no object, and must stand exactly here."""
+        if not self._is_closed:
+            self._waiting += sightings
+            self._bytes += SIGHTING_BYTES * len(sightings)
+            self._filled.set()
+
     async def take(self) -> list[Sighting]:
         """All that is there, as soon as there is something; nothing more once it is closed."""
         await self._filled.wait()
@@ -72,6 +79,10 @@ class Outlet:
     async def tell(self, sighting: Sighting) -> None:
         """Hand over something that waits for no turn."""
         await self._intake.put([sighting])
+
+    def add(self, sighting: Sighting) -> None:
+        """Hand over something without an object, exactly behind what has been handed over so far."""
+        self._intake.add([sighting])
 
     def failed(self) -> None:
         """There is nothing to show now: let the others go first."""

@@ -65,6 +65,10 @@ class Pace:
         asked = min(retry_after_seconds or 0.0, RETRY_AFTER_MAX_SECONDS)
         return max(wait, asked)
 
+    def reset(self) -> None:
+        """The server was away and is back: the failures so far say nothing about it."""
+        self._backoff.reset()
+
     def after_end(self) -> float:
         """Seconds to wait after a watch that ended in order: none, unless one did so just before."""
         before, self._ended_at = self._ended_at, now()

@@ -1,31 +1,49 @@
 """One kind, listed and watched for ever, whatever the server does (rules K2, K3, K4)."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
 from msgspec import Struct
 
+from daemon.cluster.client.availability import RECOVERING_PAUSE_SECONDS
 from daemon.cluster.client.errors import ForbiddenError, InvalidError, StalledError
+from daemon.cluster.watching.continuity import check, is_too_large
 from daemon.cluster.watching.discovery import is_served
 from daemon.cluster.watching.event import Failure
 from daemon.cluster.watching.health import Standing, logger
 from daemon.cluster.watching.intake import Outlet
-from daemon.cluster.watching.listing import current_revision, fetch
+from daemon.cluster.watching.listing import fetch, pages_at
 from daemon.cluster.watching.opened import Chunks
 from daemon.cluster.watching.pace import Pace, now
 from daemon.cluster.watching.server import (
     ENDED,
-    BehindError,
     End,
     Server,
     Watched,
+    WentBackError,
     end_of,
 )
 from daemon.cluster.watching.stream import Reading, Stream, whole_list
 from events.errors import ClusterError
-from events.revision import is_malformed, is_newer
-from events.sighting import Closed, Gone, Listed, Listing, Opened, Progressed, Seen, Sighting
+from events.revision import is_older
+from events.sighting import (
+    Closed,
+    FullListBegan,
+    FullListEnded,
+    FullListPage,
+    Gone,
+    Known,
+    Listed,
+    Listing,
+    Opened,
+    Progress,
+    Progressed,
+    Seen,
+    Sighting,
+)
+from events.watching import WENT_BACK
 
 OPENING_SECONDS: Final = 30.0
 """Seconds within which the server must have begun to answer a watch."""
@@ -36,8 +54,12 @@ STALL_SECONDS: Final = 30.0
 PROGRESS_SECONDS: Final = 10.0
 """Seconds between two sightings of progress of a kind, at least: each becomes a record."""
 
-SILENT_SECONDS: Final = 60.0
-"""A watch that showed nothing at all for longer than this may be of a revision that is not there yet."""
+SILENT_SECONDS: Final = 90.0
+"""A watch that showed nothing at all for longer than this may be of a revision that is not there yet: servers
+show a bookmark each minute."""
+
+PAGE_PAUSE_SECONDS: Final = 0.2
+"""Between two pages of a full list beside a watch: at most 2,500 objects a second are asked for."""
 
 BAD_IN_A_ROW_MAX: Final = 3
 """Errors inside of watches, with nothing new between them, after which a list is asked for (K3.8)."""
@@ -48,6 +70,10 @@ DOUBTED_MAX: Final = 5
 refuses everything until it has read its rules."""
 
 
+NOTHING: Final = Progress("")
+"""How far a kind was seen of which nothing is known."""
+
+
 class Kept(Struct):
     """What of a kind outlives a restart of its reflector."""
 
@@ -55,12 +81,16 @@ class Kept(Struct):
     standing: Standing
     streams_lists: bool = False
     """Whether lists are asked for as streams (K3.13); given up when the server refuses one."""
+    highest: str = ""
+    """The last revision that was handed over."""
 
 
 class Reflector:
     """Hands over all of a kind, then what changes, without a gap that it does not tell of.
 
-    `revision` is where to go on: everything up to there is durable. Empty, all of it is listed.
+    `progress` is where to go on: everything up to there is durable. Without, all of it is listed. Should the
+    server turn out not to have that history any more, `went_back` is called, and has to begin again with
+    lists of every kind.
     """
 
     def __init__(
@@ -69,7 +99,8 @@ class Reflector:
         watched: Watched,
         outlet: Outlet,
         kept: Kept,
-        revision: str = "",
+        went_back: Callable[[str], None],
+        progress: Progress = NOTHING,
     ) -> None:
         self._server = server
         self._watched = watched
@@ -78,14 +109,15 @@ class Reflector:
         self._pace = kept.pace
         self._standing = kept.standing
         self._kept = kept
-        self._revision = revision
+        self._went_back = went_back
+        self._revision = revision = progress.resource_version
+        self._newest = progress.newest
+        """Objects that changed last up to there."""
         self._is_resuming = bool(revision)
-        self._is_unsure = False
-        """Whether the server may not have come to our revision yet."""
+        self._doubted_at = float("-inf")
         self._stream: Stream | None = None
         """The watch that has been told of as opened."""
         self._opened_at = 0.0
-        self._is_silent = True
         self._closed_cause = ""
         """Why it is closed, as last told; one record a change, not one a try."""
         self._bad_in_a_row = 0
@@ -98,15 +130,16 @@ class Reflector:
         """Until cancelled."""
         while True:
             end = await self._once()
-            await asyncio.sleep(await self._rest(end))
+            if await self._server.pause(await self._rest(end)):
+                self._pace.reset()
 
     # List and watch
 
     async def _once(self) -> End:
         """List where there is nothing to go on from, then watch until the watch ends."""
         try:
-            if self._is_unsure:
-                await self._compare()
+            if self._revision:
+                await self.check()
             if not self._revision and self._kept.streams_lists:
                 return await self._stream_list()
             if not self._revision:
@@ -119,9 +152,13 @@ class Reflector:
         if self._standing.state in {"starting", "watching"}:
             self._standing.become("listing")
         whole = await fetch(self._server, self._watched, self._pace)
+        if is_older(whole.resource_version, self._kept.highest):
+            raise WentBackError(
+                f"a list is of revision {whole.resource_version}, and {self._kept.highest} was seen"
+            )
         sightings = whole_list(self._name, whole.resource_version, whole.raws)
         await self._outlet.show(sightings, sum(map(len, whole.raws)))
-        self._go_on_from(whole.resource_version)
+        self._go_on_from(whole.resource_version, whole.newest)
 
     async def _stream_list(self) -> End:
         """A watch that begins with all there is; a list, where the server has no such thing (K3.13)."""
@@ -146,7 +183,7 @@ class Reflector:
                     chunks = Chunks(await stack.enter_async_context(watch), stall)
             except TimeoutError:
                 raise StalledError(f"no answer within {OPENING_SECONDS:.0f} seconds") from None
-            self._opened_at, self._is_silent = now(), True
+            self._opened_at = now()
             return await self._follow(chunks, stream)
 
     def _query(self, seconds: int) -> dict[str, str]:
@@ -164,7 +201,7 @@ class Reflector:
     async def _follow(self, chunks: Chunks, stream: Stream) -> End:
         """Hand over what the watch shows, until it ends."""
         if self._is_resuming:
-            chunk = await chunks.first(lambda: self._resume(stream))
+            chunk = await chunks.first(lambda: self._open(stream))
         else:
             if stream.revision:
                 await self._open(stream)
@@ -174,6 +211,9 @@ class Reflector:
             await self._show(reading, stream)
             if reading.is_alive:
                 chunks.alive()
+            if reading.is_doubtful and now() - self._doubted_at >= SILENT_SECONDS:
+                self._doubted_at = now()
+                await self.check()
             if isinstance(reading.end, Failure):
                 return self._failed(reading.end)
             if reading.end is not None:
@@ -183,22 +223,55 @@ class Reflector:
             return End("cut", "the watch ended in the middle of a line")
         return ENDED
 
-    async def _resume(self, stream: Stream) -> None:
-        """The server was silent, and has so accepted our revision, unless it is one it has yet to reach."""
-        await self._compare()
-        await self._open(stream)
+    # Whether the history is still the server's
 
-    async def _compare(self) -> None:
-        """Make sure that the server is not behind us: a watch from its future is open, and shows nothing.
+    async def check(self) -> None:
+        """Make sure that the server has what was handed over. WentBackError where it has not."""
+        progress = Progress(self._revision, self._newest)
+        await check(self._server, self._watched, self._pace, progress)
 
-        That is how an API server behaves whose data was restored from a copy.
-        """
-        current = await current_revision(self._server, self._watched, self._pace)
-        self._is_unsure = False
-        if is_malformed(current) or is_malformed(self._revision):
+    async def check_in_doubt(self, *, always: bool = False) -> None:
+        """The same beside an open watch that is silent, or `always`."""
+        silent_since = max(self._opened_at, self._standing.last_event or 0.0)
+        is_open = self._stream is not None and bool(self._revision)
+        if not is_open or not (always or now() - silent_since >= SILENT_SECONDS):
             return
-        if is_newer(self._revision, current):
-            raise BehindError(f"the server is at revision {current}, before {self._revision}")
+        try:
+            await self.check()
+        except WentBackError as error:
+            self._went_back(str(error))
+        except ClusterError as error:
+            logger.debug("check failed", resource=self._name, error=str(error))
+
+    async def compare(self) -> bool:
+        """List all of the kind beside its watch, for the loop to compare; whether that was possible.
+
+        Of the revision up to which everything has been handed over, so that what comes meanwhile is newer.
+        """
+        revision = self._revision
+        if not revision or self._stream is None:
+            return False
+        self._outlet.add(FullListBegan(self._name, revision))
+        is_whole = False
+        try:
+            async for raws in pages_at(self._server, self._watched, self._pace, revision):
+                page = FullListPage(self._name, tuple(raws))
+                await self._outlet.show([page], sum(map(len, raws)))
+                await asyncio.sleep(PAGE_PAUSE_SECONDS)
+            is_whole = True
+        except ClusterError as error:
+            if is_too_large(error):
+                self._went_back(f"the server has not come to revision {revision}")
+            logger.debug("full list failed", resource=self._name, error=str(error))
+        finally:
+            self._outlet.add(FullListEnded(self._name, revision, is_whole))
+        return is_whole
+
+    def give_up(self, cause: str, message: str) -> None:
+        """Tell of a gap: another reflector lists the kind."""
+        self._standing.restarts[cause] += 1
+        self._outlet.add(Closed(self._name, self._revision, cause, message, has_gap=True))
+        self._forget()
 
     # What is handed over
 
@@ -219,7 +292,6 @@ class Reflector:
     async def _show(self, reading: Reading, stream: Stream) -> None:
         """Hand over what a chunk said, and count it."""
         if reading.is_alive:
-            self._is_silent = False
             self._standing.last_event = now()
             if self._is_resuming:
                 await self._open(stream)
@@ -235,7 +307,7 @@ class Reflector:
             self._bad_in_a_row = 0
             if not self._revision:
                 self._is_open(stream)
-            self._go_on_from(stream.revision)
+            self._go_on_from(stream.revision, stream.newest)
 
     def _count(self, reading: Reading) -> None:
         shown = sum(isinstance(one, Seen | Gone) for one in reading.sightings)
@@ -243,9 +315,11 @@ class Reflector:
         self._standing.dropped += reading.dropped
         self._standing.malformed += reading.malformed
 
-    def _go_on_from(self, revision: str) -> None:
+    def _go_on_from(self, revision: str, newest: Known | None) -> None:
         """All of the kind up to a revision has been handed over."""
-        self._revision = revision
+        self._revision = self._kept.highest = revision
+        if newest is not None:
+            self._newest = (newest,)
         self._is_absent = False
         self._doubts = DOUBTED_MAX
         self._standing.is_listed = True
@@ -267,6 +341,9 @@ class Reflector:
 
     async def _rest(self, end: End) -> float:
         """Tell how it ended; seconds to wait before going on."""
+        if end.cause == WENT_BACK:
+            self._went_back(end.message)
+            return SILENT_SECONDS  # This reflector is over: another one takes its place.
         if end.cause == "absent":
             end = await self._missing(end)
             if self._is_absent:
@@ -285,12 +362,14 @@ class Reflector:
             self._doubts -= 1
             return self._pace.after_failure() if self._doubts >= 0 else self._pace.after_refusal()
         self._standing.become("waiting", end.cause, end.message)
-        return self._pace.after_failure(end.retry_after_seconds)
+        wait = self._pace.after_failure(end.retry_after_seconds)
+        return min(wait, RECOVERING_PAUSE_SECONDS) if end.is_recovering else wait
 
     def _forget(self) -> None:
         """There is nothing to go on from: the kind has to be listed."""
         self._revision = ""
-        self._is_resuming = self._is_unsure = False
+        self._newest = ()
+        self._is_resuming = False
         self._bad_in_a_row = 0
 
     async def _close(self, end: End) -> None:
@@ -300,7 +379,6 @@ class Reflector:
             return
         self._closed_cause = end.cause
         lived = now() - self._opened_at if stream else 0.0
-        self._is_unsure = stream is not None and self._is_silent and lived >= SILENT_SECONDS
         closed = Closed(
             self._name,
             self._revision,

@@ -12,21 +12,23 @@ from daemon.cluster.client.errors import (
     ExpiredError,
     ForbiddenError,
     NotFoundError,
+    RecoveringError,
     StalledError,
     UnansweredError,
     UnauthorizedError,
     UnreachableError,
 )
 from events.errors import ClusterError
+from events.watching import WENT_BACK
 
 
 class Server(Protocol):
     """The client, as far as it is used here."""
 
     async def request(
-        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float
+        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float, namespace: str = ""
     ) -> bytes:
-        """The body of a good answer."""
+        """The body of a good answer. A list may be of one namespace only."""
 
     async def get(self, path: str) -> bytes:
         """The body of a good answer about the server itself."""
@@ -35,6 +37,9 @@ class Server(Protocol):
         self, call: Call, query: Mapping[str, str], stall_seconds: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The chunks of a watch, as they come."""
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait so long; shorter, and true, where the server was away and comes back meanwhile."""
 
 
 class Watched(Struct, frozen=True):
@@ -57,8 +62,12 @@ def watched(resource: Resource) -> Watched:
     return Watched(resource, LIST[resource.name], WATCH[resource.name], resource in REQUIRED)
 
 
-class BehindError(ClusterError):
-    """The server is at an earlier revision than the one that was handed over: its data was set back."""
+class WentBackError(ClusterError):
+    """The server does not have the history that was handed over: its data was restored from an older copy."""
+
+
+class ExpiredHistoryError(ClusterError):
+    """The server has forgotten what would tell whether its history is the one that was handed over."""
 
 
 class End(Struct, frozen=True):
@@ -69,6 +78,8 @@ class End(Struct, frozen=True):
     message: str = ""
     has_gap: bool = False
     retry_after_seconds: float | None = None
+    is_recovering: bool = False
+    """Whether the server has just come back, and needs a few seconds."""
 
 
 ENDED: Final = End("ended")
@@ -77,8 +88,12 @@ ENDED: Final = End("ended")
 def end_of(error: ClusterError) -> End:
     """What an error means for a watch."""
     match error:
-        case ExpiredError() | BehindError():
+        case ExpiredError() | ExpiredHistoryError():
             return End("expired", str(error), has_gap=True)
+        case WentBackError():
+            return End(WENT_BACK, str(error), has_gap=True)
+        case RecoveringError():
+            return End("failed", str(error), is_recovering=True)
         case UnauthorizedError():
             return End("unauthorized", str(error))
         case ForbiddenError():

@@ -15,8 +15,9 @@ from daemon.cluster.watching.event import (
     read_event,
 )
 from daemon.cluster.watching.lines import Lines, LineTooLongError
-from events.revision import is_malformed, is_newer
-from events.sighting import Gone, Listed, Listing, Opened, Seen, Sighting
+from daemon.cluster.watching.listing import known_by
+from events.revision import is_malformed, is_newer, is_older
+from events.sighting import Gone, Known, Listed, Listing, Opened, Seen, Sighting
 
 
 class Reading(Struct):
@@ -30,6 +31,8 @@ class Reading(Struct):
     """Bytes of the objects shown."""
     dropped: int = 0
     """Duplicates and regressions (K3.14)."""
+    is_doubtful: bool = False
+    """Whether something was older than what the watch was opened after."""
     malformed: int = 0
     """Revisions that cannot be compared (K1.2)."""
 
@@ -44,6 +47,8 @@ class Stream:
     def __init__(self, resource: str, revision: str = "") -> None:
         self.revision = revision
         """Everything up to here has been shown; empty until a streamed list is whole."""
+        self.newest: Known | None = None
+        """The object of the last event shown."""
         self.count = 0
         """Events shown."""
         self.is_bookmarked = False
@@ -79,10 +84,12 @@ class Stream:
 
     def _take(self, change: Change, reading: Reading) -> None:
         """An event, unless it is no newer than what was shown of its object, or of all when opening."""
-        uid, revision = change.metadata.uid, change.metadata.resourceVersion
+        metadata = change.metadata
+        uid, revision = metadata.uid or metadata.name, metadata.resourceVersion
         reading.malformed += is_malformed(revision)
         if not is_newer(revision, self._versions.get(uid, self._floor)):
             reading.dropped += 1
+            reading.is_doubtful |= is_older(revision, self._floor)
             return
         self._versions[uid] = revision
         if self._initial is not None:
@@ -91,19 +98,22 @@ class Stream:
         self.count += 1
         self._advance(revision)
         is_gone = change.type == "DELETED"
+        self.newest = known_by(change.metadata, is_gone=is_gone)
         reading.sightings.append(Gone(change.raw) if is_gone else Seen(change.raw))
         reading.size += len(change.raw)
 
     def _take_initial(self, change: Change, initial: dict[str, bytes]) -> None:
         """An object of a streamed list, which may change while it is streamed (K3.13)."""
+        uid = change.metadata.uid or change.metadata.name
         if change.type == "DELETED":
-            initial.pop(change.metadata.uid, None)
+            initial.pop(uid, None)
         else:
-            initial[change.metadata.uid] = change.raw
+            initial[uid] = change.raw
 
     def _mark(self, bookmark: Bookmark, reading: Reading) -> None:
         reading.malformed += is_malformed(bookmark.resource_version)
         if self._initial is None:
+            reading.is_doubtful |= is_older(bookmark.resource_version, self._floor)
             self.is_bookmarked |= self._advance(bookmark.resource_version)
         elif bookmark.is_initial_end:
             raws = self._initial.values()

@@ -5,15 +5,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final
 
 from daemon.cluster.client.calls import WATCHED, Resource
+from daemon.cluster.watching.audit import FULL_LIST_SECONDS, Audit
 from daemon.cluster.watching.discovery import discover, features
 from daemon.cluster.watching.health import Standing, WatchHealth, logger
 from daemon.cluster.watching.intake import Intake, Outlet
 from daemon.cluster.watching.pace import Pace, now
-from daemon.cluster.watching.reflector import Kept, Reflector
+from daemon.cluster.watching.reflector import NOTHING, Kept, Reflector
 from daemon.cluster.watching.server import Server, watched
 from daemon.cluster.watching.turns import Turns
 from events.errors import ClusterError
-from events.sighting import Discovered, Sighting
+from events.sighting import Discovered, Progress, Sighting
+from events.watching import WENT_BACK
 
 DISCOVERY: Final = "discovery"
 """The turn of what the server says of itself: before all kinds."""
@@ -33,6 +35,7 @@ class Watches:
         *,
         resources: Sequence[Resource] = WATCHED,
         streams_lists: bool = False,
+        full_list_seconds: float = FULL_LIST_SECONDS,
     ) -> None:
         self._server = server
         self._watched = [watched(resource) for resource in resources]
@@ -43,14 +46,35 @@ class Watches:
         self._discovery_pace = Pace(jitter)
         self._discovered: Discovered | None = None
         self._intake = Intake()
-        self._progress: Mapping[str, str] = {}
+        self._progress: Mapping[str, Progress] = {}
         self._wanted = asyncio.Event()
+        self._reflectors: list[Reflector] = []
+        self._doubted = asyncio.Event()
+        self._full_list_seconds = full_list_seconds
 
-    def show_since(self, progress: Mapping[str, str]) -> None:
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
         """Begin again: each kind from its last durable revision on, or with a list where it has none."""
         self._progress = dict(progress)
+        for kept in self._kept.values():
+            kept.highest = ""
         self._intake.close()
         self._intake = Intake()
+        self._wanted.set()
+
+    def doubt(self, reason: str) -> None:
+        """Something else suggests that the server's data was set back: find out, for each kind."""
+        logger.warning("the API server may have been set back", reason=reason)
+        self._doubted.set()
+
+    def _list_anew(self, message: str) -> None:
+        """The server's data was set back: there is a gap in every kind, and all of them are listed."""
+        logger.warning("the API server was set back: everything is listed again", reason=message)
+        for reflector in self._reflectors:
+            reflector.give_up(WENT_BACK, message)
+        self._reflectors = []
+        self._progress = {}
+        for kept in self._kept.values():
+            kept.highest = ""
         self._wanted.set()
 
     async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
@@ -77,6 +101,7 @@ class Watches:
         return [kept.standing.at(moment, kept.pace.requests) for kept in self._kept.values()]
 
     def _start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        self._reflectors = []
         turns = Turns([DISCOVERY, *self._kept])
         outlet = Outlet(DISCOVERY, self._intake, turns)
         running = [tasks.create_task(self._discover(outlet), name=DISCOVERY)]
@@ -85,9 +110,12 @@ class Watches:
             kept.standing.become("starting")
             kept.standing.is_listed = False
             outlet = Outlet(one.name, self._intake, turns)
-            revision = self._progress.get(one.name, "")
-            reflector = Reflector(self._server, one, outlet, kept, revision)
+            progress = self._progress.get(one.name, NOTHING)
+            reflector = Reflector(self._server, one, outlet, kept, self._list_anew, progress)
+            self._reflectors.append(reflector)
             running.append(tasks.create_task(reflector.run(), name=f"watch {one.name}"))
+        audit = Audit(self._reflectors, self._doubted, self._full_list_seconds)
+        running.append(tasks.create_task(audit.run(), name="audit of watches"))
         return running
 
     async def _discover(self, outlet: Outlet) -> None:

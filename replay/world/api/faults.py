@@ -35,6 +35,8 @@ class Kind(Enum):
     """429 with Retry-After"""
     CONFLICT = "conflict"
     """409, and nothing is done."""
+    FORBID = "forbid"
+    """403, as of a server that has just begun and has not read its roles; nothing is done."""
     FAIL = "fail"
     """500 as a Status, and nothing is done."""
     FAIL_AFTER = "fail_after"
@@ -50,12 +52,22 @@ class Kind(Enum):
 WATCH: Final = (
     *(Kind.DROP, Kind.LOSE, Kind.DELAY, Kind.CUT, Kind.STALL, Kind.GONE, Kind.GONE_EVENT),
     *(Kind.THROTTLE, Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CLOCK),
+    Kind.FORBID,
 )
 """What can befall a watch."""
 UNDER_WAY: Final = (Kind.LOSE, Kind.CUT, Kind.STALL, Kind.GONE_EVENT)
 """What can befall a watch after some events."""
 READ: Final = (
-    *(Kind.DROP, Kind.LOSE, Kind.DELAY, Kind.TWICE, Kind.CUT, Kind.STALL, Kind.THROTTLE),
+    *(
+        Kind.FORBID,
+        Kind.DROP,
+        Kind.LOSE,
+        Kind.DELAY,
+        Kind.TWICE,
+        Kind.CUT,
+        Kind.STALL,
+        Kind.THROTTLE,
+    ),
     *(Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CLOCK),
 )
 """What can befall the reading of an object or a list."""

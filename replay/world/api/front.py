@@ -30,7 +30,7 @@ from replay.world.duration import SECOND
 from replay.world.manifest import Manifest
 from replay.world.model import World
 from replay.world.scenario import Scenario
-from replay.world.store import Change, Key
+from replay.world.store import Change, Key, Snapshot
 
 COMPACT_NS: Final = 300 * SECOND
 """So often a server forgets what is older than that; a list cannot be continued then."""
@@ -150,6 +150,19 @@ class Api:
     def compact(self) -> None:
         """Forget everything but what there is now: older revisions cannot be had (410)."""
         self.shelf.compact()
+
+    def snapshot(self) -> Snapshot:
+        """All there is now, to be restored later."""
+        return self.world.store.snapshot()
+
+    def restore(self, kept: Snapshot) -> None:
+        """Go back to a snapshot, as a server whose etcd is restored: revisions that were given are given again.
+
+        Watches that stay open are of the future then, and show nothing until it comes.
+        """
+        self._old_revision = kept.revision
+        self.world.restore(kept, self.shelf.begin_again)
+        self._settle()
 
     def _watch(self, target: Target, request: Request) -> Watch | Response:
         served = target.served

@@ -70,12 +70,19 @@ class Shelf:
         self.list_floor = store.revision
         """Lists of older revisions cannot be had."""
         self._watch_floor = 0
-        for resource, objects in store.objects().items():
+        self._begun = 0
+        self.begin_again()
+        store.listen(self._note)
+
+    def begin_again(self) -> None:
+        """Know what the store holds, and nothing of how that came about."""
+        for kept in (self._current, self._changes, self._sorted, self._forgotten):
+            kept.clear()
+        for resource, objects in self._store.objects().items():
             for key, manifest in objects.items():
                 version = Version(key, manifest, is_gone=False, before=None)
                 self._current[resource][key] = version
-        self._begun = store.revision
-        store.listen(self._note)
+        self.list_floor = self._begun = self._watch_floor = self._store.revision
 
     @property
     def revision(self) -> int:
@@ -143,6 +150,8 @@ class Shelf:
         self.list_floor = max(self.list_floor, revision)
 
     def _note(self, change: Change) -> None:
+        if change.is_restored:
+            return
         resource = change.key[0]
         current = self._current[resource]
         manifest = change.after or change.before

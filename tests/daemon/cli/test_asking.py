@@ -8,7 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import zstandard
 
+from daemon.cli.kinds import kinds_named
 from tests.checkout import ROOT
 from tests.daemon.cli.given import documents, error_of, logged, muster
 
@@ -161,3 +163,78 @@ def test_why_does_not_answer_from_a_damaged_log(log: Path, tmp_path: Path) -> No
     result = muster("why", "default/a-1", "--log", str(damaged))
     assert result.exit_code == 4
     assert "position 3: the digest does not fit" in error_of(result)
+
+
+PODS = ("Pod", "pods", "pod", "PODS", "po", " pods ", "pods.v1.", "pods.")
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_a_kind_is_named_as_for_kubectl(log: Path, tmp_path: Path, name: str) -> None:
+    bundle = tmp_path / "a.muster"
+    (document,) = documents(
+        muster("log", "export", log, "--file", bundle, "--redact", name, "-o", "json")
+    )
+    assert (document["redacted"], document["left_out"]) == (["Pod"], {"Pod": 4})
+    assert b"Pending" not in unpacked(bundle)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("podgroups.scheduling.volcano.sh", ["PodGroup"]),
+        ("podgroups.v1beta1.scheduling.volcano.sh", ["PodGroup"]),
+        ("PodGroup.scheduling.volcano.sh", ["PodGroup"]),
+        ("pg", ["PodGroup"]),
+        ("no", ["Node"]),
+        ("cm", ["ConfigMap"]),
+        ("configmaps", ["ConfigMap"]),
+        ("deploy", ["Deployment"]),
+        ("deployments.apps", ["Deployment"]),
+        ("jobs", ["Job", "Job.batch.volcano.sh"]),
+        ("jobs.batch", ["Job"]),
+        ("jobs.batch.volcano.sh", ["Job.batch.volcano.sh"]),
+        ("vcjob", ["Job.batch.volcano.sh"]),
+    ],
+)
+def test_a_name_means_a_kind(name: str, kinds: list[str]) -> None:
+    assert kinds_named(name) == kinds
+
+
+@pytest.mark.parametrize("name", ["secrets", "pods.apps", "podd", "", "Pod/default/a", "pods*"])
+def test_a_kind_that_no_log_holds_is_refused(log: Path, tmp_path: Path, name: str) -> None:
+    bundle = tmp_path / "a.muster"
+    result = muster("log", "export", log, "--file", bundle, "--redact", name)
+    assert result.exit_code == 2
+    assert f"--redact {name}: no log holds objects of such a kind; it may hold nodes (no), " in (
+        error_of(result)
+    )
+    assert not bundle.exists()
+
+
+def test_an_export_says_how_many_objects_it_leaves_out(log: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "a.muster"
+    words = ("--redact", "pods", "--redact", "nodes", "--redact", "ConfigMap")
+    assert muster("log", "export", log, "--file", bundle, *words).stdout.splitlines()[1:] == [
+        "left out: 0 ConfigMap objects",
+        "left out: 2 Node objects",
+        "left out: 4 Pod objects",
+    ]
+
+
+def test_an_export_replaces_a_file_only_where_forced(log: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "a.muster"
+    bundle.write_text("notes")
+    result = muster("log", "export", log, "--file", bundle)
+    said = f"{bundle} is there already; --force replaces it"
+    assert (result.exit_code, error_of(result)) == (2, said)
+    assert bundle.read_text() == "notes"
+    assert muster("log", "export", log, "--file", bundle, "--force").exit_code == 0
+    assert muster("log", "verify", bundle).exit_code == 0
+    link = tmp_path / "b.muster"
+    link.symlink_to(tmp_path / "nowhere")
+    assert muster("log", "export", log, "--file", link).exit_code == 2
+
+
+def unpacked(bundle: Path) -> bytes:
+    with bundle.open("rb") as file:
+        return zstandard.ZstdDecompressor().stream_reader(file).read()

@@ -31,12 +31,14 @@ DEADLINE_SECONDS = 30.0
 class Daemon:
     """A daemon in a process of its own, and what it told."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(
+        self, folder: Path, *words: str, program: tuple[str, ...] = ("-m", "daemon")
+    ) -> None:
         self._told = folder / "told"
         with self._told.open("wb") as told_to:
             self.process = subprocess.Popen(  # noqa: S603  # our own command
                 [
-                    *(sys.executable, "-m", "daemon", "run", "--log", str(folder / "run.db")),
+                    *(sys.executable, *program, "run", "--log", str(folder / "run.db")),
                     *("--simulate", str(scenario(folder, CLUSTER)), "--http", "127.0.0.1:0"),
                     *("--listen", "127.0.0.1:0"),
                     *words,
@@ -49,6 +51,11 @@ class Daemon:
         """The first line about something; within bounds, there is one."""
         until(lambda: self._lines(event) != [])
         return self._lines(event)[0]
+
+    @property
+    def text(self) -> str:
+        """All that it told."""
+        return self._told.read_text()
 
     def _lines(self, event: str) -> list[dict[str, str]]:
         lines = self._told.read_text().splitlines(keepends=True)
@@ -139,3 +146,41 @@ def until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert monotonic() < end, "it never came to be"
         sleep(0.05)
+
+
+STUCK = """\
+import pathlib, sys, threading
+reached = pathlib.Path(sys.argv.pop())
+from scheduling.step import Step
+def stuck(*_):
+    reached.touch()
+    threading.Event().wait()
+Step.cycle = stuck
+from daemon.cli.app import main
+main()
+"""
+
+
+def test_a_daemon_whose_cycle_is_stuck_answers_and_leaves_when_it_is_asked_to(
+    tmp_path: Path,
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("grace_seconds: 0.5\n")
+    reached = tmp_path / "reached"
+    daemon = Daemon(
+        tmp_path,
+        *("--config", str(settings), str(reached)),
+        program=("-c", STUCK),
+    )
+    try:
+        until(reached.exists)
+        probes = f"http://{daemon.told('listening')['address']}"
+        assert ask(f"{probes}/livez") == {"live": True, "still": {}}
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(DEADLINE_SECONDS) == 70
+        assert daemon.told("left during a cycle")["what"] == "the cycle"
+        assert "did not end within 0.5 s" in daemon.text.splitlines()[-1]
+    finally:
+        daemon.process.kill()
+        daemon.process.wait()
+    assert "cycle_opened" not in daemon.text

@@ -3,9 +3,15 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from daemon.cli import assemble, simulating
+from daemon.cli.inputs import load_scenario
+from daemon.log.contract import Log
+from replay.world.scenario import Scenario
+from replay.world.sources import Completed
 from tests.checkout import ROOT
 from tests.daemon.cli.given import (
     QUOTA,
@@ -166,3 +172,62 @@ def test_the_order_of_hashes_changes_nothing(tmp_path: Path, seed: str) -> None:
 
 def test_the_examples_of_the_manual_run() -> None:
     assert muster("verify", ROOT / "docs").exit_code == 0
+
+
+@pytest.fixture
+def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Three scenarios, of which the second meets a bug while it runs."""
+    run = assemble.simulate
+
+    async def simulate(scenario: Scenario, log: Log, **how: Any) -> assemble.Simulated:
+        if scenario.name == "b.yaml":
+            raise LookupError("an index is gone")
+        return await run(scenario, log, **how)
+
+    monkeypatch.setattr(assemble, "simulate", simulate)
+    return [scenario(tmp_path, "expect: {}\n", name) for name in ("a.yaml", "b.yaml", "c.yaml")]
+
+
+def test_a_scenario_that_ends_in_a_bug_does_not_end_the_others(three: list[Path]) -> None:
+    result = muster("simulate", *three)
+    assert result.exit_code == 70
+    assert [name for name in ("a.yaml", "c.yaml") if f"{name}  as expected" in result.stdout] == [
+        *("a.yaml", "c.yaml")
+    ]
+    assert error_of(result).startswith(
+        f"{three[1]}: a bug in muster: LookupError: an index is gone at simulate, line "
+    )
+    result = muster("simulate", *three, "-o", "json")
+    assert result.exit_code == 70
+    assert [one["expected"] for one in documents(result)] == [True, False, True]
+    assert "LookupError" in str(documents(result)[1]["error"])
+    assert "Traceback" in muster("--debug", "simulate", *three).stderr
+
+
+def test_a_bug_counts_for_more_than_a_difference(three: list[Path]) -> None:
+    three[2].write_text("scenario: c\nexpect: {pods: {default/a: {}}}\n")
+    assert muster("simulate", *three).exit_code == 70
+    assert muster("simulate", three[0], three[2]).exit_code == 1
+
+
+def test_what_a_bug_ends_while_it_is_read_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path) -> Completed:
+        if path.name == "a.yaml":
+            raise LookupError("no such thing")
+        return load_scenario(path)
+
+    monkeypatch.setattr(simulating, "load_scenario", read)
+    files = [scenario(tmp_path, "expect: {}\n", name) for name in ("a.yaml", "b.yaml")]
+    result = muster("simulate", *files)
+    assert (result.exit_code, "b.yaml  as expected" in result.stdout) == (70, True)
+
+
+def test_verify_goes_on_after_a_bug(three: list[Path]) -> None:
+    result = muster("verify", three[0].parent)
+    assert result.exit_code == 70
+    assert [line.split()[0] for line in result.stdout.splitlines() if line.endswith(".yaml")] == [
+        *("passed", "FAILED", "passed")
+    ]
+    assert "a bug in muster: LookupError: an index is gone" in result.stdout

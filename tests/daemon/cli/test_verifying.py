@@ -85,12 +85,29 @@ def test_what_the_demo_says_to_try_next_works(small: Path) -> None:
         assert muster(*words).exit_code == 0, words
 
 
-def test_the_demo_makes_its_own_log_anew_and_no_other(small: Path) -> None:
+def test_the_demo_replaces_its_own_log_where_forced_and_no_other(small: Path) -> None:
     (first,) = documents(muster("demo", "-o", "json"))
-    (again,) = documents(muster("demo", "-o", "json"))
+    log = small / "demo.db"
+    written = log.read_bytes()
+    result = muster("demo")
+    assert (result.exit_code, "--force replaces it" in error_of(result)) == (2, True)
+    assert log.read_bytes() == written
+    (again,) = documents(muster("demo", "--force", "-o", "json"))
     assert first == again
     assert first["replay"] == "equal"
-    (small / "demo.db").write_text("notes")
-    result = muster("demo")
+    assert "demo.db, the log of an earlier demo, is replaced\n" in muster("demo", "--force").stdout
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_the_demo_leaves_what_it_did_not_write(small: Path, force: tuple[str, ...]) -> None:
+    log = small / "demo.db"
+    log.write_text("notes")
+    result = muster("demo", *force)
     assert (result.exit_code, "is not a muster log" in error_of(result)) == (2, True)
-    assert (small / "demo.db").read_text() == "notes"
+    assert log.read_text() == "notes"
+    log.unlink()
+    assert muster("simulate", QUOTA, "--log", log).exit_code == 0
+    written = log.read_bytes()
+    result = muster("demo", *force)
+    assert (result.exit_code, "that no demo wrote" in error_of(result)) == (2, True)
+    assert log.read_bytes() == written

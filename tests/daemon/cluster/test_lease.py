@@ -158,3 +158,21 @@ async def test_an_answer_that_is_no_lease_is_an_error_that_names_it(
     server.answer = answer
     with pytest.raises(ClusterError, match="Lease/muster-system/muster"):
         await lease.read()
+
+
+async def test_a_lease_that_is_older_than_it_was_raises_a_doubt(server: Server) -> None:
+    """Its server may have been set back to an older snapshot; one that was made again is newer."""
+    doubts: list[str] = []
+    lease = ApiLease(server, "muster-system", "muster", doubts.append)
+    made = await lease.create(held("one"))
+    renewed = await lease.update(made)
+    assert server.document is not None
+    await lease.read()
+    assert doubts == []
+    server.document["metadata"]["resourceVersion"] = made.version
+    assert (await lease.read()) is not None
+    assert doubts == [
+        f"Lease/muster-system/muster is at revision {made.version}, and {renewed.version} was seen"
+    ]
+    await lease.read()
+    assert len(doubts) == 1

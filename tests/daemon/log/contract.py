@@ -15,6 +15,7 @@ from daemon.log.verify import verify
 from events.errors import DamagedLogError, FencedError, UsageError
 from events.record import GENESIS, Head
 from tests.daemon.log.given import batch, batches, pod
+from tests.daemon.log.names import assert_takes_every_name
 
 
 async def entries(log: ReadableLog, after: int = 0, until: int | None = None) -> list[Entry]:
@@ -35,6 +36,12 @@ class LogContract:
     @abstractmethod
     async def depose(self, log: Log) -> None:
         """Raise the epoch behind the back of `log`."""
+
+    async def test_texts_that_no_name_may_be_are_faults_on_every_database_alike(
+        self, log: Log
+    ) -> None:
+        digest = await assert_takes_every_name(log)
+        assert digest == await assert_takes_every_name(MemoryLog())
 
     async def test_a_new_log_is_empty(self, log: Log) -> None:
         assert log.head == GENESIS

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
+from daemon.log.reading import CHUNK_BYTES
 from daemon.log.tables import REVISIONS, metadata
 from daemon.log.tables import log as log_table
 from daemon.log.verify import verify
@@ -73,6 +74,15 @@ class SqlLogContract(LogContract):
         await filled(log)
         with pytest.raises(DBAPIError, match=f"{table} is append only"):
             await door.run(change.format(table))
+
+    async def test_large_objects_are_read_a_few_at_a_time(self, log: Log) -> None:
+        """Else a thousand objects of a tenant are in memory at once, and unpacked in one turn of the event loop."""
+        size = CHUNK_BYTES // 3
+        made = batch(log.head, [pod(index, phase="x" * size) for index in range(8)])
+        await log.append(made)
+        chunks = [chunk async for chunk in log.read(0, None)]
+        assert [len(chunk) for chunk in chunks] == [3, 3, 2]
+        assert [entry.record for chunk in chunks for entry in chunk] == made.records
 
     async def test_a_log_outlives_its_process(self, log: Log, url: str) -> None:
         head = await filled(log)

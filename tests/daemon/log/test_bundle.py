@@ -3,12 +3,18 @@
 # ruff: noqa: ASYNC240
 # A test may wait for a disk.
 
+import os
+import tracemalloc
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 
+from daemon.limits import InputLimitError, Limits
 from daemon.log import bundle
+from daemon.log.bundle import BundleReader, Header, ObjectLine
 from daemon.log.bundle_log import BundleLog
 from daemon.log.copying import copy_whole, export
 from daemon.log.memory import MemoryLog
@@ -90,7 +96,7 @@ async def test_objects_that_were_forgotten_are_written_again(
 async def test_only_the_named_kinds_are_redacted(source: MemoryLog, path: Path) -> None:
     await export(source, path, redact=frozenset({"Node"}))
     assert not any(entry.redacted for entry in await entries(BundleLog(path)))
-    await export(source, path, redact=frozenset({"Pod"}), notes={"why": "test"})
+    await export(source, path, redact=frozenset({"Pod"}), notes={"why": "test"}, replaces=True)
     log = BundleLog(path)
     assert all(entry.redacted for entry in await entries(log))
     assert (log.header.redacted, log.header.notes) == (("Pod",), {"why": "test"})
@@ -156,7 +162,7 @@ async def test_an_export_that_fails_leaves_what_was_there(
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LogUnavailableError, match="No space left"):
-        await export(source, path)
+        await export(source, path, replaces=True)
     assert [path.read_bytes() for path in path.parent.iterdir()] == [b"an older export"]
 
 
@@ -164,3 +170,118 @@ async def test_a_history_is_a_bundle_that_people_can_read(source: MemoryLog, pat
     await record(source, path)
     assert path.read_bytes().startswith(b'{"line":"header"')
     assert await entries(await load(path)) == await entries(source)
+
+
+async def test_a_file_that_comes_while_a_bundle_is_written_is_not_replaced(
+    source: MemoryLog, path: Path
+) -> None:
+    writer = bundle.BundleWriter(path, Header(1, 1, GENESIS, GENESIS))
+    path.write_bytes(b"from elsewhere")
+    with pytest.raises(UsageError, match="is there already; --force replaces it"):
+        writer.finish()
+    writer.abandon()
+    assert [path.read_bytes() for path in path.parent.iterdir()] == [b"from elsewhere"]
+
+
+def bomb(path: Path, *parts: bytes) -> None:
+    """A bundle of a sound header and what follows, packed."""
+    header = msgspec.json.encode(Header(1, 1, GENESIS, GENESIS))
+    with path.open("wb") as file, zstandard.ZstdCompressor(level=3).stream_writer(file) as stream:
+        for part in (header, b"\n", *parts):
+            stream.write(part)
+
+
+async def refused(path: Path, limits: Limits) -> str:
+    """Why a bundle is refused, which must be with exit code 2 and before it is read far."""
+    with pytest.raises(InputLimitError) as caught:
+        for _ in BundleReader(path, limits).entries():
+            pass
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+async def test_a_bundle_of_one_long_line_is_not_unpacked_whole(path: Path) -> None:
+    """66 KB that unpack to 4 GB took all memory."""
+    bomb(path, *[b"x" * (1 << 20)] * 1024)
+    assert path.stat().st_size < 70_000
+    tracemalloc.start()
+    try:
+        said = await refused(path, Limits(bundle_line_bytes=1 << 20))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert said == (
+        f"{path}: line 2 is longer than 1,048,576; MUSTER_LIMITS=bundle-line-bytes=... allows more"
+    )
+    assert most < 8 << 20
+
+
+async def test_a_bundle_of_one_long_line_ends_before_its_header(path: Path) -> None:
+    path.write_bytes(zstandard.ZstdCompressor().compress(b"{" + b" " * (3 << 20)))
+    with pytest.raises(InputLimitError, match="line 1 is longer than"):
+        BundleReader(path, Limits(bundle_line_bytes=1 << 20))
+
+
+def object_line(content: str, digest: str = "") -> bytes:
+    digest = digest or sha256(content.encode()).hexdigest()
+    return msgspec.json.encode(ObjectLine(digest, content)) + b"\n"
+
+
+async def test_what_a_bundle_may_hold_is_bounded(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "RATIO_FROM_BYTES", 100_000)
+    lines = [object_line(f"{index:05}" + "x" * 995) for index in range(2_000)]
+    bomb(path, *lines)
+    assert "unpacks to more bytes than 50,000; MUSTER_LIMITS=bundle-bytes=..." in await refused(
+        path, Limits(bundle_bytes=50_000)
+    )
+    assert "for each of its own than 10; MUSTER_LIMITS=bundle-ratio=..." in await refused(
+        path, Limits(bundle_ratio=10)
+    )
+    assert "is longer than 999; MUSTER_LIMITS=bundle-object-bytes=..." in await refused(
+        path, Limits(bundle_object_bytes=999)
+    )
+    assert "its last 51 objects take more bytes than 50,000;" in await refused(
+        path, Limits(bundle_held_bytes=50_000)
+    )
+
+
+async def test_an_object_that_many_records_share_is_held_and_checked_once(
+    source: MemoryLog, path: Path
+) -> None:
+    await filled(source, count=2, size=3)
+    await export(source, path)
+    by_digest: dict[str | None, set[int]] = {}
+    for entry in BundleReader(path).entries():
+        by_digest.setdefault(entry.record.object, set()).add(id(entry.content))
+    assert all(len(contents) == 1 for contents in by_digest.values())
+
+
+async def test_a_reader_holds_what_a_writer_took_it_to_hold(
+    source: MemoryLog, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that forgets by bytes writes an object again that its reader still has."""
+    monkeypatch.setattr(bundle, "HELD_BYTES", 1_000)
+    monkeypatch.setattr(bundle, "OBJECTS_HELD", 6)
+    for _ in range(4):
+        await filled(source, count=3, size=3)
+    await export(source, path)
+    assert await entries(BundleLog(path)) == await entries(source)
+
+
+@pytest.mark.parametrize("depth", [2_000, 200_000])
+async def test_a_line_that_nests_deep_is_damage(path: Path, depth: int) -> None:
+    bomb(path, b'["record",' + b"[" * depth)
+    with pytest.raises(DamagedLogError, match="damaged after position 0"):
+        list(BundleReader(path).entries())
+
+
+async def test_what_is_no_regular_file_is_no_bundle(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="not a regular file"):
+        BundleReader(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(UsageError, match="not a regular file"):
+        BundleReader(path)

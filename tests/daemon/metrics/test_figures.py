@@ -8,10 +8,18 @@ from msgspec import structs
 from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
 from daemon.metrics.instruments import DECISIONS
 from daemon.metrics.sources import Lag
+from events.cluster import ObjectUnreadable
 from events.decision import GangBindDecided, Placement
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.union import Decision
-from events.watching import BindRejectedByNode, ForeignPodPlaced
+from events.watching import (
+    WENT_BACK,
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    KindCompared,
+    WatchClosed,
+)
+from projections.observed import UNREADABLE
 from tests.daemon.metrics.given import (
     CLUSTER,
     Figures,
@@ -191,6 +199,25 @@ def test_nodes_that_turn_pods_away_and_strangers_are_counted() -> None:
     assert value(metrics, "muster_node_rejections_total") == 1
 
 
+def test_what_is_no_object_is_counted() -> None:
+    metrics = made()
+    shown = ObjectUnreadable(reason="not JSON", shown_digest="0", size_bytes=1)
+    metrics.counted.observe_batch(batch_of(shown, shown), 0.001)
+    assert value(metrics, "muster_no_objects_total") == 2
+
+
+async def test_objects_that_could_not_be_read_are_counted_by_kind() -> None:
+    metrics = await played(CLUSTER)
+    assert value(metrics, "muster_unreadable_objects", kind="Pod") == 0
+    state = metrics.sources.state()
+    assert state is not None
+    state.cluster.faults.put("Pod/default/a", ((UNREADABLE, "a bug"),))
+    state.cluster.faults.put("ReplicaSet/default/a", ((UNREADABLE, "a bug"),))
+    state.cluster.faults.put("Queue//q", (("InvalidQuantity", "no bug of ours"),))
+    assert value(metrics, "muster_unreadable_objects", kind="Pod") == 1
+    assert value(metrics, "muster_unreadable_objects", kind="Queue") == 0
+
+
 def test_watches_are_counted_by_kind_and_cause() -> None:
     metrics = made()
     metrics.sources.watches = lambda: [
@@ -208,6 +235,24 @@ def test_watches_are_counted_by_kind_and_cause() -> None:
     assert value(metrics, "muster_watch_age_seconds", resource="Pod") == 2.5
     assert value(metrics, "muster_watch_events_total", resource="Pod") == 10
     assert value(metrics, "muster_watch_dropped_total", resource="Pod") == 1
+
+
+def test_full_lists_and_servers_that_were_set_back_are_counted() -> None:
+    """A server that is set back is one event, though each kind has a gap of its own."""
+    metrics = made()
+    closed = [
+        WatchClosed(resource=kind, resource_version="9", cause=WENT_BACK, has_gap=True)
+        for kind in ("Node", "Pod")
+    ]
+    cut = WatchClosed(resource="Pod", resource_version="9", cause="cut")
+    lists = [
+        KindCompared(resource="Pod", resource_version="9", count=7, differences=differences)
+        for differences in (0, 3)
+    ]
+    metrics.counted.observe_batch(batch_of(*closed, cut, *lists), 0.01)
+    assert value(metrics, "muster_revisions_went_back_total") == 1
+    assert value(metrics, "muster_full_lists_total", resource="Pod") == 2
+    assert value(metrics, "muster_full_list_differences_total", resource="Pod") == 3
 
 
 def test_a_standby_says_how_far_it_is_behind() -> None:

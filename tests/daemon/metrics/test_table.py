@@ -13,6 +13,7 @@ from daemon.metrics.export import Metrics, text_of
 from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
 from events.outcome import BindFailed
+from events.watching import KindCompared
 from tests.daemon.metrics.given import Figures, batch_of, played
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
@@ -27,8 +28,10 @@ async def everything() -> Metrics:
     counted.cycle_held(0.01, 0.02)
     counted.observe_request("create pods/binding", 201, 0.01)
     counted.event_dropped()
+    counted.http_refused("head")
     failed = BindFailed(pod="default/a", uid="u", node="n", code="Conflict", message="")
-    counted.observe_batch(batch_of(failed), 0.01)
+    compared = KindCompared(resource="Pod", resource_version="9", count=1, differences=1)
+    counted.observe_batch(batch_of(failed, compared), 0.01)
     return metrics
 
 

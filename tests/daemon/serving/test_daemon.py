@@ -23,6 +23,7 @@ from replay.world.scenario import parse_scenario
 from tests.storm.rig import FlakyLog
 
 PATIENCE_SECONDS = 20.0
+MONTH_NS = 30 * 24 * 3600 * 1_000_000_000
 SCENARIO = """\
 scenario: a test
 cluster:
@@ -31,19 +32,29 @@ cluster:
 """
 
 
+class SetClock(WallClock):
+    """A clock that is set by the test."""
+
+    def __init__(self) -> None:
+        self.set_by_ns = 0
+
+    def now_ns(self) -> int:
+        """The time, as wrong as it was set."""
+        return super().now_ns() + self.set_by_ns
+
+
 class Daemon:
     """A daemon over a simulated cluster, and someone who asks it."""
 
     def __init__(self, folder: Path) -> None:
         scenario = parse_scenario(SCENARIO, "test.yaml")
-        clock = WallClock()
+        self.clock = clock = SetClock()
         self.operation = Operation(clock.elapsed_ns, Teller(), "1.2.3", 4)
         self.log = FlakyLog()
+        self._policy = policy_of(scenario)
         world = WorldFile(folder / "world.db", scenario, clock.now_ns())
         self._cluster = SimulatedCluster(scenario, world, clock.now_ns)
-        running = Running(
-            holder="test", version="test", period_ns=10_000_000, policy=policy_of(scenario)
-        )
+        running = Running(holder="test", version="test", period_ns=10_000_000, policy=self._policy)
         self.loop = Loop(
             self.operation.heard(self.log),
             self._cluster,
@@ -57,6 +68,10 @@ class Daemon:
         metrics.sources.state = lambda: None if self.loop.step is None else self.loop.step.state
         self._url = ""
         self._session: aiohttp.ClientSession | None = None
+
+    def wake(self) -> None:
+        """Let the loop turn: the same policy is no change."""
+        self.loop.change_policy(self._policy)
 
     @asynccontextmanager
     async def runs(self) -> AsyncIterator[None]:
@@ -120,3 +135,22 @@ async def test_a_loop_that_waits_for_the_log_too_long_is_not_alive(
     async with daemon.runs():
         await daemon.answers("/livez", 503, '"still":{"loop":')
         daemon.log.seconds = 0.0
+
+
+async def test_a_clock_set_30_days_forward_and_back_is_said_and_not_followed(
+    daemon: Daemon,
+) -> None:
+    metrics = daemon.operation.metrics
+    metrics.sources.clock_ahead = lambda: daemon.loop.ahead_seconds
+    async with daemon.runs():
+        await daemon.answers("/readyz", 200, '"ready":true')
+        daemon.clock.set_by_ns = MONTH_NS
+        daemon.wake()
+        await daemon.answers("/readyz", 200, "behind this machine's clock")
+        await daemon.answers("/metrics", 200, "muster_ready 1.0")
+        await daemon.answers("/metrics", 200, "muster_clock_ahead_seconds -2")
+        daemon.clock.set_by_ns = 0
+        daemon.wake()
+        await daemon.answers("/readyz", 200, '"reasons":{}')
+        assert daemon.loop.step is not None
+        assert daemon.loop.step.state.now_ns < daemon.clock.now_ns() + 120_000_000_000

@@ -114,6 +114,8 @@ class Given(Struct, frozen=True, kw_only=True):
     """Where the daemon's is not the usual one."""
     is_up: bool = True
     """Whether the server is there when the daemon starts."""
+    settings: Settings = Settings(listen="", log="memory:")
+    has_deciding_thread: bool = False
 
 
 class Trial:
@@ -129,8 +131,28 @@ class Trial:
         self.memory = memory
         self.others: set[str] = set()
         """Names of pods that someone else has bound."""
-        self.operation = Operation(self.clock.elapsed_ns, Teller(), VERSION, DECIDER)
-        self.life = living.Life(plan, self.operation, self.clock, Crash(""))
+        self._plan = plan
+        self._tasks: asyncio.TaskGroup | None = None
+        self.operation, self.life = self._made()
+
+    def _made(self) -> tuple[Operation, living.Life]:
+        operation = Operation(self.clock.elapsed_ns, Teller(), VERSION, DECIDER)
+        return operation, living.Life(self._plan, operation, self.clock, Crash(""))
+
+    def begin(self, tasks: asyncio.TaskGroup) -> None:
+        """Let the daemon run, as one of these tasks."""
+        self._tasks = tasks
+        self._task = tasks.create_task(self.life.run(), name="life")
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """The daemon ends before the block, and another one goes on with its log after it."""
+        assert self._tasks is not None
+        self.life.stop()
+        await self._task
+        yield
+        self.operation, self.life = self._made()
+        self.begin(self._tasks)
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -315,7 +337,7 @@ async def trial(
     ) as server:
         write = given.kubeconfig or (lambda one, folder: one.kubeconfig(folder / "kubeconfig"))
         plan = living.Plan(
-            settings=Settings(listen="", log="memory:"),
+            settings=given.settings,
             access=Access(kubeconfig=write(server, folder)),
             log="memory:",
             running=Running(
@@ -324,6 +346,7 @@ async def trial(
                 period_ns=200_000_000,
                 policy=policy_of(scenario),
                 tells=True,
+                has_deciding_thread=given.has_deciding_thread,
             ),
         )
         if given.denied is not None:
@@ -333,7 +356,7 @@ async def trial(
         one = Trial(server, faults, plan, memory)
         with capture_logs() as said:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(one.life.run(), name="life")
+                one.begin(tasks)
                 yield one
                 await one.judged()
                 one.life.stop()

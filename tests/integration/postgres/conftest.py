@@ -39,7 +39,7 @@ def started() -> Server:
 def server() -> Iterator[Server]:
     """The server that most tests share, with a template that holds an empty log."""
     server = started()
-    asyncio.run(_make_template(server))
+    asyncio.run(make_template(server))
     yield server
     server.close()
 
@@ -70,7 +70,8 @@ async def execute(server: Server, sql: str) -> None:
         await connection.close()
 
 
-async def _make_template(server: Server) -> None:
+async def make_template(server: Server) -> None:
+    """Make a database with an empty log, from which others are made."""
     # No test that shares this server is about power cuts.
     await execute(server, "ALTER SYSTEM SET fsync = off")
     await execute(server, "SELECT pg_reload_conf()")

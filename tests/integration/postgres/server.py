@@ -3,10 +3,18 @@
 import shutil
 import subprocess
 import tempfile
+import time  # noqa: TID251  # to wait for the kernel
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
+
+import psutil
+
+RESTART_TRIES = 20
+RESTART_SECONDS = 0.3
 
 
 class Handle(Protocol):
@@ -53,6 +61,47 @@ class Server:
     def recover(self) -> None:
         """Start it again after a crash."""
         self._handle.ensure_postgres_running()
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Stop every process of the server for as long as the block lasts; the kernel still takes connections."""
+        processes = self._processes()
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in reversed(processes):
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+
+    def kill(self) -> None:
+        """Kill every process of the server at once, as a machine does that loses its power."""
+        for process in self._processes():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def restart(self) -> None:
+        """Start it again after `kill`. Its dead processes may not have been waited for yet, so its own file with
+        their number is no sign of life."""
+        socket = ["-o", f'-h "" -k {self._socket}']
+        for left in reversed(range(RESTART_TRIES)):
+            (self._data / "postmaster.pid").unlink(missing_ok=True)
+            try:
+                self._control("start", *socket, "-l", str(self._data / "restarted.txt"))
+            except subprocess.CalledProcessError:
+                # The kernel has still to take the memory of the dead ones back.
+                if not left:
+                    raise
+                time.sleep(RESTART_SECONDS)
+            else:
+                return
+
+    def _processes(self) -> list[psutil.Process]:
+        """The postmaster, then its children."""
+        number = int((self._data / "postmaster.pid").read_text().split()[0])
+        postmaster = psutil.Process(number)
+        return [postmaster, *postmaster.children(recursive=True)]
 
     def close(self) -> None:
         """Stop it and remove its folder."""

@@ -121,7 +121,7 @@ class Daemon:
     @asynccontextmanager
     async def _begin(self, warm: Warm) -> AsyncIterator[Work]:
         log = await open_log(self._url, "write")
-        cold = refolder(log, with_views=True, audits=True)
+        cold = refolder(log, with_views=True)
 
         async def refold(head: Head) -> Step:
             step = await warm(head)

@@ -155,7 +155,7 @@ BROKEN = [
     ("workload: {name: openb, scale: 99}", 2, "a number from 0.01 to 10"),
     ("expect: 3", 2, "expect must be a mapping"),
     ("cluster: [", 3, "not YAML"),
-    ("expect: {pods: &a [*a]}", 2, "nested deeper"),
+    ("expect: {pods: &a [*a]}", 2, "*a contains itself"),
     ("policy: {weight: .nan}", 2, ".nan is not a number"),
 ]
 

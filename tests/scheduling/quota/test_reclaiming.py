@@ -35,7 +35,9 @@ async def test_pods_are_let_go_down_to_what_their_queue_deserves() -> None:
     cluster = await cluster_of(FLAT, queues, pods)
     poor, victims = queue_of(cluster, "poor"), pods_of(cluster, *pods)
     assert names_of(reclaimable(cluster, poor, cpus(2), victims)) == ["r0", "r1"]
-    assert names_of(reclaimable(cluster, poor, cpus(2), victims[1:], victims[:1])) == ["r1"]
+    assert names_of(
+        reclaimable(cluster, poor, cpus(2), victims[1:], {"rich": dict(victims[0].charge or ())})
+    ) == ["r1"]
 
 
 async def test_a_pod_is_protected_by_the_one_resource_that_its_queue_deserves() -> None:

@@ -50,7 +50,9 @@ class HurriedLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock(WallClock):
-    """The time of the running loop, for all who ask a clock."""
+    """The time of the loop in which it was first asked, also for other threads."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
 
     def now_ns(self) -> int:
         """As if the loop had begun at a certain moment."""
@@ -58,7 +60,9 @@ class LoopClock(WallClock):
 
     def elapsed_ns(self) -> int:
         """Of the loop."""
-        return int(asyncio.get_running_loop().time() * 1_000_000_000)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return int(self._loop.time() * 1_000_000_000)
 
 
 def hurried(story: Coroutine[Any, Any, T]) -> T:

@@ -5,6 +5,7 @@ back-off of half a minute takes none. At the end the faults cease, and what is l
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -28,6 +29,7 @@ from projections.batch import Batch
 from projections.state import State
 from replay.world.api.faults import Ask, Fault, Kind, SeededFaults
 from replay.world.scenario import Scenario, parse_scenario
+from replay.world.store import Snapshot
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.changes import Changer, node_named, queue_named
 from tests.storm.over_http.hurry import LoopClock
@@ -52,6 +54,10 @@ OUTAGE_SECONDS: Final = 40.0
 """The longest of them."""
 FAILING_SECONDS: Final = 90.0
 """The longest in which every single request fails; as many of the breaks lead to that."""
+SNAPSHOT_EVERY: Final = 40
+"""Changes between two snapshots of the server's data."""
+SET_BACK_EVERY: Final = 90
+"""Changes between two restores of the last snapshot but one, or of the only one."""
 EVERYTHING: Final = 1000
 SLOW: Final = (Kind.STALL, Kind.DELAY, Kind.CLOCK, Kind.TWICE)
 """Faults that take time or leave the answer as it is."""
@@ -96,6 +102,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     steps: int
     changes: int
     breaks: int
+    set_back: int
+    """How often the server's data was restored from a snapshot."""
     struck: dict[str, int]
     bound: int
     deaths: int
@@ -115,7 +123,9 @@ class Tempest:
         self.witness = Witness(server.api)
         self.changer = Changer(server.api, faults.seed)
         self.deaths = -1
-        self.breaks = 0
+        self.breaks = self.set_back = 0
+        self._turns = 0
+        self._snapshots: deque[Snapshot] = deque(maxlen=2)
         self._memory = Memory()
         self._log = MemoryLog(self._memory)
         self._kubeconfig = server.kubeconfig(folder / "kubeconfig")
@@ -193,8 +203,19 @@ class Tempest:
                     turns -= 1
                     await asyncio.sleep(2 * PAUSE_SECONDS * self.jitter())
                     self.changer.change()
+                    self._go_back()
                     if self.jitter() * BREAK_EVERY < 1:
                         await self._break()
+
+    def _go_back(self) -> None:
+        """Keep a snapshot now and then, and restore one now and then."""
+        self._turns += 1
+        if self._turns % SNAPSHOT_EVERY == 0:
+            self._snapshots.append(self.server.api.snapshot())
+        if self._turns % SET_BACK_EVERY == 0:
+            self.set_back += 1
+            self.server.restore(self._snapshots[0])
+            self._snapshots.clear()
 
     async def _break(self) -> None:
         """All connections break; now and then nothing works, or nobody is there, for a while."""
@@ -297,6 +318,7 @@ async def run(seed: int, steps: int, folder: Path) -> Outcome:
         steps=tempest.steps,
         changes=tempest.changer.changes,
         breaks=tempest.breaks,
+        set_back=tempest.set_back,
         struck=dict(sorted(faults.struck.items())),
         bound=len(tempest.witness.bound),
         deaths=tempest.deaths,

@@ -44,4 +44,5 @@ def test_a_million_steps_of_storms_leave_nothing_behind(
 def assert_was_a_storm(outcome: Outcome) -> None:
     """It struck, and something was done nevertheless."""
     assert len(outcome.struck) >= 8, outcome
+    assert outcome.set_back, outcome
     assert outcome.bound >= outcome.changes // 40, outcome

@@ -20,7 +20,13 @@ class Witness:
         api.world.store.listen(self._note)
 
     def _note(self, change: Change) -> None:
-        if change.key[0] != "Pod" or change.after is None or not node_of(change.after):
+        if change.key[0] != "Pod":
+            return
+        if change.is_restored:
+            # What happened since the snapshot did not happen.
+            for one in filter(None, (change.before, change.after)):
+                self.bound.pop(uid_of(one), None)
+        if change.after is None or not node_of(change.after):
             return
         if section(change.after, "spec").get("schedulerName") != "muster":
             return

@@ -40,7 +40,7 @@ class Scripted:
         self._repeats = repeats
         self.asked: list[Asked] = []
 
-    async def request(  # noqa: PLR0913 - as the client has it
+    async def request(
         self,
         call: Call,
         *,

@@ -1,6 +1,7 @@
 """The actor: each request to its effect, and nothing raised for the server's sake."""
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.cluster.acting.actor import Actor
 from daemon.cluster.acting.evicting import EvictionBudget
@@ -21,7 +22,9 @@ from events.sighting import (
 from tests.daemon.cluster.acting.scripted import STATUS, Answer, Scripted, Time, pacing, pod, said
 
 BIND = BindRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
-EVICT = EvictRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
+EVICT = EvictRequest(
+    decision=7, namespace="default", name="a", uid="u1", node="n1", workload="owner"
+)
 CONDITION = ConditionRequest(
     decision=7, namespace="default", name="a", uid="u1", reason="Unschedulable", message="m"
 )
@@ -35,7 +38,7 @@ LOST = UnansweredError("the connection was lost")
 
 
 def actor(client: Scripted, budget: EvictionBudget | None = None) -> Actor:
-    return Actor(client, pacing(Time()), lambda: 0, budget, lambda request: request.namespace)
+    return Actor(client, pacing(Time()), lambda: 0, budget)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +83,8 @@ async def test_evictions_have_a_budget_of_our_own_that_a_refusal_does_not_use_up
     refused = said(BudgetError, 429, "TooManyRequests", "no")
     client = Scripted(refused, STATUS)
     acting = actor(client, EvictionBudget(cluster_per_minute=1, workload_per_minute=1))
-    other = EvictRequest(decision=8, namespace="default", name="b", uid="u9", node="n1")
-    third = EvictRequest(decision=9, namespace="default", name="c", uid="u8", node="n1")
+    other = replace(EVICT, decision=8, name="b", uid="u9")
+    third = replace(EVICT, decision=9, name="c", uid="u8")
     first = await acting.perform(EVICT)
     assert isinstance(first, Refused)
     assert first.code == "DisruptionBudget"
@@ -90,6 +93,15 @@ async def test_evictions_have_a_budget_of_our_own_that_a_refusal_does_not_use_up
     assert isinstance(last, Refused)
     assert last.code == "EvictionBudget"
     assert len(client.asked) == 2
+
+
+async def test_evictions_of_one_owners_pods_are_counted_together_k9_8() -> None:
+    acting = actor(Scripted(STATUS, STATUS), EvictionBudget(9, workload_per_minute=1))
+    assert await acting.perform(EVICT) == Done()
+    sibling = await acting.perform(replace(EVICT, decision=8, name="b", uid="u9"))
+    assert isinstance(sibling, Refused)
+    assert "1 evictions a minute of owner" in sibling.message
+    assert await acting.perform(replace(EVICT, uid="u8", workload="another")) == Done()
 
 
 @pytest.mark.parametrize(("answer", "reply"), [(STATUS, Done()), (LOST, None)])

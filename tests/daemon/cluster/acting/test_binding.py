@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from daemon.cluster.acting.binding import bind
 from daemon.cluster.acting.errand import EFFECT_SECONDS, REQUESTS_MAX
@@ -13,6 +14,7 @@ from daemon.cluster.client.errors import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    RecoveringError,
     ServerError,
     ThrottledError,
     UnansweredError,
@@ -280,3 +282,20 @@ async def test_whatever_the_server_does_bind_says_nothing_that_is_not_so(
         assert not server.has_our_pod
     assert server.requests <= REQUESTS_MAX
     assert sum(time.slept) <= EFFECT_SECONDS
+
+
+async def test_what_may_have_been_done_before_is_read_before_a_refusal_is_believed() -> None:
+    """By an earlier try whose answer was lost, or by the daemon before this one."""
+    again = structs.replace(REQUEST, is_in_doubt=True)
+    forbidden = said(ForbiddenError, 403, "Forbidden", "no")
+    client = Scripted(forbidden, pod(node="n1", annotations={"x/y": "0,1"}))
+    assert await bind(errand(client), again) == Done()
+    assert client.whats == [BIND, READ]
+
+
+async def test_a_server_that_has_just_come_back_is_asked_again() -> None:
+    starting = said(RecoveringError, 403, "Forbidden", "no")
+    bound = pod(node="n1", annotations={"x/y": "0,1"})
+    client = Scripted(starting, LOST, starting, pod(), CONFLICT, starting, bound)
+    assert await bind(errand(client), REQUEST) == Done()
+    assert client.whats == [BIND, BIND, READ, READ, BIND, READ, READ]

@@ -72,6 +72,21 @@ async def test_a_phase_goes_to_the_status_subresource_of_what_was_read_k13_2() -
     }
 
 
+async def test_a_group_that_is_nested_too_deep_for_a_decoder_is_still_written() -> None:
+    """A custom resource may keep unknown fields; the answers to a read and to a patch show them."""
+
+    deep = b'{"a":' * 3_000 + b"1" + b"}" * 3_000
+
+    def hostile(answer: bytes) -> bytes:
+        return answer[:-1] + b',"spec":{"unknown":' + deep + b"}}"
+
+    groups = teller()
+    client = Scripted(hostile(BEFORE), hostile(AFTER), hostile(BEFORE), GONE, hostile(AFTER))
+    assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert await groups.tell_phase(errand(client), PHASE) == Done()
+    assert client.whats == [READ, APART, READ, APART, WHOLE]
+
+
 async def test_a_group_in_that_phase_is_not_written() -> None:
     client = Scripted(AFTER)
     assert await teller().tell_phase(errand(client), PHASE) == Done()

@@ -206,7 +206,7 @@ async def test_a_proxy_of_a_kind_that_we_cannot_use_is_named(tmp_path: Path) -> 
     ("text", "told"),
     [
         ("", "not as a kubeconfig"),
-        ("{", "while parsing a flow node"),
+        ("{", "not YAML: did not find expected node content"),
         ("[1]", "not as a kubeconfig"),
         ("current-context: x\ncontexts: []\n", "object with name x"),
         ("contexts: 7\n", "not as a kubeconfig"),

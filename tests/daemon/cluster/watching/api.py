@@ -8,7 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Any, Final, TypeAlias, TypeVar
 
 from daemon.cluster.client.calls import NODES, PODS, PRIORITY_CLASSES, Call, Resource
-from daemon.cluster.client.errors import ApiError, ExpiredError, NotFoundError, UnansweredError
+from daemon.cluster.client.errors import (
+    ApiError,
+    Cause,
+    ExpiredError,
+    NotFoundError,
+    ServerError,
+    UnansweredError,
+)
 from events.errors import ClusterError
 from events.sighting import Closed, Gone, Listed, Listing, Opened, Seen, Sighting
 
@@ -160,7 +167,7 @@ class Api:
         return json.dumps({"resources": [{"name": plural} for plural in there]}).encode()
 
     async def request(
-        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float
+        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float, namespace: str = ""
     ) -> bytes:
         """A page of a list."""
         spoiled = await self._ask(call.what, query)
@@ -171,6 +178,12 @@ class Api:
         token = query.get("continue") or f"{self.revision}:0"
         revision, begin = map(int, token.split(":"))
         everything = list(self.objects[call.resource.name].values())
+        if query.get("resourceVersionMatch") == "Exact":
+            revision = int(query["resourceVersion"])
+            everything = self._at(call, revision)
+        if selector := query.get("fieldSelector"):
+            name = selector.removeprefix("metadata.name=")
+            everything = [one for one in everything if one["metadata"]["name"] == name]
         if "continue" in query:
             everything = self.pages[revision]
         limit = min(self.page, int(query["limit"]))
@@ -180,6 +193,38 @@ class Api:
             metadata["continue"] = f"{revision}:{begin + limit}"
         items = everything[begin : begin + limit]
         return json.dumps({"kind": "List", "metadata": metadata, "items": items}).encode()
+
+    async def pause(self, seconds: float) -> bool:
+        """As long as asked for: this server says nothing of its return."""
+        await asyncio.sleep(seconds)
+        return False
+
+    def _at(self, call: Call, revision: int) -> list[Object]:
+        """What there was of a kind at a revision."""
+        if revision > self.revision:
+            cause = Cause(reason="ResourceVersionTooLarge")
+            raise ServerError(call.what, 504, "Timeout", "Too large resource version", (cause,))
+        if revision < self.compacted:
+            raise ExpiredError(call.what, 410, "Expired")
+        there: dict[str, Object] = {}
+        for at, name, kind, obj in self.history:
+            if at <= revision and name == call.resource.name:
+                there[obj["metadata"]["name"]] = obj
+                if kind == "DELETED":
+                    del there[obj["metadata"]["name"]]
+        return list(there.values())
+
+    def snapshot(self) -> "Api":
+        """A copy of all there is, to be restored later."""
+        kept = Api()
+        kept.revision, kept.history = self.revision, list(self.history)
+        kept.objects = defaultdict(dict, {kind: dict(one) for kind, one in self.objects.items()})
+        return kept
+
+    def restore(self, kept: "Api") -> None:
+        """Go back to what there was; open watches stay open, and show nothing that is not newer for them."""
+        self.revision, self.history = kept.revision, list(kept.history)
+        self.objects = defaultdict(dict, {kind: dict(one) for kind, one in kept.objects.items()})
 
     def watch(
         self, call: Call, query: Mapping[str, str], stall_seconds: float

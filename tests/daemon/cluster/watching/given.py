@@ -7,12 +7,18 @@ from contextlib import asynccontextmanager
 from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
+from events.sighting import Progress
 from tests.daemon.cluster.watching.api import BASIC, Api, Follower
 
 
 def middling() -> float:
     """Chance that is always the same."""
     return 0.5
+
+
+def since(revisions: Mapping[str, str]) -> dict[str, Progress]:
+    """Progress of which only the revisions are known."""
+    return {kind: Progress(revision) for kind, revision in revisions.items()}
 
 
 class Daemon:
@@ -37,7 +43,7 @@ class Daemon:
     def again(self, progress: Mapping[str, str]) -> None:
         """Show everything since what is durable, to a reader who knows nothing else."""
         self.seen.lists.clear()
-        self.watches.show_since(progress)
+        self.watches.show_since(since(progress))
 
 
 @asynccontextmanager
@@ -52,7 +58,7 @@ async def running(
     """Watches that run, and have had ten seconds to begin."""
     watches = Watches(api, jitter, resources=resources, streams_lists=streams_lists)
     daemon = Daemon(watches)
-    watches.show_since(progress or {})
+    watches.show_since(since(progress or {}))
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(watches.run()), tasks.create_task(daemon.read())]
         await asyncio.sleep(10)

@@ -12,6 +12,7 @@ from daemon.cluster.watching.event import (
     read_event,
     read_head,
 )
+from events.normalize import normalize
 
 POD = {
     "kind": "Pod",
@@ -79,7 +80,6 @@ def test_an_error_says_whether_the_revision_expired(
         b"502 Bad Gateway",
         b"<html>",
         b'"ADDED"',
-        b'{"type":"ADDED","object":{"metadata":{}}}',
         b'{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"1"}}',
         b'{"type":"ADDED","object":{"metadata":{"name":"a","uid":"u","resourceVersion":"1"}}]',
         b'{"type":"ADDED","object":[]}',
@@ -95,6 +95,29 @@ def test_what_is_no_event_is_named_so(line: bytes) -> None:
         read_event(line)
 
 
-def test_a_thing_without_a_uid_is_no_object() -> None:
-    with pytest.raises(UnreadableEventError, match="uid"):
-        read_head(b'{"metadata":{"name":"a","resourceVersion":"1"}}')
+def test_a_thing_without_a_name_or_uid_is_handed_on() -> None:
+    """Whoever takes objects in records it; a list is not lost for it."""
+    assert read_head(b'{"metadata":{"name":"a","resourceVersion":"1"}}').metadata.uid == ""
+    line = b'{"type":"ADDED","object":{"metadata":{}}}'
+    assert isinstance(read_event(line), Change)
+
+
+HOSTILE = [
+    b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
+    b"[" * 100_000 + b"]" * 100_000,
+    b"1" * 5_000,
+    b"1e400",
+    b'"\\ud800"',
+    b'"\xff"',
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: value[:8].decode(errors="replace"))
+@pytest.mark.parametrize("begin", ['{"type":"ADDED","object":', '{"object":'])
+def test_an_object_with_any_value_is_an_event(value: bytes, begin: str) -> None:
+    end = b"}" if begin.startswith('{"type"') else b',"type":"ADDED"}'
+    line = begin.encode() + b'{"metadata":{"name":"a","uid":"u"},"more":' + value + b"}" + end
+    event = read_event(line)
+    assert isinstance(event, Change)
+    assert (event.metadata.name, event.metadata.uid) == ("a", "u")
+    assert normalize(b'{"kind":"Pod",' + event.raw[1:]).name == "a"

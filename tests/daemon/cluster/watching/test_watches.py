@@ -30,12 +30,14 @@ class Slow(Api):
         self.may_answer = asyncio.Event()
 
     async def request(
-        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float
+        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float, namespace: str = ""
     ) -> bytes:
         """A page of a list."""
         if call.resource == NODES:
             await self.may_answer.wait()
-        return await super().request(call, query=query, deadline_seconds=deadline_seconds)
+        return await super().request(
+            call, query=query, deadline_seconds=deadline_seconds, namespace=namespace
+        )
 
 
 def test_lists_are_taken_in_in_a_fixed_order_however_they_arrive() -> None:

@@ -1,0 +1,384 @@
+"""Loads that one tenant can make to keep others waiting, and what they cost in CPU time.
+
+For each load: CPU seconds of the longest cycle, cycles and CPU seconds until nothing is left to decide (or until
+`CPU_SECONDS_MAX`, which is said), and how long canary pods of another queue and namespace wait for a decision. The first
+canary comes with the load, one more after each of the first cycles. CPU time is of this process: what other
+programs do meanwhile counts little.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from time import process_time
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from benchmarks.driving import SECOND, begin, nothing_of, take_in
+from benchmarks.figures import Figure
+from benchmarks.manifests import listed
+from benchmarks.scale import Scale
+from events.sighting import Seen, Sighting
+from projections.state import REQUIRED
+from scheduling.step import Step
+
+JsonObject: TypeAlias = dict[str, object]
+
+CPU_SECONDS_MAX: Final = 60.0
+"""After so many CPU seconds of cycles a load is left."""
+
+CANARIES: Final = 10
+"""How many canary pods come, one after each of the first cycles."""
+
+QUEUE: Final = "scheduling.volcano.sh/queue-name"
+
+EVERY: Final = "enqueue, allocate, preempt, reclaim, gangpreempt, gangreclaim, backfill"
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What is attacked with."""
+
+    name: str
+    policy: JsonObject
+    objects: Callable[[int], Iterator[Sighting]]
+    """Everything there is but canaries, where the load is to be one in so many of its full size."""
+
+
+class Waited(Struct):
+    """How long one canary waited."""
+
+    cycles: int = 0
+    seconds: float = 0.0
+
+
+class Course(Struct):
+    """What came of a load."""
+
+    longest: float = 0.0
+    cycles: int = 0
+    seconds: float = 0.0
+    units_of_longest: int = 0
+    """Units of work of that cycle."""
+    is_at_rest: bool = True
+    waited: list[Waited] = []
+    is_canary_left: bool = False
+    """Whether a canary still waited at the end."""
+
+
+def policy(
+    actions: str, *tiers: list[JsonObject], arguments: JsonObject | None = None
+) -> JsonObject:
+    """A policy with these actions and plugins."""
+    more: JsonObject = {}
+    if arguments:
+        more["configurations"] = [{"name": "cycle", "arguments": arguments}]
+    return {"actions": actions, "tiers": [{"plugins": tier} for tier in tiers], **more}
+
+
+def _plugins(*names: str) -> list[JsonObject]:
+    return [{"name": name} for name in names]
+
+
+HIERARCHY: Final = policy(
+    "enqueue, allocate, backfill",
+    _plugins("priority", "gang"),
+    [{"name": "drf", "enableHierarchy": True}, *_plugins("predicates", "nodeorder")],
+)
+
+PLAIN: Final = policy(
+    "enqueue, allocate, backfill", _plugins("priority", "gang", "predicates", "nodeorder")
+)
+
+WHOLE: Final = policy(
+    EVERY,
+    [
+        {"name": "priority"},
+        {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
+        {"name": "conformance"},
+    ],
+    [
+        {"name": "drf", "enablePreemptable": False},
+        *_plugins("predicates", "capacity", "nodeorder"),
+    ],
+)
+
+
+TREE: Final = policy(
+    EVERY,
+    _plugins("priority", "conformance"),
+    [{"name": "drf", "enableHierarchy": True}, *_plugins("predicates", "nodeorder")],
+)
+
+HELD: Final = {"held": "yes"}
+
+
+def _seen(kind: str, name: str, namespace: str = "", **parts: object) -> Sighting:
+    meta: JsonObject = {"name": name, "uid": f"{kind}-{namespace}-{name}", "resourceVersion": "7"}
+    if namespace:
+        meta["namespace"] = namespace
+    more = parts.pop("metadata", {})
+    assert isinstance(more, dict)
+    return Seen(msgspec.json.encode({"kind": kind, "metadata": {**meta, **more}, **parts}))
+
+
+def _node_name(index: int) -> str:
+    return f"n{index:04}"
+
+
+def _nodes(count: int, cpu: int = 64) -> Iterator[Sighting]:
+    amounts = {"cpu": str(cpu), "memory": "1Ti", "pods": "200"}
+    yield from listed(
+        "Node",
+        (
+            _seen(
+                "Node",
+                _node_name(index),
+                metadata={
+                    "labels": {
+                        "zone": f"z{index % 10}",
+                        "kubernetes.io/hostname": _node_name(index),
+                    }
+                },
+                spec={},
+                status={"allocatable": amounts},
+            )
+            for index in range(count)
+        ),
+    )
+
+
+def _queue(name: str, parent: str = "", **spec: object) -> Sighting:
+    more: JsonObject = {"parent": parent} if parent else {}
+    return _seen("Queue", name, spec={"weight": 1, **more, **spec}, status={"state": "Open"})
+
+
+def _pod(
+    name: str,
+    milli_cpu: int,
+    queue: str = "crowd",
+    *,
+    namespace: str = "crowd",
+    node: str = "",
+    priority: int = 0,
+    spec: JsonObject | None = None,
+    labels: dict[str, str] | None = None,
+) -> Sighting:
+    requests = {"cpu": f"{milli_cpu}m", "memory": "1Mi"}
+    whole: JsonObject = {
+        "schedulerName": "muster",
+        "priority": priority,
+        "containers": [{"name": "main", "resources": {"requests": requests}}],
+        **({"nodeName": node} if node else {}),
+        **(spec or {}),
+    }
+    return _seen(
+        "Pod",
+        name,
+        namespace,
+        metadata={"annotations": {QUEUE: queue}, "labels": labels or {}},
+        spec=whole,
+        status={"phase": "Running" if node else "Pending"},
+    )
+
+
+CANARY_QUEUE: Final = "canary"
+
+
+def _two_queues() -> list[Sighting]:
+    return [_queue("crowd"), _queue(CANARY_QUEUE)]
+
+
+def _spread_over(key: str, skew: int, selector: JsonObject) -> JsonObject:
+    constraint = {
+        "maxSkew": skew,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def _unlike(part: int) -> Iterator[Sighting]:
+    yield from _nodes(200)
+    yield from listed("Queue", _two_queues())
+    yield from listed("Pod", (_pod(f"p{index}", 100 + index) for index in range(1_500 // part)))
+
+
+def _chain(part: int) -> Iterator[Sighting]:
+    count = 1_200 // part
+    yield from _nodes(200)
+    chain = [_queue(f"q{index}", f"q{index - 1}" if index else "") for index in range(count)]
+    yield from listed("Queue", [*chain, _queue(CANARY_QUEUE)])
+    yield from listed(
+        "Pod", (_pod(f"p{index}", 100 + index, f"q{index}") for index in range(count))
+    )
+
+
+def _spread(part: int) -> Iterator[Sighting]:
+    yield from _nodes(100)
+    yield from listed("Queue", _two_queues())
+
+    def one(index: int) -> Sighting:
+        selector: JsonObject = {
+            "matchExpressions": [{"key": f"k{index % 97}", "operator": "Exists"}]
+        }
+        key = "zone" if index % 2 else "kubernetes.io/hostname"
+        spec = _spread_over(key, 1 + index % 5, selector)
+        return _pod(f"p{index}", 100 + index, spec=spec, labels={f"k{index % 97}": str(index)})
+
+    yield from listed("Pod", map(one, range(600 // part)))
+
+
+def _full(
+    waiting: int, part: int, *, is_held: bool = False, is_spread: bool = False
+) -> Iterator[Sighting]:
+    """Nodes full of 24 running pods each, and pods of higher priority that wait.
+
+    `is_held`: a disruption budget holds all that run; `is_spread`: no eviction brings those that wait within their
+    spread constraints.
+    """
+    nodes = max(2, 100 // part)
+    yield from _nodes(nodes)
+    deserved = {"cpu": "3200", "memory": "50Ti"}
+    yield from listed("Queue", [_queue("crowd", deserved=deserved), *_two_queues()[1:]])
+    # 24 pods of 2.65 cpu leave 0.4 cpu on a node: too little for any of those that wait.
+    pods = [
+        _pod(
+            f"r{index}",
+            2_650,
+            "crowd" if index % 3 else "other",
+            node=_node_name(index % nodes),
+            labels=HELD,
+        )
+        for index in range(24 * nodes)
+    ]
+    pods += [
+        _pod(
+            f"p{index}",
+            1_000 + index,
+            priority=100,
+            spec=_spread_over("zone", 1 + index % 5, {"matchLabels": HELD}) if is_spread else {},
+            labels=HELD if is_spread else {},
+        )
+        for index in range(waiting // part)
+    ]
+    yield from listed("Pod", pods)
+    if is_held:
+        budget = _seen(
+            "PodDisruptionBudget",
+            "held",
+            "crowd",
+            spec={"maxUnavailable": 0, "selector": {"matchLabels": HELD}},
+            status={"disruptionsAllowed": 0},
+        )
+        yield from listed("PodDisruptionBudget", [budget])
+
+
+def _empty(part: int) -> Iterator[Sighting]:
+    yield from _nodes(100)
+    yield from listed("Queue", _two_queues())
+    waiting = (_pod(f"p{index}", 1_000 + index, priority=100) for index in range(10_000 // part))
+    yield from listed("Pod", waiting)
+
+
+LOADS: Final = (
+    Load(name="1,500 unlike pods, drf with hierarchy", policy=HIERARCHY, objects=_unlike),
+    Load(name="1,200 queues in a chain, drf with hierarchy", policy=HIERARCHY, objects=_chain),
+    Load(name="600 pods with unlike spread", policy=PLAIN, objects=_spread),
+    Load(
+        name="800 unlike preemptors, every action",
+        policy=WHOLE,
+        objects=lambda part: _full(800, part),
+    ),
+    Load(
+        name="800 unlike preemptors of held pods, every action",
+        policy=WHOLE,
+        objects=lambda part: _full(800, part, is_held=True),
+    ),
+    Load(
+        name="800 preemptors with spread, drf with hierarchy, every action",
+        policy=TREE,
+        objects=lambda part: _full(800, part, is_spread=True),
+    ),
+    Load(name="10,000 unlike pods, every action", policy=WHOLE, objects=_empty),
+)
+
+
+def begun(load: Load, part: int = 1) -> Step:
+    """A daemon that has just read the whole load."""
+    step, _ = begin(with_views=False, rules=msgspec.json.encode(load.policy))
+    for _ in take_in(step, load.objects(part)):
+        pass
+    rest = [kind for kind in REQUIRED if kind not in step.state.listed]
+    for _ in take_in(step, nothing_of(*rest)):
+        pass
+    return step
+
+
+def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
+    """Hold cycles until nothing is left to decide or the time is up."""
+    step, course = begun(load, part), Course(waited=[])
+    now_ns = 2 * SECOND
+    open_canaries: dict[str, Waited] = {}
+    come = 0
+    gc.collect()
+    while True:
+        if come < canaries:
+            name = f"canary-{come}"
+            come += 1
+            seen = _pod(name, 100, CANARY_QUEUE, namespace="canary")
+            step.observe([seen], now_ns)
+            waits = open_canaries[f"canary/{name}"] = Waited()
+            course.waited.append(waits)
+        if not step.is_due(now_ns):
+            break
+        began = process_time()
+        batch = step.cycle(now_ns)
+        took = process_time() - began
+        assert batch is not None
+        course.cycles += 1
+        course.seconds += took
+        if took > course.longest:
+            course.longest, course.units_of_longest = took, step.decider.session.work.done
+        for key in list(open_canaries):
+            open_canaries[key].cycles += 1
+            open_canaries[key].seconds += took
+            if _is_decided(step, key):
+                del open_canaries[key]
+        if course.seconds > CPU_SECONDS_MAX:
+            course.is_at_rest = False
+            break
+    course.is_canary_left = bool(open_canaries)
+    return course
+
+
+def _is_decided(step: Step, key: str) -> bool:
+    pod = next(one for one in step.state.cluster.pods.values() if one.key == key)
+    group = step.state.cluster.groups[pod.group_key]
+    return bool(pod.node or group.promise or group.refusals)
+
+
+async def measure(scale: Scale) -> list[Figure]:
+    """Each load at its full size; a part of it for a quick look."""
+    part = max(1, 5_000 // scale.pods)
+    return [figure for load in LOADS for figure in figures_of(load, run(load, part))]
+
+
+def figures_of(load: Load, course: Course) -> Iterator[Figure]:
+    """What is told of a load."""
+    rest = "to rest" if course.is_at_rest else "until left"
+    values = (
+        ("longest cycle, CPU", course.longest, "s"),
+        (f"cycles {rest}", float(course.cycles), ""),
+        (f"CPU {rest}", course.seconds, "s"),
+        ("canary waits at most", float(max(one.cycles for one in course.waited)), "cycles"),
+        ("canary waits at most, CPU", max(one.seconds for one in course.waited), "s"),
+    )
+    for what, value, unit in values:
+        yield Figure(benchmark="hostile", name=f"{load.name}: {what}", value=value, unit=unit)
+    yield Figure(
+        benchmark="hostile",
+        name=f"{load.name}: units of the longest cycle",
+        value=course.units_of_longest / 1_000,
+        unit="thousand",
+    )

@@ -1,0 +1,172 @@
+"""What of a SQLite file is torn, as a table, an index, or a position of the log. Nothing is written.
+
+SQLite says only "database disk image is malformed". Asked table by table it says which, and a torn log is read
+up to the first position that is not there. Functions here block, and read as much as there is.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from daemon.log import tables
+
+BY_TABLE: Final = (3, 33, 0)
+"""The first library that checks one table at a time; older ones check the whole file each time."""
+
+SCHEMA: Final = "alembic_version"
+TRIGGERS: Final = (
+    *("log_no_update", "log_no_delete", "log_no_replace"),
+    *("objects_no_update", "objects_no_delete", "objects_no_replace"),
+)
+"""What keeps the log append only; a torn schema may have lost one."""
+
+_SOUND: Final = "ok"
+_DAMAGE: Final = ("malformed", "corrupt", "not a database", "could not decode", "no such")
+
+
+def find_damage(path: Path, *, is_thorough: bool) -> str | None:
+    """The first thing torn, such as `table placement: ...`, `index log_subject: ...` or `position 17: ...`.
+
+    Thorough is to compare each index with its table, and to look at free pages.
+    """
+    with closing(_reading(path)) as connection:
+        try:
+            missing = missing_names(connection)
+        except (sqlite3.Error, UnicodeError) as error:
+            if not is_damage(error):
+                raise
+            return f"table sqlite_schema: {error}"
+        if missing:
+            return f"table sqlite_schema: {', '.join(missing)} missing"
+        return _torn(connection, is_thorough=is_thorough)
+
+
+def missing_names(connection: sqlite3.Connection) -> list[str]:
+    """Tables, indexes and triggers that the schema should have and has not."""
+    rows = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    return sorted(expected_names() - {str(name) for (name,) in rows})
+
+
+def expected_names() -> set[str]:
+    """What the schema of this release has."""
+    found = {SCHEMA, *TRIGGERS}
+    for table in tables.metadata.tables.values():
+        found |= {table.name, *(str(index.name) for index in table.indexes)}
+    return found
+
+
+def first_unreadable(path: Path) -> int:
+    """The first position that cannot be read. A file that is too short is read all the same."""
+    readable = 0
+    with closing(_reading(path)) as connection, suppress(sqlite3.Error, UnicodeError):
+        connection.execute("PRAGMA writable_schema = ON")
+        for position, *_rest in connection.execute("SELECT * FROM log ORDER BY position"):
+            if position != readable + 1:
+                break
+            readable = int(position)
+    return readable + 1
+
+
+def read_only_options(path: Path) -> dict[str, str]:
+    """Where not even SQLite's shared memory can be created, the file is read as it stands."""
+    log = Path(f"{path}-wal")
+    if not os.access(path.parent, os.W_OK) and not log.exists():
+        return {"mode": "ro", "immutable": "1"}
+    return {"mode": "ro"}
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether an error of SQLite is about what is in the file, rather than about reaching it."""
+    told = str(error).lower()
+    return isinstance(error, UnicodeError) or any(word in told for word in _DAMAGE)
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    options = urlencode(read_only_options(path))
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{options}", uri=True)
+
+
+def _torn(connection: sqlite3.Connection, *, is_thorough: bool) -> str | None:
+    pragma = "integrity_check" if is_thorough else "quick_check"
+    # Small tables first; the two that grow with the log come last.
+    names = sorted(tables.metadata.tables, key=lambda name: (name in ("log", "objects"), name))
+    for name in (SCHEMA, *names):
+        wrong = _checked(connection, pragma, name) or _unread(connection, name)
+        if wrong is None:
+            continue
+        if name == "log" and (position := _unread_position(connection)) is not None:
+            return f"position {position}: {wrong}"
+        if (index := _torn_index(connection, name)) is not None:
+            return f"index {index} of table {name}: {wrong}"
+        return f"table {name}: {wrong}"
+    if is_thorough and (wrong := _checked(connection, "quick_check", None)) is not None:
+        return f"free pages: {wrong}"
+    return None
+
+
+def _checked(connection: sqlite3.Connection, pragma: str, table: str | None) -> str | None:
+    """What a check of a table, or of all, says is wrong; None where it is sound."""
+    asked = f"('{table}')" if table and sqlite3.sqlite_version_info >= BY_TABLE else ""
+    try:
+        rows = connection.execute(f"PRAGMA {pragma}{asked}").fetchmany(2)
+    except (sqlite3.Error, UnicodeError) as error:
+        if not is_damage(error):
+            raise
+        return str(error)
+    told = " ".join(" ".join(str(row[0]).split()) for row in rows)
+    return None if told == _SOUND else told.replace("*** in database main *** ", "")
+
+
+def _unread(connection: sqlite3.Connection, table: str) -> str | None:
+    """Why a row of a table cannot be read, such as text that is none; the checks of SQLite do not decode."""
+    try:
+        for _ in connection.execute(f"SELECT * FROM {table} NOT INDEXED"):  # noqa: S608  # ours
+            pass
+    except (sqlite3.Error, UnicodeError) as error:
+        if not is_damage(error):
+            raise
+        return str(error)
+    return None
+
+
+def _unread_position(connection: sqlite3.Connection) -> int | None:
+    """The first position that the table itself does not give; None where all are there."""
+    readable = 0
+    try:
+        for position, *_rest in connection.execute(
+            "SELECT * FROM log NOT INDEXED ORDER BY position"
+        ):
+            if position != readable + 1:
+                return readable + 1
+            readable = int(position)
+    except (sqlite3.Error, UnicodeError):
+        return readable + 1
+    return None
+
+
+def _torn_index(connection: sqlite3.Connection, table: str) -> str | None:
+    """The index that is to blame, where the table itself can be read; None where it cannot."""
+    if _unread(connection, table) is not None:
+        return None
+    found = list(_index_names(connection, table))
+    for name in found:
+        try:
+            query = f"SELECT count(*) FROM {table} INDEXED BY {name} WHERE {_key(connection, name)} IS NOT NULL"  # noqa: S608
+            connection.execute(query).fetchall()
+        except (sqlite3.Error, UnicodeError):
+            return name
+    return found[0] if len(found) == 1 else None
+
+
+def _index_names(connection: sqlite3.Connection, table: str) -> Iterator[str]:
+    for row in connection.execute(f"PRAGMA index_list('{table}')"):
+        yield str(row[1])
+
+
+def _key(connection: sqlite3.Connection, index: str) -> str:
+    """The first column of an index."""
+    return str(connection.execute(f"PRAGMA index_info('{index}')").fetchall()[0][2])

@@ -1,0 +1,54 @@
+"""What keeps a pod group from being scheduled whatever room there is: standing reasons.
+
+Its PodGroup is missing or cannot be read, its queue takes no pod groups, or the HyperNodes do not allow its network
+topology. While such a reason stands nothing is reserved for the group: neither quota nor room on nodes.
+"""
+
+from typing import Protocol
+
+from projections.hyper_tree import HyperTree
+from projections.nodes import NodeTable
+from projections.pod_groups import PodGroup
+from projections.queues import Queue
+from projections.sub_groups import Closeness
+
+
+class Blocking(Protocol):
+    """The part of the cluster that can block a group."""
+
+    nodes: NodeTable
+    queues: dict[str, Queue]
+
+
+def is_blocked(cluster: Blocking, group: PodGroup) -> bool:
+    """Whether a standing reason keeps the group from being scheduled."""
+    if group.problem is not None:
+        return True
+    queue = cluster.queues.get(group.queue)
+    if queue is not None and queue.closed_reason is not None:
+        return True
+    return group.is_close and topology_reason(cluster.nodes.hyper, group) is not None
+
+
+def topology_reason(tree: HyperTree, group: PodGroup) -> tuple[str, str] | None:
+    """Code and message of why no pods can be as close as the group and its sub-groups ask for; None where some
+    can."""
+    rules = () if group.parts is None else group.parts.rules
+    for closeness in (group.closeness, *(rule.closeness for rule in rules)):
+        reason = None if closeness is None else closeness_reason(tree, closeness)
+        if reason is not None:
+            return reason
+    return None
+
+
+def closeness_reason(tree: HyperTree, closeness: Closeness) -> tuple[str, str] | None:
+    """Code and message of why no pods can be as close as that; None where some can."""
+    if tree.problem:
+        return "TopologyNotReady", f"the tree of HyperNodes is not ready: {tree.problem}"
+    if not closeness.is_hard:
+        return None
+    if closeness.tier_name and tree.tier_named(closeness.tier_name) is None:
+        return "UnknownTier", f"no HyperNode is of tier {closeness.tier_name}"
+    if not tree.facts and closeness.is_bound:
+        return "TopologyNotReady", f"there is no HyperNode, and the pods must be {closeness.text}"
+    return None

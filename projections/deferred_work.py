@@ -1,0 +1,83 @@
+"""Work that a cycle did not get to: what is still due, and what was looked at already.
+
+A cycle that has used up its budget of work records where it stopped (`work_deferred`). What it had to look at
+stays due for the actions that were cut short, except for the lines that they looked at since. A cycle that
+is not cut short leaves nothing behind.
+"""
+
+from msgspec import Struct, field
+
+from events.decision import WorkDeferred
+from projections.pod_groups import PodGroup
+from projections.touched import Due, Names
+
+BATCHES_MAX = 2
+"""Batches of changes that are kept apart; later ones are put together, and looked at from the last on."""
+
+
+class DueBatch(Struct):
+    """Changes that a cycle had to look at, and did not wholly."""
+
+    cycle: int
+    """Position of that cycle: what was looked at since then need not be again."""
+    due: Due
+    actions: Names
+    """The actions that still have to."""
+
+
+class DeferredWork(Struct):
+    """What earlier cycles left."""
+
+    batches: list[DueBatch] = field(default_factory=list)
+    looked: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Action to pod group to the position of the cycle that last looked at the line that the group led."""
+
+    def looked_at(self, action: str, group: str) -> int:
+        """The cycle in which an action last looked at a group; 0 where it did not since it was cut short."""
+        return self.looked.get(action, {}).get(group, 0)
+
+    def after(
+        self, event: WorkDeferred, cycle: int, due: Due, groups: dict[str, PodGroup]
+    ) -> "DeferredWork":
+        """What is left once a cycle, which began with this and with `due`, was cut short."""
+        cut = dict.fromkeys(one.action for one in event.actions)
+        batches = list(self.batches)
+        if not due.is_empty or not batches:
+            batches.append(DueBatch(cycle, due, cut))
+        left = [
+            DueBatch(one.cycle, one.due, {name: None for name in one.actions if name in cut})
+            for one in batches
+        ]
+        left = [one for one in left if one.actions]
+        while len(left) > BATCHES_MAX:
+            last, before = left.pop(), left.pop()
+            actions = {**before.actions, **last.actions}
+            left.append(DueBatch(last.cycle, _together(before.due, last.due), actions))
+        looked: dict[str, dict[str, int]] = {}
+        for one in event.actions:
+            kept = self.looked.get(one.action, {})
+            looked[one.action] = {key: at for key, at in kept.items() if key in groups}
+            looked[one.action].update(dict.fromkeys(one.looked, cycle))
+        return DeferredWork(left, looked)
+
+
+def _together(first: Due, second: Due) -> Due:
+    """What happened in both."""
+    eased = {name: dict(resources) for name, resources in first.eased.items()}
+    for name, resources in second.eased.items():
+        eased.setdefault(name, {}).update(resources)
+    arrived = dict(first.arrived)
+    for name, priority in second.arrived.items():
+        arrived[name] = min(priority, arrived.get(name, priority))
+    return Due(
+        groups={**first.groups, **second.groups},
+        freed={**first.freed, **second.freed},
+        remade={**first.remade, **second.remade},
+        freed_at=max(first.freed_at, second.freed_at),
+        eased=eased,
+        eased_at={**first.eased_at, **second.eased_at},
+        arrived=arrived,
+        met={**first.met, **second.met},
+        rewired=max(first.rewired, second.rewired),
+        everything=first.everything or second.everything,
+    )

@@ -1,0 +1,149 @@
+"""The work of a cycle, counted so that a replay counts the same, and the budget that it must keep to.
+
+Units are about a microsecond of CPU each (measured, `docs/limits.md`). What is counted follows from State
+alone: what a cache saved is counted as if it had not, once a cycle for each class of pods, as a daemon that
+has just started has no caches. Each action has its part of the budget, and may use what the actions before
+it left over.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from projections.cluster import Cluster
+from projections.pod_class import PodClass
+
+THOUSAND: Final = 1_000
+
+LINE: Final = 60
+"""Units for looking at a line."""
+
+DECISION: Final = 120
+"""For a decision, sealed, encoded and applied."""
+
+PLACEMENT: Final = 60
+"""For each pod that a decision places or evicts."""
+
+POD: Final = 30
+"""For trying to place a pod."""
+
+POD_PER_NODE: Final = 1 / 128
+"""The same, for each node: the best of all scores."""
+
+CLASS: Final = 250
+"""For a class of pods that the cycle had not met."""
+
+CLASS_PER_NODE: Final = 1 / 8
+"""The same, for each node: its score, and why it will not do."""
+
+AROUND_PER_NODE: Final = 1 / 4
+"""For trying to place a pod that asks who stands where, for each node."""
+
+AROUND_PER_POD: Final = 4
+"""For a class of pods that asks who stands where and that the cycle had not met, for each pod there is."""
+
+FREEING: Final = 150
+"""For a node that is looked at in order to free it."""
+
+VICTIM: Final = 40
+"""The same, for each pod there."""
+
+BUNDLE: Final = 100
+"""For a bundle of pods that may make way for a gang, found or tried."""
+
+GIVER: Final = 4
+"""For each pod group that is asked for such bundles."""
+
+FAIR: Final = 120
+"""For a change that is thought of in the tree of shares (`drf` with `enableHierarchy`): a step for each level."""
+
+FAIR_AGAIN: Final = 20
+"""For each pod group that is looked at again there because a resource comes to be used up, or no longer is."""
+
+LATER: Final = 20
+"""For each node that pods are leaving, when a place is sought for a pod."""
+
+
+class Work:
+    """The work of the cycle that is open."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.done = 0
+        """Units so far."""
+        self.budget = 1
+        self._ends_at = 0
+        self._begun_at = 0
+        self._actions = self._begun = 0
+        self._classes: dict[int, None] = {}
+        self._passed: dict[tuple[object, ...], dict[int, None]] = {}
+        """For claims that are alike, the slots of nodes that were looked at in order to free them."""
+
+    def open_cycle(self) -> None:
+        """A cycle begins."""
+        policy = self._cluster.policy
+        self.done, self.budget = 0, THOUSAND * policy.told.work_budget
+        self._actions, self._begun = len(policy.actions), 0
+        self._classes, self._passed = {}, {}
+
+    def open_action(self) -> None:
+        """The next action begins. It has at least half of an equal part, whatever those before it took."""
+        part = self.budget // self._actions
+        self._begun += 1
+        self._begun_at = self.done
+        self._ends_at = max(self.budget * self._begun // self._actions, self.done + part // 2)
+
+    @property
+    def allowance(self) -> int:
+        """Units that the action may take."""
+        return self._ends_at - self._begun_at
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the action has used up what it may take."""
+        return self.done >= self._ends_at
+
+    @property
+    def is_half_used(self) -> bool:
+        """Whether it has used up half of that."""
+        return self.done - self._begun_at >= self.allowance // 2
+
+    def add(self, units: int) -> None:
+        """Count some."""
+        self.done += units
+
+    def add_bundles(self, count: int) -> None:
+        """Count the search for bundles of pods, of which so many were found."""
+        self.done += GIVER * len(self._cluster.groups) + BUNDLE * count
+
+    def add_pod(self, pod_class: PodClass) -> None:
+        """Count the search for a node for a pod of a class."""
+        nodes = len(self._cluster.nodes.order)
+        units = POD + int(nodes * POD_PER_NODE) + LATER * len(self._cluster.nodes.leaving)
+        looks_around = pod_class.looks_around
+        if looks_around:
+            units += int(nodes * AROUND_PER_NODE)
+        if pod_class.index not in self._classes:
+            self._classes[pod_class.index] = None
+            units += CLASS + int(nodes * CLASS_PER_NODE)
+            if looks_around:
+                units += len(self._cluster.pods) * AROUND_PER_POD
+        self.done += units
+
+    def add_freeing(self, alike: tuple[object, ...] | None, slot: int) -> None:
+        """Count a node that is looked at in order to free it."""
+        self.done += self._of_freeing(slot)
+        if alike is not None:
+            self._passed.setdefault(alike, {})[slot] = None
+
+    def add_passed_over(self, alike: tuple[object, ...] | None, slots: Iterable[int]) -> None:
+        """Count nodes that are known not to be freed: what found that out may be older than the process."""
+        if alike is None:
+            return
+        passed = self._passed.setdefault(alike, {})
+        for slot in slots:
+            if slot not in passed:
+                passed[slot] = None
+                self.done += self._of_freeing(slot)
+
+    def _of_freeing(self, slot: int) -> int:
+        return FREEING + VICTIM * len(self._cluster.nodes.order[slot].pods)

@@ -1,0 +1,92 @@
+"""Audits keep to their share of the time, and are part of what runs and of what is measured."""
+
+import ast
+
+import pytest
+
+from daemon.auditing import CREDIT_MAX_NS, SHARE, SLICE_NS, Audits
+from daemon.composition import audits_of, core_of
+from events.record import GENESIS
+from projections.audit import RollingAudit
+from projections.state import State
+from tests.checkout import ROOT, short, tracked
+from tests.scheduling.given import Told, node, pod
+
+MILLISECOND = 1_000_000
+
+
+class Slow(RollingAudit):
+    """Audits of which each takes a while by a clock of its own."""
+
+    def __init__(self, takes_ns: int) -> None:
+        super().__init__(State())
+        self.now_ns = 0
+        self.takes_ns = takes_ns
+
+    def next(self) -> None:
+        self.now_ns += self.takes_ns
+
+
+@pytest.mark.parametrize("takes_ns", [1_000, MILLISECOND, 30 * MILLISECOND])
+@pytest.mark.parametrize("turn_ns", [MILLISECOND, 100 * MILLISECOND, 20_000 * MILLISECOND])
+def test_audits_take_a_hundredth_of_the_time(takes_ns: int, turn_ns: int) -> None:
+    slow = Slow(takes_ns)
+    audits = Audits(slow, lambda: slow.now_ns)
+    longest = 0
+    for _ in range(max(10, min(2_000, takes_ns // 100))):
+        slow.now_ns += turn_ns
+        before = audits.spent_ns
+        audits.turn()
+        longest = max(longest, audits.spent_ns - before)
+    assert audits.count > 0
+    assert audits.spent_ns <= slow.now_ns // SHARE + takes_ns
+    assert longest <= min(SLICE_NS, CREDIT_MAX_NS) + takes_ns
+
+
+def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Pod", pod("p"))
+    told.show_the_rest()
+    told.cycle()
+    now_ns = 0
+
+    def elapsed_ns() -> int:
+        nonlocal now_ns
+        now_ns += MILLISECOND
+        return now_ns
+
+    audits = audits_of(told.step, elapsed_ns)
+
+    def many_turns() -> None:
+        nonlocal now_ns
+        for _ in range(100):
+            now_ns += 1_000 * MILLISECOND
+            audits.turn()
+
+    told.state.cluster.nodes.nodes["n1"].occupied["cpu"] += 1
+    with pytest.raises(AssertionError, match=r"does not add up at position \d+: node n1 occupied"):
+        many_turns()
+
+
+def test_the_composition_of_a_daemon_is_made_in_one_place() -> None:
+    """Benchmarks and daemons make no step and no audits themselves, so they cannot differ in how."""
+    made = ("Step", "Audits", "RollingAudit", "Decider")
+    folders = ("benchmarks", "daemon")
+    files = [path for path in tracked(".py") if short(path).split("/")[0] in folders]
+    found = {
+        (short(path), call.func.id)
+        for path in files
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in made
+    }
+    place = "daemon/composition.py"
+    assert found == {(place, "Step"), (place, "Audits")}
+    driving = (ROOT / "benchmarks/driving.py").read_text(encoding="utf-8")
+    assert "core_of(" in driving
+    assert "audits_of(" in driving
+
+
+def test_a_core_audits_what_its_batches_touch() -> None:
+    step = core_of(State(), GENESIS, views=None)
+    assert isinstance(step.audit, RollingAudit)

@@ -1,0 +1,49 @@
+"""Pods that are like no other come and go; after each turn the resident memory of this process, in MiB.
+
+python -m tests.projections.churn TURNS PODS TOLERATIONS
+"""
+
+import gc
+import sys
+from pathlib import Path
+
+from benchmarks.driving import begin
+from events.sighting import Gone, Listed, Seen
+from projections.state import REQUIRED
+from tests.projections.test_freed_classes import unlike
+from tests.scheduling.given import SECOND, node
+
+AT_ONCE = 20
+"""Pods in one batch."""
+
+
+def resident_mib() -> int:
+    """Resident memory of this process."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    [found] = [line.split()[1] for line in lines if line.startswith("VmRSS:")]
+    return int(found) // 1024
+
+
+def main() -> None:
+    """Play the turns."""
+    turns, count, tolerations = map(int, sys.argv[1:])
+    step, _ = begin(with_views=True)
+    step.observe([Seen(node("n0"))], SECOND)
+    step.observe([Listed(resource=one, resource_version="1", count=0) for one in REQUIRED], SECOND)
+    now_ns = SECOND
+    sys.stdout.write(f"{resident_mib()}\n")
+    for turn in range(turns):
+        for begin_at in range(0, count, AT_ONCE):
+            now_ns += SECOND
+            numbers = range(begin_at, min(count, begin_at + AT_ONCE))
+            step.observe([Seen(unlike(turn, one, tolerations)) for one in numbers], now_ns)
+            step.cycle(now_ns)
+        now_ns += SECOND
+        step.observe([Gone(unlike(turn, one, tolerations)) for one in range(count)], now_ns)
+        step.cycle(now_ns)
+        gc.collect()
+        sys.stdout.write(f"{resident_mib()}\n")
+
+
+if __name__ == "__main__":
+    main()

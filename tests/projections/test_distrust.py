@@ -1,0 +1,139 @@
+"""What State holds of an API server that turns out to be set back: nothing that was not seen again."""
+
+from events.outcome import PodBound
+from events.sighting import (
+    Answer,
+    BindRequest,
+    Closed,
+    Done,
+    Gone,
+    Known,
+    Progressed,
+    Seen,
+)
+from events.watching import WENT_BACK
+from projections.snapshot import restore, take
+from projections.state import NEWEST_MAX, REQUIRED
+from scheduling.asking import to_do
+from tests.scheduling.given import Told, node, pod, raw
+
+
+def at(revision: int, name: str, on: str = "", **metadata: object) -> bytes:
+    """A pod as it was at a revision."""
+    phase = "Running" if on else "Pending"
+    return pod(name, on=on, phase=phase, metadata={"resourceVersion": str(revision), **metadata})
+
+
+def began(*pods: bytes) -> Told:
+    """A node with room for one pod, and these."""
+    told = Told()
+    told.show_all("Node", node("n1", cpu=1))
+    told.show_all("Pod", *pods, revision="10")
+    told.show_the_rest()
+    return told
+
+
+def set_back(told: Told) -> None:
+    """Every kind has a gap."""
+    closed = [Closed(kind, "99", WENT_BACK, "behind", has_gap=True) for kind in REQUIRED]
+    told.see(*closed)
+
+
+def list_again(told: Told, *pods: bytes) -> None:
+    """What the server has now, at an older revision than was seen."""
+    told.show_all("Node", node("n1", cpu=1), revision="5")
+    told.show_all("Pod", *pods, revision="5")
+    told.show_the_rest()
+
+
+def answer(told: Told, request: BindRequest) -> None:
+    """It was done."""
+    batch = told.step.report([Answer(request, Done())], told.now_ns)
+    assert batch is not None
+    told.records += batch.records
+
+
+def requests(told: Told) -> list[BindRequest]:
+    """Bindings and evictions without an outcome."""
+    told.cycle(60)
+    return [one for one in to_do(told.state) if isinstance(one, BindRequest)]
+
+
+def test_progress_names_the_objects_that_changed_last() -> None:
+    told = began(at(3, "a"), at(7, "b"))
+    told.see(Seen(at(11, "c")), Gone(at(12, "a")), Progressed("Pod", "20"))
+    progress = told.state.progress["Pod"]
+    assert progress.resource_version == "20"
+    assert len(progress.newest) == NEWEST_MAX == 2
+    assert progress.newest == (
+        Known("default", "c", "uid-c", "11"),
+        Known("default", "a", "uid-a", "12", is_gone=True),
+    )
+    assert restore(take(told.state)).progress == told.state.progress
+
+
+def test_the_cluster_is_known_by_its_system_namespace() -> None:
+    told = began()
+    told.see(Seen(raw("Namespace", "kube-system", "uid-of-the-cluster")))
+    assert told.state.progress["Namespace"].newest[-1] == Known(
+        "", "kube-system", "uid-of-the-cluster", ""
+    )
+
+
+def test_after_a_gap_there_is_nothing_to_go_on_from_until_the_list_is_there() -> None:
+    """Also for the next daemon, should this one end in between; then from the list's own revision on."""
+    told = began(at(30, "a"))
+    set_back(told)
+    assert not told.state.is_synced
+    assert not set(REQUIRED) & set(told.state.progress)
+    list_again(told, at(4, "a"))
+    assert told.state.progress["Pod"].resource_version == "5"
+    told.see(Seen(at(6, "a")))
+    assert told.state.progress["Pod"].resource_version == "6"
+
+
+def test_what_is_shown_between_a_gap_and_its_list_says_nothing_of_the_history() -> None:
+    """It was on its way when the gap was found: the server as it is now has never had it."""
+    told = began(at(7, "a"))
+    set_back(told)
+    told.see(Seen(at(98, "late")))
+    list_again(told, at(4, "a"))
+    assert "98" not in {one.resource_version for one in told.state.progress["Pod"].newest}
+    assert "uid-late" not in told.state.cluster.pods
+
+
+def test_a_binding_that_was_answered_and_never_seen_is_decided_again() -> None:
+    told = began(at(7, "a"))
+    [request] = requests(told)
+    answer(told, request)
+    assert told.state.cluster.pods["uid-a"].assumed == "n1"
+    set_back(told)
+    list_again(told, at(7, "a"))
+    assert not told.state.cluster.pods["uid-a"].node
+    [again] = requests(told)
+    assert again.decision > request.decision
+    told.state.validate()
+
+
+def test_a_binding_without_an_answer_is_asked_for_again() -> None:
+    told = began(at(7, "a"))
+    [request] = requests(told)
+    set_back(told)
+    list_again(told, at(7, "a"))
+    assert [one.decision for one in requests(told)] == [request.decision]
+
+
+def test_a_pod_that_was_seen_on_its_node_and_is_not_there_any_more_waits_again() -> None:
+    told = began(at(7, "a"))
+    [request] = requests(told)
+    answer(told, request)
+    told.see(Seen(at(12, "a", "n1", annotations=request.annotations)))
+    set_back(told)
+    list_again(told, at(7, "a"))
+    found = told.state.cluster.pods["uid-a"]
+    assert (found.node, found.decision, found.bound_at) == ("", 0, 0)
+    [again] = requests(told)
+    assert again.decision > request.decision
+    answer(told, again)
+    assert sum(record.kind == PodBound.kind for record in told.records) == 2
+    told.state.validate()

@@ -1,0 +1,158 @@
+"""What is kept of pods that are gone: nothing that grows with how many there ever were."""
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from events.normalize import Json, JsonObject
+from events.sighting import Gone, Seen
+from projections.pod_class import PodClass
+from projections.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
+from projections.snapshot import restore, take
+from scheduling.step import Step
+from tests.checkout import ROOT
+from tests.properties.witness import same
+from tests.scheduling.given import Told, node, pod
+
+GROWTH_MAX = 1.2
+"""How much more memory may be used once what was created is deleted than before."""
+
+
+def unlike(turn: int, number: int, tolerations: int = 3) -> bytes:
+    """A pod that is like no other and finds no node."""
+    named: list[Json] = [
+        {"key": f"k-{turn}-{number}-{one}", "operator": "Exists"} for one in range(tolerations)
+    ]
+    spec: JsonObject = {"tolerations": named, "nodeSelector": {"nowhere": "to be found"}}
+    return pod(f"p{number}", f"u-{turn}-{number}", spec=spec)
+
+
+def begun() -> Told:
+    """A step with nodes."""
+    told = Told()
+    told.show_all("Node", node("n0"), node("n1"))
+    told.show_the_rest()
+    return told
+
+
+def one_turn(told: Told, turn: int, count: int, tolerations: int = 3) -> Iterator[None]:
+    """Pods come, are refused, and (once this is asked for more) go."""
+    shown = [unlike(turn, number, tolerations) for number in range(count)]
+    told.see(*map(Seen, shown))
+    told.cycle()
+    yield
+    told.see(*map(Gone, shown))
+    told.cycle()
+    told.records.clear()
+    told.batches.clear()
+
+
+def test_a_class_goes_with_its_last_pod_and_its_index_is_not_used_again() -> None:
+    told = begun()
+    classes = told.state.cluster.regards.classes
+    told.see(Seen(unlike(0, 0)), Seen(unlike(0, 1)))
+    told.cycle()
+    twin = unlike(0, 0).replace(b'"p0"', b'"p9"').replace(b'"u-0-0"', b'"u-9"')
+    told.see(Seen(twin))
+    assert list(classes.by_index) == [0, 1]
+    told.see(Gone(unlike(0, 0)), Gone(unlike(0, 1)))
+    assert list(classes.by_index) == [0]
+    told.see(Gone(twin), Seen(unlike(0, 0)))
+    assert list(classes.by_index) == [2]
+    assert list(told.state.cluster.charges) == [2]
+
+
+def test_a_state_from_a_snapshot_gives_classes_the_same_indexes() -> None:
+    told, again = begun(), begun()
+    for turn in range(3):
+        for _ in one_turn(told, turn, 5):
+            pass
+    keeps = unlike(9, 9)
+    told.see(Seen(keeps))
+    again.step = Step(restore(take(told.state)), told.step.head)
+    for one in (told, again):
+        one.show_all("Pod", keeps, unlike(10, 0))
+        assert list(one.state.cluster.regards.classes.by_index) == [15, 16]
+    same(told.state, again.state)
+
+
+def test_a_group_does_not_remember_the_classes_of_pods_that_are_gone() -> None:
+    told = begun()
+    grouped = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    keeps = pod("keeps", metadata=grouped, spec={"nodeSelector": {"no": "where"}})
+    told.see(Seen(keeps))
+    for number in range(5):
+        one = pod(f"p{number}", metadata=grouped, spec={"nodeSelector": {"no": f"{number}"}})
+        told.see(Seen(one))
+        told.cycle()
+        told.see(Gone(one))
+    group = told.state.cluster.groups["default/g"]
+    assert [*group.classes] == [*group.live_classes] == [0]
+
+
+def test_nothing_of_pods_that_are_gone_is_kept_for_deciding() -> None:
+    told = begun()
+    for turn in range(4):
+        for _ in one_turn(told, turn, 30):
+            assert len(told.state.cluster.regards.classes.by_index) == 30
+    gc.collect()
+    there = [one for one in gc.get_objects() if isinstance(one, PodClass) and one.tolerations]
+    assert len(there) == 0
+    assert told.state.cluster.charges == {}
+
+
+def test_memory_returns_to_where_it_was() -> None:
+    told = begun()
+    tracemalloc.start()
+    try:
+        used: list[int] = []
+        full = 0
+        for turn in range(6):
+            for _ in one_turn(told, turn, 10, 900):
+                full = tracemalloc.get_traced_memory()[0]
+            gc.collect()
+            used.append(tracemalloc.get_traced_memory()[0])
+        assert full - used[-1] > 1_000_000
+        # What is left after six turns is little of what is taken in one.
+        assert used[-1] - used[0] < (full - used[-1]) // 10
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_cache_of_text_is_bounded_in_bytes_and_forgets_what_is_not_asked() -> None:
+    asked: list[str] = []
+
+    @sized_cache(SHARE * (ENTRY_BYTES + 1000), lengths)
+    def half(text: str) -> str:
+        asked.append(text)
+        return text[: len(text) // 2]
+
+    large = "x" * 1001
+    for _ in range(2):
+        assert half(large) == "x" * 500
+    assert asked == [large, large]
+    for number in range(SHARE * 10):
+        half("always")
+        half(f"{number:01000}")
+    assert asked.count("always") == 1
+    half(f"{0:01000}")
+    assert asked.count(f"{0:01000}") == 2
+    half(f"{0:01000}")
+    assert asked.count(f"{0:01000}") == 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("tolerations", [10_000, 990])
+def test_the_memory_of_a_process_returns(tolerations: int) -> None:
+    """240 pods that are like no other, created and deleted, 12 times over, in a process of its own."""
+    command = [sys.executable, "-m", "tests.projections.churn", "12", "240", str(tolerations)]
+    told = subprocess.run(  # noqa: S603  # our own interpreter
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    after = [int(line) for line in told.stdout.split()]
+    sys.stdout.write(f"{tolerations} tolerations, resident MiB, before and after turns: {after}\n")
+    assert after[-1] <= GROWTH_MAX * after[1]

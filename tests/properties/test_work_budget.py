@@ -1,0 +1,257 @@
+"""A cycle bounded in work: nothing is forgotten, nobody starves, and a replay or a restart does the same."""
+
+from typing import Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.codec import event_of
+from events.decision import GangBindDecided, RefusalDecided, WorkDeferred
+from events.record import Record
+from events.sighting import Seen
+from events.union import Event
+from projections import snapshot
+from replay.run import Replay
+from scheduling.step import Step
+from tests.scheduling.given import Told, gone, node, raw
+
+QUEUE: Final = "scheduling.volcano.sh/queue-name"
+WIDE: Final = 1_000_000
+NARROW: Final = 1
+"""Thousands of units: enough for one or two pods an action and cycle."""
+
+ALL: Final = "enqueue, allocate, preempt, reclaim, gangpreempt, gangreclaim, backfill"
+
+
+def policy(budget: int, actions: str = "enqueue, allocate, backfill") -> dict[str, object]:
+    """A policy under which a cycle may take so many thousands of units."""
+    return {
+        "actions": actions,
+        "configurations": [{"name": "cycle", "arguments": {"workBudget": budget}}],
+        "tiers": [{"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "predicates"}]}],
+    }
+
+
+def pod(
+    name: str, cpu: int, queue: str = "a", namespace: str = "default", priority: int = 0
+) -> bytes:
+    """A pod of its own group."""
+    requests = {"cpu": f"{cpu}m"}
+    containers = [{"name": "main", "resources": {"requests": requests}}]
+    spec = {"schedulerName": "muster", "containers": containers, "priority": priority}
+    meta = {"annotations": {QUEUE: queue}, "namespace": namespace}
+    return raw(
+        "Pod", name, f"{namespace}-{name}", metadata=meta, spec=spec, status={"phase": "Pending"}
+    )
+
+
+def cluster(
+    budget: int, pods: list[bytes], cpu: int = 64, actions: str = "enqueue, allocate, backfill"
+) -> Told:
+    """A cluster of two nodes in which pods wait."""
+    told = Told(policy=policy(budget, actions))
+    told.show_all("Node", node("n1", cpu=cpu), node("n2", cpu=cpu))
+    queues = [raw("Queue", name, spec={}, status={"state": "Open"}) for name in ("a", "b", "c")]
+    told.show_all("Queue", *queues)
+    told.show_all("Pod", *pods)
+    told.show_the_rest()
+    return told
+
+
+def to_rest(told: Told, most: int = 400) -> int:
+    """Hold cycles until none is due. How many that took."""
+    for count in range(most):
+        if not told.step.is_due(told.now_ns):
+            return count
+        told.cycle(0)
+    raise AssertionError("it does not come to rest")
+
+
+def rest_of(told: Told) -> object:
+    """What stands: who is placed, and why others are not."""
+    groups = told.state.cluster.groups
+    placed = sorted(pod.key for pod in told.state.cluster.pods.values() if pod.node)
+    refused = {
+        key: {name: one.code for name, one in sorted(group.refusals.items())}
+        for key, group in sorted(groups.items())
+    }
+    return placed, refused
+
+
+def events(told: Told) -> list[Event]:
+    """What happened so far."""
+    return [event_of(one) for one in told.records]
+
+
+waiting = st.lists(
+    st.tuples(
+        st.integers(1, 40),
+        st.sampled_from("abc"),
+        st.sampled_from(("default", "x", "y")),
+        st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+def _pods(described: list[tuple[int, str, str, int]]) -> list[bytes]:
+    return [
+        pod(f"p{index}", 10 * size + index, queue, namespace, priority)
+        for index, (size, queue, namespace, priority) in enumerate(described)
+    ]
+
+
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", ALL])
+@pytest.mark.parametrize("cpu", [64, 0])
+@settings(max_examples=15, deadline=None)
+@given(described=waiting)
+def test_a_narrow_budget_comes_to_the_same_rest(
+    actions: str, cpu: int, described: list[tuple[int, str, str, int]]
+) -> None:
+    wide, narrow = (cluster(one, _pods(described), cpu, actions) for one in (WIDE, NARROW))
+    to_rest(wide)
+    to_rest(narrow)
+    assert rest_of(wide) == rest_of(narrow)
+    assert not narrow.state.deferred.batches
+
+
+@settings(max_examples=10, deadline=None)
+@given(described=waiting, cpu=st.sampled_from((64, 1, 0)))
+def test_a_replay_and_a_daemon_started_from_a_snapshot_decide_the_same(
+    described: list[tuple[int, str, str, int]], cpu: int
+) -> None:
+    told = cluster(NARROW, _pods(described), cpu, ALL)
+    while told.step.is_due(told.now_ns):
+        restored = Step(snapshot.restore(snapshot.take(told.state)), told.step.head)
+        before = len(told.records)
+        told.cycle(0)
+        batch = restored.cycle(told.now_ns)
+        assert batch is not None
+        assert _said(batch.records) == _said(told.records[before:])
+    assert any(isinstance(event, WorkDeferred) for event in events(told)) or len(described) < 4
+
+
+def _said(records: list[Record]) -> list[tuple[int, str, bytes]]:
+    return [(one.position, one.kind, bytes(one.body)) for one in records]
+
+
+def test_changes_that_come_while_work_is_deferred_are_not_forgotten() -> None:
+    pods = [pod(f"p{index}", 30_000 + index) for index in range(12)]
+    told = cluster(NARROW, [*pods, pod("large", 64_000)], cpu=1)
+    to_rest(told)
+    told.see(Seen(node("n1", cpu=32)))
+    for _ in range(3):
+        told.cycle(0)
+    assert told.state.deferred.batches
+    told.see(Seen(node("n2", cpu=64)), gone(pods[0]))
+    to_rest(told)
+    placed = {one.key: one.node for one in told.state.cluster.pods.values() if one.node}
+    assert placed == {"default/p4": "n1", "default/large": "n2"}
+    assert not told.state.deferred.batches
+
+
+def looked_at(told: Told, key: str) -> int:
+    """How many cycles it took until a decision was made on a group."""
+    cycles = 0
+    for event in events(told):
+        cycles += isinstance(event, WorkDeferred)
+        if isinstance(event, GangBindDecided | RefusalDecided) and event.pod_group.startswith(key):
+            return cycles
+    raise AssertionError(f"{key} was not looked at")
+
+
+@pytest.mark.parametrize("place", ["queue", "namespace"])
+def test_a_tenant_with_many_unlike_pods_does_not_keep_others_waiting(place: str) -> None:
+    crowd = [pod(f"crowd-{index}", 100 + index, "a", "crowd") for index in range(200)]
+    small = pod("small", 10, "b" if place == "queue" else "a", "small")
+    told = cluster(20, [*crowd, small])
+    told.cycle()
+    told.cycle(0)
+    bound = [one.key for one in told.state.cluster.pods.values() if one.node]
+    assert "small/small" in bound
+    assert len(bound) < len(crowd)
+    to_rest(told)
+    assert all(one.node for one in told.state.cluster.pods.values())
+
+
+def test_a_gang_larger_than_the_budget_is_placed_whole_in_one_cycle() -> None:
+    annotation = {"scheduling.k8s.io/group-name": "gang", QUEUE: "a"}
+    group = raw(
+        "PodGroup", "gang", spec={"minMember": 40, "queue": "a"}, status={"phase": "Inqueue"}
+    )
+    pods = [
+        msgspec.json.encode({**one, "metadata": {**one["metadata"], "annotations": annotation}})
+        for one in (msgspec.json.decode(pod(f"g{index}", 1000)) for index in range(40))
+    ]
+    told = cluster(NARROW, pods)
+    told.show_all("PodGroup", group)
+    crowd = [Seen(pod(f"p{index}", 100 + index, "b")) for index in range(20)]
+    told.see(*crowd)
+    to_rest(told)
+    binds = [one for one in events(told) if isinstance(one, GangBindDecided)]
+    assert 40 in [len(one.placements) for one in binds]
+    assert all(one.node for one in told.state.cluster.pods.values())
+
+
+def test_a_cycle_within_its_budget_defers_nothing() -> None:
+    told = cluster(800, [pod(f"p{index}", 100 + index) for index in range(20)])
+    told.cycle()
+    assert not any(isinstance(event, WorkDeferred) for event in events(told))
+    assert not told.step.is_due(told.now_ns)
+
+
+def test_records_replay_to_the_same_decisions() -> None:
+    told = cluster(
+        NARROW, [pod(f"p{index}", 20_000 + index, "abc"[index % 3]) for index in range(9)]
+    )
+    to_rest(told)
+    replay = Replay()
+    contents = {one.digest: one.content for batch in told.batches for one in batch.objects}
+    for record in told.records:
+        content = contents.get(record.object) if record.object else None
+        assert replay.take(record, content) is None
+    assert replay.finish() is None
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    described=waiting,
+    stream=st.lists(st.sampled_from(("same", "queue", "namespace")), min_size=1, max_size=3),
+    actions=st.sampled_from(("enqueue, allocate, backfill", ALL)),
+)
+def test_every_waiting_group_is_looked_at_however_much_else_happens(
+    described: list[tuple[int, str, str, int]], stream: list[str], actions: str
+) -> None:
+    """No pod fits; in each cycle a node changes, which makes all due again, and a pod comes that is no more urgent."""
+    told = cluster(NARROW, _pods(described), 0, actions)
+    unseen = {one.key for one in told.state.cluster.pods.values()}
+    bound = 3 * len(described) + 3
+    for turn in range(bound):
+        told.cycle(0)
+        unseen -= _looked_at(told)
+        if not unseen:
+            return
+        place = {"queue": ("c", "default"), "namespace": ("a", "new")}
+        queue, namespace = place.get(stream[turn % len(stream)], described[0][1:3])
+        told.see(
+            Seen(node("n1", cpu=0, labels={"turn": str(turn)})),
+            Seen(pod(f"younger-{turn}", 500 + turn, queue, namespace)),
+        )
+    raise AssertionError(f"{sorted(unseen)} not looked at in {bound} cycles")
+
+
+def _looked_at(told: Told) -> set[str]:
+    """Pods whose groups an action other than `enqueue` decided on or looked at so far."""
+    found: set[str] = set()
+    for event in events(told):
+        if isinstance(event, GangBindDecided) or (
+            isinstance(event, RefusalDecided) and event.action != "enqueue"
+        ):
+            found.add(event.pod_group)
+        elif isinstance(event, WorkDeferred):
+            for one in event.actions:
+                found.update(one.looked if one.action != "enqueue" else ())
+    return {one.key for one in told.state.cluster.pods.values() if one.group_key in found}

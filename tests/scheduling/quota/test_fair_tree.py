@@ -1,0 +1,155 @@
+"""Dominant shares of queues in a tree: kept up group by group, at a cost that does not grow with their number."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.sighting import Listed, Seen, Sighting
+from scheduling.quota.fair_tree import FairTree
+from scheduling.quota.order import Turn, Turns
+from scheduling.step import Step
+from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+POLICY: dict[str, object] = {
+    "actions": "enqueue, allocate, backfill",
+    "tiers": [
+        {"plugins": [{"name": "priority"}, {"name": "gang"}]},
+        {"plugins": [{"name": "drf", "enableHierarchy": True}, {"name": "predicates"}]},
+    ],
+}
+BRANCHES = {"a": "root/x/a", "b": "root/x/b", "c": "root/y/c", "d": "root/y", "e": "root/e"}
+
+
+def queue(name: str, way: str = "", weights: str = "") -> bytes:
+    """A queue with its way down from the root."""
+    meta = {"annotations": {"volcano.sh/hierarchy": way, "volcano.sh/hierarchy-weights": weights}}
+    return raw("Queue", name, metadata=meta if way else {}, spec={}, status={"state": "Open"})
+
+
+def _pod(name: str, of: str, cpu: int, memory: int, on: str = "") -> bytes:
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+    meta = {"annotations": {QUEUE: of}}
+    phase = "Running" if on else "Pending"
+    return pod(name, on=on, phase=phase, metadata=meta, spec=spec)
+
+
+def keys(tree: FairTree, told: Told) -> dict[str, object]:
+    """The place of each queue that has pod groups."""
+    queues = told.state.cluster.queues
+    return {name: tree.key(one) for name, one in sorted(queues.items()) if one.groups}
+
+
+moves = st.tuples(
+    st.integers(0, 5),
+    st.sampled_from(sorted(BRANCHES)),
+    st.integers(1, 3),
+    st.sampled_from(("waits", "runs", "goes")),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(moves, max_size=20))
+def test_a_tree_that_follows_changes_is_as_one_built_from_the_beginning(
+    steps: list[tuple[int, str, int, str]],
+) -> None:
+    told = Told(policy=POLICY)
+    told.show_all("Node", node("n1", cpu=4))
+    told.show_all(
+        "Queue",
+        *[queue(name, way, "1/2/3"[: 2 * way.count("/") + 1]) for name, way in BRANCHES.items()],
+    )
+    told.show_the_rest()
+    told.cycle()
+    tree, cluster = FairTree(told.state.cluster), told.state.cluster
+    for index, name, size, what in steps:
+        on = "n1" if what == "runs" else ""
+        shown = _pod(f"p{index}", name, size * 700, size * 100, on)
+        told.see(gone(shown) if what == "goes" else Seen(shown))
+        tree.follow()
+        fresh = FairTree(cluster)
+        fresh.follow()
+        assert keys(tree, told) == keys(fresh, told)
+        names = [one for one in cluster.queues if cluster.queues[one].groups]
+        turns = Turns(cluster, names, tree)
+        by_key = [Turn(cluster, cluster.queues[one], fresh) for one in names]
+        assert turns.first() == (min(by_key).queue.name if names else None)
+
+
+def test_a_trial_leaves_no_trace() -> None:
+    told = Told(policy=POLICY)
+    told.show_all("Node", node("n1", cpu=4))
+    told.show_all("Queue", *[queue(name, way) for name, way in BRANCHES.items()])
+    told.show_all("Pod", *[_pod(f"p{i}", name, 500, 100) for i, name in enumerate(BRANCHES)])
+    told.show_the_rest()
+    told.cycle()
+    tree = FairTree(told.state.cluster)
+    tree.follow()
+    before = keys(tree, told)
+    assert tree.moved_since(told, []) == {}
+    for key in told.state.cluster.groups:
+        tree.change({key: {"cpu": 4000}})
+    assert keys(tree, told) != before
+    tree.forget_trial()
+    assert keys(tree, told) == before
+
+
+def alike(count: int, of: Callable[[int], str]) -> list[bytes]:
+    """Pods of which no two are alike, in the queues that `of` names."""
+    return [_pod(f"p{i}", of(i), 100 + i, 10) for i in range(count)]
+
+
+def chain(count: int) -> list[bytes]:
+    """Queues of which each states the one before as its parent."""
+    parents = [{"parent": f"q{i - 1}"} if i else {} for i in range(count)]
+    return [raw("Queue", f"q{i}", spec=one, status={}) for i, one in enumerate(parents)]
+
+
+@pytest.mark.parametrize("shape", ["one queue", "a chain", "one branch"])
+@pytest.mark.parametrize("plugin", ["drf", "capacity"])
+def test_twice_as_many_groups_and_queues_cost_twice_as_much(shape: str, plugin: str) -> None:
+    few, many = (calls_for(shape, plugin, count) for count in (60, 240))
+    assert many < 4.6 * few
+
+
+def calls_for(shape: str, plugin: str, count: int) -> int:
+    """How many calls it takes to take in so many unlike pods and decide on them."""
+    by_index = shape != "one queue"
+    queues = {
+        "one queue": [queue("q0")],
+        "a chain": chain(count),
+        "one branch": [queue(f"q{i}", f"root/x/q{i}") for i in range(count)],
+    }[shape]
+    policy = {
+        **POLICY,
+        "tiers": [{"plugins": [{"name": plugin, "enableHierarchy": True}, {"name": "predicates"}]}],
+    }
+    step = Told(policy=policy).step
+    pods = alike(count, lambda i: f"q{i}" if by_index else "q0")
+    shown: list[Sighting] = []
+    for kind, raws in (("Node", [node("n1", cpu=64)]), ("Queue", queues), ("Pod", pods)):
+        shown += [*[Seen(one) for one in raws], Listed(kind, "1", len(raws))]
+    shown += [Listed(kind, "1", 0) for kind in ("PriorityClass", "PodGroup")]
+    return counted(step, shown)
+
+
+def counted(step: Step, shown: list[Sighting]) -> int:
+    """Calls of functions while a step takes something in and decides."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        step.observe(shown, SECOND)
+        assert step.cycle(2 * SECOND) is not None
+    finally:
+        sys.setprofile(None)
+    return calls

@@ -1,0 +1,98 @@
+"""A full list beside a watch, compared with the log: what differs is recorded, as the list has it."""
+
+from events.cluster import PodDeleted
+from events.codec import event_of
+from events.sighting import (
+    Closed,
+    FullListBegan,
+    FullListEnded,
+    FullListPage,
+    Gone,
+    Listed,
+    Listing,
+    Seen,
+    Sighting,
+)
+from events.watching import KindCompared
+from tests.scheduling.given import Told, pod
+
+
+def listed(*raws: bytes, is_whole: bool = True) -> list[Sighting]:
+    """A full list of pods, a page an object."""
+    pages = [FullListPage("Pod", (raw,)) for raw in raws]
+    return [FullListBegan("Pod", "10"), *pages, FullListEnded("Pod", "10", is_whole)]
+
+
+def began(*names: str) -> Told:
+    """These pods, all of them known; nothing recorded."""
+    told = Told()
+    told.show_all("Pod", *map(pod, names), revision="10")
+    told.show_the_rest()
+    told.kinds()
+    return told
+
+
+def compared(told: Told) -> list[tuple[int, int]]:
+    """Objects and differences of each comparison."""
+    events = [event_of(record) for record in told.records]
+    return [(one.count, one.differences) for one in events if isinstance(one, KindCompared)]
+
+
+def test_a_list_that_shows_what_is_known_changes_nothing() -> None:
+    told = began("a", "b")
+    told.see(*listed(pod("a"), pod("b")))
+    assert compared(told) == [(2, 0)]
+    assert told.kinds() == ["kind_compared Pod//"]
+
+
+def test_what_differs_follows_with_the_comparison_as_its_cause() -> None:
+    told = began("a", "b", "phantom")
+    other = pod("b", phase="Failed")
+    told.see(*listed(pod("a"), other, pod("unseen")))
+    assert compared(told) == [(3, 3)]
+    position = told.records[0].position
+    assert {record.cause for record in told.records[1:]} == {position}
+    [gone] = [event_of(one) for one in told.records if one.kind == PodDeleted.kind]
+    assert isinstance(gone, PodDeleted)
+    assert gone.synthesized
+    assert told.kinds() == [
+        "kind_compared Pod//",
+        "pod_deleted Pod/default/phantom",
+        "pod_observed Pod/default/b",
+        "pod_observed Pod/default/unseen",
+    ]
+    assert sorted(told.state.cluster.pods) == ["uid-a", "uid-b", "uid-unseen"]
+
+
+def test_what_the_watch_shows_meanwhile_is_newer_than_the_list() -> None:
+    """Made, changed and deleted since the list's revision."""
+    told = began("changed", "deleted", "known")
+    whole = listed(pod("changed"), pod("deleted"), pod("known"))
+    told.see(whole[0], Seen(pod("changed", phase="Failed")), whole[1])
+    told.see(Seen(pod("made")), whole[2], Gone(pod("deleted")), *whole[3:])
+    assert compared(told) == [(3, 0)]
+    assert sorted(told.state.cluster.pods) == ["uid-changed", "uid-known", "uid-made"]
+    assert told.state.cluster.pods["uid-changed"].facts.phase == "Failed"
+
+
+def test_a_list_that_could_not_be_had_whole_says_nothing() -> None:
+    told = began("a")
+    told.see(*listed(is_whole=False))
+    assert compared(told) == []
+    assert "uid-a" in told.state.cluster.pods
+
+
+def test_a_gap_in_between_ends_the_comparison() -> None:
+    told = began("a")
+    whole = listed()
+    gap = Closed("Pod", "10", "expired", has_gap=True)
+    told.see(whole[0], gap, Listing("Pod"), Seen(pod("a")), Listed("Pod", "20", 1), *whole[1:])
+    assert compared(told) == []
+    assert "uid-a" in told.state.cluster.pods
+
+
+def test_a_comparison_leaves_the_revision_from_which_the_watch_goes_on() -> None:
+    told = began("a")
+    told.see(Seen(pod("b", metadata={"resourceVersion": "30"})))
+    told.see(*listed(pod("a")))
+    assert told.state.watched["Pod"] == "30"

@@ -1,0 +1,427 @@
+"""An exception out of the evaluation of one pod group, or of one object: all others are served."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from events.codec import event_of
+from events.decision import ActionFailed, GangBindDecided, RefusalDecided
+from events.normalize import JsonObject
+from events.process import PolicyChanged
+from events.sighting import Answer, Done, Seen
+from projections.batch import Batch
+from projections.internal_error import InternalError
+from projections.nodes import Node
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from projections.snapshot import restore, take
+from projections.state import State
+from projections.suspensions import INTERNAL_ERROR, RETRY_MAX_NS, RETRY_NS
+from projections.views import now
+from projections.views.project import Views
+from replay.run import Replay
+from replay.why_waiting import waiting
+from scheduling import answers, asking, placing, wake
+from scheduling.actions import allocate, backfill, enqueue
+from scheduling.quota import order
+from scheduling.step import Step
+from scheduling.trial import Trial
+from scheduling.victims import making_way
+from scheduling.wake import wakes
+from tests.properties.witness import same
+from tests.scheduling.given import SECOND, Told, node, pod, raw
+
+BAD, GOOD = "default/bad", "default/podgroup-uid-good"
+MINUTES = RETRY_NS // SECOND
+
+
+def grouped(name: str, group: str = "bad", **spec: object) -> bytes:
+    """A pod of a PodGroup."""
+    annotations = {"scheduling.k8s.io/group-name": group}
+    return pod(name, metadata={"annotations": annotations}, spec=spec)
+
+
+def pod_group(name: str = "bad", least: int = 2, **spec: object) -> bytes:
+    """A PodGroup."""
+    return raw("PodGroup", name, spec={"minMember": least, **spec})
+
+
+class Broken(Told):
+    """A step whose errors are kept, and a replay that follows it record by record."""
+
+    def __init__(self, policy: dict[str, object] | None = None) -> None:
+        self.replay = Replay()
+        self.contents: dict[str, bytes] = {}
+        self.errors: list[InternalError] = []
+        super().__init__(policy=policy)
+
+    def start(self, policy: dict[str, object] | None = None) -> None:
+        self.step = Step(self.step.state, self.step.head, on_error=self.errors.append)
+        super().start(policy)
+
+    def begin(self, *pods: bytes, groups: tuple[bytes, ...] = (), nodes: int = 3) -> None:
+        """Show nodes of four cpus, pod groups and pods; and hold a cycle."""
+        self.show_all("Node", *(node(f"n{number}") for number in range(nodes)))
+        self.show_all("Queue")
+        self.show_all("PodGroup", *groups)
+        self.show_all("Pod", *pods)
+        self.show_the_rest()
+        self.cycle()
+
+    def said(self) -> list[tuple[str, str]]:
+        """Of each decision since this was last asked the group, and its code or that it was bound."""
+        records, self.records = self.records, []
+        found = []
+        for event in map(event_of, records):
+            if isinstance(event, RefusalDecided):
+                found.append((event.pod_group, event.code))
+            elif isinstance(event, GangBindDecided):
+                found.append((event.pod_group, "bound"))
+            elif isinstance(event, ActionFailed):
+                found.append((event.action, event.message))
+        return found
+
+    def keep(self, batch: Batch | None) -> None:
+        """Take in a batch that a test asked of the step itself."""
+        self._keep(batch)
+
+    def _keep(self, batch: Batch | None) -> None:
+        super()._keep(batch)
+        if batch is None:
+            return
+        self.contents.update((one.digest, one.content) for one in batch.objects)
+        for record in batch.records:
+            content = None if record.object is None else self.contents[record.object]
+            divergence = self.replay.take(record, content)
+            assert divergence is None, divergence
+        assert self.replay.finish() is None
+        self.replay.state.validate()
+        same(self.replay.state, restore(take(self.state)))
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, module: object, name: str, key: str = BAD) -> None:
+    """Let a production function raise when it is asked about the pod group of this key."""
+    real: Callable[..., object] = getattr(module, name)
+
+    def bug(*args: object, **named: object) -> object:
+        for one in args:
+            found = one.head if hasattr(one, "head") else getattr(one, "group", one)
+            if isinstance(found, PodGroup) and found.key == key:
+                raise KeyError("x" * 100_000)
+        return real(*args, **named)
+
+    monkeypatch.setattr(module, name, bug)
+
+
+def test_others_are_bound_in_the_same_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, allocate, "place")
+    told = Broken()
+    told.begin(grouped("b0"), grouped("b1"), pod("good"), groups=(pod_group(),))
+    assert sorted(told.said()) == [(BAD, INTERNAL_ERROR), (GOOD, "bound")]
+    [error] = told.errors
+    assert (error.subject, error.activity) == (f"PodGroup/{BAD}", "allocate")
+    refusal = told.state.cluster.groups[BAD].refusals["allocate"]
+    assert refusal.message == (
+        "internal error of muster in allocate: KeyError in scheduling.actions.allocate._place"
+    )
+
+
+def test_what_was_tried_is_given_back_when_the_trial_raises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Trial.place
+
+    def bug(self: Trial, one: Pod, there: Node, **named: bool) -> None:
+        real(self, one, there, **named)
+        if self.group.key == BAD and self.count == 2:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(Trial, "place", bug)
+    told = Broken()
+    pods = [grouped("b0"), grouped("b1"), grouped("b2"), *(pod(f"good{n}") for n in range(9))]
+    told.begin(*pods, groups=(pod_group(least=3),))
+    said = told.said()
+    assert (BAD, INTERNAL_ERROR) in said
+    assert [code for _, code in said].count("bound") == 9
+
+
+def test_a_best_effort_trial_that_raises_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, backfill, "free_pods")
+    real: Callable[..., Iterator[object]] = placing.places
+
+    def bug(*args: object) -> Iterator[object]:
+        yield from real(*args)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(backfill, "places", bug)
+    told = Broken()
+    free: JsonObject = {"containers": [{"name": "main"}]}
+    told.begin(
+        grouped("b0", containers=[{"name": "main"}]),
+        pod("g", spec=free),
+        groups=(pod_group(least=1),),
+    )
+    told.state.validate()
+    assert (BAD, INTERNAL_ERROR) in told.said()
+
+
+@pytest.mark.parametrize("action", ["enqueue", "preempt"])
+def test_every_action_holds_an_error_to_its_group(
+    monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    policy: dict[str, object] = {
+        "actions": "enqueue, allocate, preempt",
+        "tiers": [{"plugins": [{"name": "priority"}, {"name": "gang"}]}],
+    }
+    if action == "enqueue":
+        raising(monkeypatch, enqueue, "standing_problem")
+    else:
+        raising(monkeypatch, making_way, "standing_problem")
+    told = Broken(policy)
+    told.begin(
+        *(grouped(f"b{n}") for n in range(9)), pod("good"), groups=(pod_group(least=9),), nodes=2
+    )
+    said = told.said()
+    assert (GOOD, "bound") in said
+    assert (BAD, INTERNAL_ERROR) in said
+    told.cycle()
+    assert told.said() == []
+    # What is refused by `preempt` alone is still tried by `allocate`.
+    told.see(Seen(node("n8", cpu=9)))
+    told.cycle()
+    assert (BAD, "bound") in told.said() or action == "enqueue"
+
+
+def test_it_is_tried_again_after_a_time_that_doubles_and_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raising(monkeypatch, allocate, "place")
+    told = Broken()
+    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    assert told.said() == [(BAD, INTERNAL_ERROR)]
+    tried_after = []
+    for _ in range(7):
+        since = told.state.now_ns
+        told.cycle(seconds=1)
+        assert told.said() == []
+        deadline = told.state.next_deadline_ns
+        assert deadline is not None
+        assert not wakes(told.state, deadline - 1)
+        told.cycle(seconds=(deadline - told.now_ns) // SECOND)
+        assert told.said() == [(BAD, INTERNAL_ERROR)]
+        tried_after.append(told.state.now_ns - since)
+    most = RETRY_MAX_NS
+    assert tried_after == [min(most, RETRY_NS << number) for number in range(7)]
+    monkeypatch.undo()
+    told.cycle(seconds=most // SECOND)
+    assert told.said() == [(BAD, "bound")]
+    assert told.state.cluster.internal_errors.groups == {}
+
+
+@pytest.mark.parametrize("change", ["pod", "group", "policy"])
+def test_it_is_tried_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    raising(monkeypatch, allocate, "place")
+    told = Broken()
+    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    told.said()
+    told.see(Seen(node("n9")))
+    told.cycle()
+    assert told.said() == []
+    if change == "pod":
+        told.see(Seen(grouped("b2")))
+    elif change == "group":
+        told.see(Seen(pod_group(least=1)))
+    else:
+        policy = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
+        changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
+        told.keep(told.step.change_policy(changed, told.now_ns))
+    told.cycle()
+    assert told.said() == [(BAD, INTERNAL_ERROR)]
+    assert told.state.cluster.internal_errors.groups[BAD]["allocate"].count == 2
+
+
+def test_a_restart_from_a_snapshot_waits_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, allocate, "place")
+    told = Broken()
+    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    state = restore(take(told.state))
+    assert state.cluster.internal_errors.groups == told.state.cluster.internal_errors.groups
+    assert state.next_deadline_ns == told.state.next_deadline_ns
+    assert not wakes(state, told.now_ns + SECOND)
+    state.validate()
+
+
+def test_a_release_in_which_it_is_mended_reports_another_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raising(monkeypatch, allocate, "place")
+    told = Broken()
+    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    monkeypatch.undo()
+    replay = Replay()
+    found = [replay.take(one, told.contents.get(one.object or "")) for one in told.records]
+    parted = [one for one in found if one is not None]
+    assert [one.what for one in parted[:1]] == ["another decision"]
+
+
+def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def bug(*_args: object) -> object:
+        raise IndexError
+
+    monkeypatch.setattr(order, "share_of", bug)
+    told = Broken()
+    told.begin(pod("good"), pod("other"))
+    said = told.said()
+    assert [code for _, code in said].count("bound") == 2
+    assert [(key, text) for key, text in said if key == "allocate"] == [
+        (
+            "allocate",
+            "internal error of muster in allocate: IndexError in scheduling.quota.order.__init__",
+        )
+    ]
+    told.see(Seen(pod("third")))
+    told.cycle()
+    assert told.said() == [("default/podgroup-uid-third", "bound")]
+
+
+def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def bug(*_args: object) -> object:
+        raise IndexError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(allocate, "serve", bug)
+        told = Broken()
+        free: JsonObject = {"containers": [{"name": "main"}]}
+        told.begin(pod("good"), pod("free", spec=free))
+        said = told.said()
+        assert said[0][0] == "allocate"
+        assert said[1:] == [("default/podgroup-uid-free", "bound")]
+        told.cycle()
+        assert told.said() == []
+    deadline = told.state.next_deadline_ns
+    assert deadline is not None
+    told.cycle(seconds=(deadline - told.now_ns) // SECOND)
+    assert told.said() == [(GOOD, "bound")]
+
+
+def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raising(monkeypatch, wake, "_could_change")
+    told = Broken()
+    told.begin(*(grouped(f"b{n}") for n in range(9)), groups=(pod_group(least=9),), nodes=2)
+    assert told.said() == [(BAD, "NotEnoughResources")]
+
+    def bug(*_args: object) -> object:
+        raise IndexError
+
+    monkeypatch.setattr(wake, "_could_find_room", bug)
+    told.see(Seen(node("n8", cpu=9)))
+    told.cycle()
+    assert told.said() == [(BAD, "bound")]
+
+
+def test_a_decision_that_cannot_be_applied_still_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Broken()
+
+    def bug(*_args: object) -> object:
+        raise AssertionError("kept 1, counted 2")
+
+    monkeypatch.setattr(State, "apply", bug)
+    with pytest.raises(AssertionError, match="counted 2"):
+        told.begin(pod("good"))
+
+
+def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Trial.place
+
+    def bug(self: Trial, one: Pod, there: Node, **named: bool) -> None:
+        real(self, one, there, **named)
+        self.cluster.nodes.shift(there, "occupied", (("cpu", 1),), 1)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Trial, "place", bug)
+    told = Broken()
+    with pytest.raises(AssertionError, match="occupied"):
+        told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+
+
+def test_why_says_that_it_is_an_error_of_ours_and_when_it_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raising(monkeypatch, allocate, "place")
+    told = Broken()
+    told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
+    answer = waiting(told.step.decider.session, told.state.cluster.groups[BAD])
+    assert answer is not None
+    assert answer.code == INTERNAL_ERROR
+    assert "tried again when the group changes, or 5m" in answer.hurdles[-1].text
+
+
+def test_what_to_ask_of_others_is_asked_when_one_object_raises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Broken()
+    told.step.tells = True
+    told.begin(
+        *(grouped(f"b{n}") for n in range(9)),
+        *(grouped(f"o{n}", "other") for n in range(9)),
+        groups=(pod_group(least=9), pod_group("other", least=9)),
+        nodes=1,
+    )
+
+    def subjects() -> set[str]:
+        return {one.name for one in told.step.requests()}
+
+    with monkeypatch.context() as patch:
+        raising(patch, asking, "conditions_to_tell")
+        assert "other" in subjects()
+    assert [one.subject for one in told.errors] == [f"PodGroup/{BAD}"]
+    with monkeypatch.context() as patch:
+        raising(patch, asking, "_phase")
+        assert "other" in subjects()
+
+
+def test_the_answers_of_others_are_recorded_when_one_raises(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Broken()
+    told.begin(pod("good"), pod("bad"))
+    asked = [one for one in told.step.requests() if one.name in ("good", "bad")]
+    real = answers.outcome_of
+
+    def bug(answer: Answer) -> object:
+        if answer.request.name == "bad":
+            raise IndexError
+        return real(answer)
+
+    monkeypatch.setattr("scheduling.step.outcome_of", bug)
+    told.records = []
+    told.keep(told.step.report([Answer(one, Done(), 1, 1) for one in asked], told.now_ns))
+    assert told.kinds() == ["pod_bound Pod/default/good"]
+    assert [one.activity for one in told.errors] == ["report"]
+
+
+def test_the_rows_of_others_are_made_when_one_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[InternalError] = []
+    told = Broken()
+    views = Views(told.state, errors.append)
+    told.begin(grouped("b0"), pod("good"), groups=(pod_group(),))
+    real = now.group_rows
+
+    def bug(cluster: object, key: str) -> object:
+        if key == BAD:
+            raise IndexError
+        return real(cluster, key)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(now, "group_rows", bug)
+    told.state.cluster.touched.groups[BAD] = told.state.cluster.touched.groups[GOOD] = None
+    changes = views.rows(told.state.position, 0)
+    assert [row[0] for row in changes["pod_group"].upserted] == [GOOD]
+    assert [one.subject for one in errors] == [f"pod_group//{BAD}"]

@@ -1,0 +1,293 @@
+"""Objects that cannot be read, by whoever's fault: recorded, and everyone else is served."""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+import pytest
+
+from events.cluster import ObjectUnreadable
+from events.codec import event_of
+from events.decision import ObjectFaulted, RefusalDecided
+from events.limits import CUT, ITEMS_MAX
+from events.normalize import JsonObject
+from events.outcome import BindFailed
+from events.sighting import Answer, BindRequest, Gone, Refused, Seen
+from projections import observed, snapshot
+from projections.internal_error import InternalError, OnError, ignore
+from projections.objects import QueueObject
+from projections.observed import LEFT_OUT, UNREADABLE
+from projections.pod_reading import read_facts
+from projections.queues import QueueFacts, queue_facts
+from replay.run import Replay
+from scheduling import intake
+from scheduling.answers import outcome_of
+from tests.scheduling.given import Told, gone, node, pod, raw
+
+ATTACK: JsonObject = {"annotations": {"attack": "yes"}}
+NUL, LONG = "a\x00b", "n" * 9_000
+
+
+def begun(on_error: OnError = ignore) -> Told:
+    """A daemon with two nodes, to which everything has been shown."""
+    told = Told(on_error=on_error)
+    told.show_all("Node", node("n1"), node("n2"))
+    for kind in ("HyperNode", "Namespace", "PodDisruptionBudget", "ReplicaSet"):
+        told.show_all(kind)
+    told.show_the_rest()
+    return told
+
+
+def assert_serves(told: Told, name: str) -> None:
+    """A pod of others is bound in the next cycle."""
+    told.see(Seen(pod(name)))
+    told.cycle()
+    found = told.state.cluster.pods[f"uid-{name}"]
+    assert found.node
+
+
+def faults(told: Told) -> list[tuple[str, str]]:
+    """Subject and code of each fault recorded since this was last asked."""
+    records, told.records = told.records, []
+    events = [event_of(one) for one in records]
+    return [(one.subject, one.code) for one in events if isinstance(one, ObjectFaulted)]
+
+
+def assert_replays(told: Told) -> None:
+    """The records are decided again as they were, and a snapshot is State."""
+    replay = Replay()
+    contents: dict[str, bytes] = {}
+    for batch in told.batches:
+        contents.update((one.digest, one.content) for one in batch.objects)
+        for record in batch.records:
+            content = contents.get(record.object) if record.object else None
+            assert replay.take(record, content) is None
+    assert replay.finish() is None
+    restored = snapshot.restore(snapshot.take(told.state))
+    assert snapshot.take(restored) == snapshot.take(told.state)
+
+
+READERS: dict[str, tuple[str, Callable[[JsonObject], bytes]]] = {
+    "Pod": ("read_facts", lambda meta: pod("attack", metadata=meta)),
+    "Node": ("node_facts", lambda meta: raw("Node", "attack", metadata=meta, status={})),
+    "Queue": ("queue_facts", lambda meta: raw("Queue", "attack", metadata=meta, spec={})),
+    "PodGroup": ("group_facts", lambda meta: raw("PodGroup", "attack", metadata=meta, spec={})),
+    "HyperNode": ("hyper_node_facts", lambda meta: raw("HyperNode", "attack", metadata=meta)),
+    "ReplicaSet": ("schedulers_of", lambda meta: raw("ReplicaSet", "attack", metadata=meta)),
+    "PodDisruptionBudget": (
+        "budget_facts",
+        lambda meta: raw("PodDisruptionBudget", "attack", metadata=meta, spec={}),
+    ),
+    "Namespace": ("read", lambda meta: raw("Namespace", "attack", metadata=meta)),
+    "PriorityClass": ("read", lambda meta: raw("PriorityClass", "attack", metadata=meta)),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_an_object_whose_reader_raises_is_named_and_others_are_served(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, make = READERS[kind]
+    genuine = getattr(observed, reader)
+
+    def raising(*given: object) -> object:
+        if "attack" in str(given) and "yes" in str(given):
+            raise IndexError("pop from an empty list")
+        return genuine(*given)
+
+    monkeypatch.setattr(observed, reader, raising)
+    if hasattr(intake, reader):
+        monkeypatch.setattr(intake, reader, raising)
+    errors: list[InternalError] = []
+    told = begun(errors.append)
+    shown = make(ATTACK)
+    told.see(Seen(shown))
+    assert_serves(told, "canary")
+    [(subject, code)] = faults(told)
+    assert (subject.partition("/")[0], code) == (kind, UNREADABLE)
+    assert {one.activity for one in errors} == {"read"}
+    assert_replays(told)
+    told.see(Seen(make({})))
+    assert_serves(told, "second")
+    assert subject not in told.state.cluster.faults.standing
+    told.see(Seen(shown))
+    told.see(gone(shown))
+    assert_serves(told, "third")
+    assert subject not in told.state.cluster.faults.standing
+    assert_replays(told)
+
+
+def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raising(content: bytes) -> object:
+        if b"attack" in content:
+            raise IndexError("a bug")
+        return read_facts(content)
+
+    monkeypatch.setattr(observed, "read_facts", raising)
+    told = begun()
+    told.see(Seen(pod("p", on="n1", phase="Running")))
+    shown = pod("p", on="n1", phase="Running", metadata=ATTACK)
+    told.see(Seen(shown))
+    assert_serves(told, "canary")
+    assert told.state.cluster.pods["uid-p"].node == "n1"
+    assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
+    assert_replays(told)
+    told.see(gone(shown))
+    assert "uid-p" not in told.state.cluster.pods
+
+
+def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raising(obj: QueueObject) -> QueueFacts:
+        if obj.metadata.annotations:
+            raise ValueError("a bug")
+        return queue_facts(obj)
+
+    monkeypatch.setattr(observed, "queue_facts", raising)
+    told = begun()
+    told.see(Seen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
+    named: JsonObject = {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}
+    told.see(Seen(pod("inside", metadata=named)))
+    assert_serves(told, "outside")
+    assert told.state.cluster.pods["uid-inside"].node == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "reason", "is_kept"),
+    [
+        (b"not JSON", "is not JSON", False),
+        (b"[1]", "not a JSON object", False),
+        (b'{"kind":"Pod"}', "without metadata", False),
+        (b'{"kind":"Pod","metadata":{"uid":"u"}}', "metadata.name", False),
+        (b'{"kind":"Pod","metadata":{"name":["a"],"uid":"u"}}', "metadata.name", False),
+        (b'{"kind":"Pod","metadata":{"name":"a\\u0000b","uid":"u"}}', "control", False),
+        (b'{"kind":"Pod","metadata":{"name":"%b","uid":"u"}}' % LONG.encode(), "253", False),
+        (b'{"kind":"Pod","metadata":{"name":"a"}}', "metadata.uid", True),
+    ],
+    ids=lambda one: str(one)[:40],
+)
+@pytest.mark.parametrize("sighting", [Seen, Gone])
+def test_what_is_no_object_is_recorded_and_counts_as_absent(
+    shown: bytes, reason: str, is_kept: bool, sighting: type[Seen | Gone]
+) -> None:
+    told = begun()
+    told.records = []
+    told.see(sighting(shown))
+    [record] = told.records
+    event = event_of(record)
+    assert isinstance(event, ObjectUnreadable)
+    assert reason in event.reason
+    assert (event.shown_digest, event.size_bytes) == (sha256(shown).hexdigest(), len(shown))
+    assert (record.object is not None) is is_kept
+    assert not told.state.cluster.pods
+    assert_serves(told, "canary")
+    assert_replays(told)
+
+
+def test_what_is_nested_too_deep_is_left_out_and_the_rest_is_used() -> None:
+    told = begun()
+    group = raw("PodGroup", "g", spec={"minMember": 1, "more": 0})
+    deep = group.replace(b'"more":0', b'"more":' + b'{"a":' * 3_000 + b"1" + b"}" * 3_000)
+    told.see(Seen(deep))
+    metadata: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    told.see(Seen(pod("g-0", metadata=metadata)))
+    assert_serves(told, "canary")
+    assert faults(told) == [("PodGroup/default/g", LEFT_OUT)]
+    assert told.state.cluster.pods["uid-g-0"].node
+    [content] = [o.content for b in told.batches for o in b.objects if CUT.encode() in o.content]
+    assert len(content) < 1_000
+    assert_replays(told)
+
+
+NAMED: dict[str, Callable[[str], JsonObject]] = {
+    "group": lambda text: {"annotations": {"scheduling.k8s.io/group-name": text}},
+    "queue": lambda text: {"annotations": {"scheduling.volcano.sh/queue-name": text}},
+    "role": lambda text: {"annotations": {"volcano.sh/task-spec": text}},
+    "card": lambda text: {"annotations": {"volcano.sh/card.name": text}},
+    "owner": lambda text: {
+        "ownerReferences": [{"kind": "Job", "name": "j", "uid": text, "controller": True}]
+    },
+}
+
+
+@pytest.mark.parametrize("text", [NUL, LONG, "a\x1b[2Jb", "\u00e9" * 600], ids=["nul", "long", "escape", "wide"])  # fmt: skip
+@pytest.mark.parametrize("what", NAMED)
+def test_a_pod_with_a_text_that_is_no_name_is_refused_with_the_reason(what: str, text: str) -> None:
+    told = begun()
+    told.see(Seen(pod("attack", metadata=NAMED[what](text))))
+    assert_serves(told, "canary")
+    events = [event_of(one) for one in told.records]
+    [refused] = [one for one in events if isinstance(one, RefusalDecided)]
+    assert refused.pod_group == "default/podgroup-uid-attack"
+    assert "control characters" in refused.message or "longer than" in refused.message
+    assert len(refused.message) < 400
+    assert "\x00" not in refused.message
+    assert_replays(told)
+
+
+def test_a_pod_with_too_many_tolerations_is_refused_and_still_takes_room_where_it_runs() -> None:
+    told = begun()
+    many: JsonObject = {"tolerations": [{"key": f"k{n}"} for n in range(ITEMS_MAX + 1)]}
+    told.see(Seen(pod("waits", spec=many)))
+    elsewhere: JsonObject = {**many, "schedulerName": "other"}
+    told.see(Seen(pod("runs", on="n1", phase="Running", spec=elsewhere)))
+    assert_serves(told, "canary")
+    assert told.state.cluster.pods["uid-waits"].node == ""
+    assert "length <= 1000" in told.state.cluster.pods["uid-waits"].pod_class.unsupported
+    assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
+
+
+def test_a_pod_of_very_many_resources_costs_the_node_table_few_columns() -> None:
+    told = begun()
+    requests: JsonObject = {"cpu": "1", **{f"example.com/r{n}": "1" for n in range(5_000)}}
+    spec: JsonObject = {"containers": [{"resources": {"requests": requests}}]}
+    told.see(Seen(pod("attack", on="n1", phase="Running", spec={**spec, "schedulerName": "x"})))
+    assert_serves(told, "canary")
+    assert len(told.state.cluster.nodes.free) < 10
+    assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
+
+
+def test_amounts_saturate_whatever_is_written() -> None:
+    told = begun()
+    huge = "9" * 5_000
+    told.see(Seen(raw("Queue", "default", spec={"capability": {"cpu": huge, "memory": huge}})))
+    spec: JsonObject = {"minMember": 1, "minResources": {"cpu": huge}}
+    told.see(Seen(raw("PodGroup", "g", spec=spec)))
+    number = msgspec.json.decode(raw("PodGroup", "h", spec={"minMember": 1, "minResources": {}}))
+    text = msgspec.json.encode(number).replace(b'"minResources":{}', b'"minResources":{"cpu":%b}' % huge.encode())  # fmt: skip
+    told.see(Seen(text))
+    assert_serves(told, "canary")
+    queue = told.state.cluster.queues["default"].facts
+    assert queue is not None
+    assert (queue.capability["cpu"], queue.faults) == (1 << 45, ())
+    for name in ("g", "h"):
+        facts = told.state.cluster.groups[f"default/{name}"].facts
+        assert facts is not None
+        assert facts.min_resources == {"cpu": 1 << 45}
+    assert_replays(told)
+
+
+@pytest.mark.parametrize(("name", "problem"), [("a/b", "has a slash"), ("a ", "ends with a blank")])
+@pytest.mark.parametrize("what", ["group", "queue"])
+def test_a_name_that_no_object_has_is_refused_with_the_reason(
+    what: str, name: str, problem: str
+) -> None:
+    told = begun()
+    told.see(Seen(pod("attack", metadata=NAMED[what](name))))
+    assert_serves(told, "canary")
+    events = [event_of(one) for one in told.records]
+    [refused] = [one for one in events if isinstance(one, RefusalDecided)]
+    assert problem in refused.message
+    assert_replays(told)
+
+
+def test_texts_of_an_answer_can_stand_in_any_log() -> None:
+    """An admission webhook may answer anything; PostgreSQL refuses a NUL in a text."""
+    request = BindRequest(decision=1, namespace="d", name="a", uid="u", node="n")
+    refused = Refused(code="Denied\x00", message="\x00\x1b[2J" + "m" * 9_000)
+    outcome, _ = outcome_of(Answer(request=request, reply=refused))
+    assert isinstance(outcome, BindFailed)
+    assert outcome.code == "Denied\ufffd"
+    assert outcome.message.startswith("\ufffd\ufffd[2Jmmm")
+    assert len(outcome.message) < 1_200
