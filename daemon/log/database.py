@@ -60,6 +60,8 @@ class Database(Protocol):
     """Begins a transaction whose queries all see the database as of one moment."""
     poll_seconds: float
     """How long a follower waits before it looks again on its own."""
+    stores_nul: bool
+    """Whether a text column can hold the NUL character."""
 
     @property
     def readers(self) -> AsyncEngine:

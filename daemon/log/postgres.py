@@ -55,6 +55,7 @@ class PostgresDatabase:
 
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     poll_seconds = 5.0
+    stores_nul = False
 
     def __init__(self, url: str) -> None:
         try:

@@ -64,6 +64,7 @@ class SqliteDatabase:
 
     begin_reading = "BEGIN"
     poll_seconds = 0.25
+    stores_nul = True
 
     def __init__(self, path: Path) -> None:
         if sqlite3.sqlite_version_info < OLDEST:

@@ -16,7 +16,7 @@ from daemon.log.contents import ObjectRow, Packer
 from daemon.log.database import Database, Script
 from daemon.log.session import Faults, Session, Work
 from daemon.log.views import changes_script
-from events.errors import FencedError, LogError, LogUnavailableError
+from events.errors import FencedError, LogError, LogUnavailableError, UsageError
 from events.record import GENESIS, Head, Record
 from projections.batch import Batch
 from projections.views.rows import ViewChanges
@@ -78,6 +78,7 @@ class Writer:
 
     async def append_stored(self, records: list[Record], objects: list[ObjectRow]) -> None:
         """Append whole batches of another log as they are. Views are not kept up with them."""
+        self._check_storable(records)
         async with self._entry:
             last, before = records[-1], self._tail
             after = Head(position=last.position, digest=last.digest, epoch=last.epoch)
@@ -130,6 +131,17 @@ class Writer:
             await self._write_all()
             self._broken = self._broken or LogUnavailableError(f"{self._place} is closed")
             await self._session.close()
+
+    def _check_storable(self, records: list[Record]) -> None:
+        """Raise UsageError for a record that this database cannot hold: release 0.1 took a NUL into names."""
+        if self._database.stores_nul:
+            return
+        for record in records:
+            if "\0" in record.subject:
+                raise UsageError(
+                    f"{self._place}: position {record.position}: its subject contains a NUL character, "
+                    "which PostgreSQL cannot store; import this log into a SQLite file"
+                )
 
     async def _packed(self, batch: Batch) -> list[ObjectRow]:
         if len(batch.objects) < PACK_IN_THREAD:

@@ -291,16 +291,24 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
             tail = ("withdraw", record.subject, event.pod_group, event.queue, "", event.code, "")
         case RefusalDecided():
             subject = f"Pod/{event.pod}" if event.pod else record.subject
-            tail = ("refuse", subject, event.pod_group, event.queue, "", event.code, event.message)
+            whose = (event.pod_group, event.queue)
+            tail = _storable("refuse", subject, *whose, "", event.code, event.message)
         case QueueFaulted():
-            tail = ("fault", record.subject, "", event.queue, "", event.code, event.message)
+            tail = _storable(
+                "fault", record.subject, "", event.queue, "", event.code, event.message
+            )
         case ObjectFaulted():
-            tail = ("fault", record.subject, "", "", "", event.code, event.message)
+            tail = _storable("fault", record.subject, "", "", "", event.code, event.message)
         case WorkDeferred():
             return []
         case ActionFailed():
             tail = ("fault", record.subject, "", "", "", INTERNAL_ERROR, event.message)
     return [(head[0], 0, head[1], *tail)]
+
+
+def _storable(*columns: str) -> Row:
+    """Columns that a database can hold: release 0.1 recorded refusals whose names contain a NUL."""
+    return tuple(column.replace("\0", "\ufffd") for column in columns)
 
 
 def outcome_row(record: Record, event: Outcome) -> Row:
