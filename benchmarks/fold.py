@@ -13,10 +13,10 @@ from daemon.cli.assemble import fold, simulate
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
 from replay.run import Replay
-from replay.world.openb_table import shipped_table
-from replay.world.pieces import with_pieces
-from replay.world.scenario import Scenario, parse_scenario
-from replay.world.workload import workload_pieces
+from simulator.generated_workload import with_pieces
+from simulator.openb_table import shipped_table
+from simulator.openb_workload import workload_pieces
+from simulator.scenario import Scenario, parse_scenario
 
 
 def openb(percent: int) -> Scenario:

@@ -1,13 +1,13 @@
-"""Make `replay/world/openb_counts.json` anew from the published files of the openb trace.
+"""Make `simulator/openb_counts.json` anew from the published files of the openb trace.
 
-python -m benchmarks.make_openb_table NODES.csv PODS.csv > replay/world/openb_counts.json
+python -m benchmarks.make_openb_table NODES.csv PODS.csv > simulator/openb_counts.json
 """
 
 import sys
 from pathlib import Path
 
-from replay.world.openb_table import count_trace, write_table
-from replay.world.openb_trace import TraceText
+from simulator.openb_table import count_trace, write_table
+from simulator.openb_trace import TraceText
 
 
 def main() -> None:

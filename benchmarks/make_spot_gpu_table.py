@@ -1,6 +1,6 @@
-"""Make `replay/world/spot_gpu_counts.json` anew from what is published of the spot-gpu trace.
+"""Make `simulator/spot_gpu_counts.json` anew from what is published of the spot-gpu trace.
 
-python -m benchmarks.make_spot_gpu_table FOLDER > replay/world/spot_gpu_counts.json
+python -m benchmarks.make_spot_gpu_table FOLDER > simulator/spot_gpu_counts.json
 
 FOLDER holds `node_info_df.csv.gz` and `calibration/*.csv.gz`. The tables are sums over one property or two at a
 time. Where the load needs more at once, the sums are fitted, and agree with what is published:
@@ -23,7 +23,7 @@ from math import log
 from pathlib import Path
 from typing import Final
 
-from replay.world.spot_gpu_table import (
+from simulator.spot_gpu_table import (
     SOURCE,
     TYPES,
     Fleet,

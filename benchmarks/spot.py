@@ -24,9 +24,9 @@ from daemon.log.opening import open_log
 from events.codec import event_of
 from events.decision import EvictionDecided, GangBindDecided
 from replay.run import Replay
-from replay.world.pieces import with_pieces
-from replay.world.scenario import Scenario, parse_scenario
-from replay.world.sources import pieces_of_workload
+from simulator.generated_workload import with_pieces
+from simulator.scenario import Scenario, parse_scenario
+from simulator.scenario_sources import pieces_of_workload
 
 TEXT = """\
 scenario: spot-gpu

@@ -1,1 +1,1 @@
-"""What did happen, and what would have: the log run again."""
+"""What happened and what would have: replay, explanations, reports and narration of a log."""

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from events.errors import UsageError
-from replay.world.duration import SECOND, nanoseconds
+from projections.duration import SECOND, nanoseconds
 
 VIRTUAL_UNTIL_NS: Final = 366 * 86_400 * SECOND
 """A log that begins in the first year of the epoch is one of virtual time."""

@@ -5,7 +5,7 @@ from textwrap import dedent
 from daemon.cli.assemble import simulate
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 
 
 async def recorded(text: str) -> list[Entry]:

@@ -14,10 +14,10 @@ import yaml
 
 from projections.policy import parse_policy
 from replay.why_answer import LEVELS
-from replay.world.openb import POLICY
-from replay.world.scenario import parse_scenario
 from scheduling.conditions import HAD_A_NODE
 from scheduling.refuse import fit_text
+from simulator.openb import POLICY
+from simulator.scenario import parse_scenario
 from tests.checkout import ROOT
 from tests.daemon.cli.given import documents, muster
 from tests.scheduling.test_closing import Member, given

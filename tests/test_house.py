@@ -17,7 +17,7 @@ import pytest
 from events.union import Event
 from tests.checkout import PACKAGES, ROOT, short, tracked
 
-PURE = ("events", "projections", "replay", "scheduling")
+PURE = ("events", "projections", "replay", "scheduling", "simulator")
 TARGETS = ("help", "demo", "test", "check", "bench", "soak", "docs", "clean")
 
 NOWHERE = re.compile(r"/(work|farm|root)/|\.\.[/]shared|[.]library")

@@ -23,9 +23,9 @@ from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
 from projections.views.project import Views, is_whole
-from replay.world.model import World
-from replay.world.scenario import Scenario
 from scheduling.step import Step
+from simulator.cluster import World
+from simulator.scenario import Scenario
 
 logger: Final = structlog.get_logger("muster")
 

@@ -34,7 +34,7 @@ from events.codec import event_of
 from events.errors import UsageError
 from events.process import DaemonStarted
 from replay.why_text import lines_of
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 
 LOG: Final = "demo.db"
 

@@ -25,10 +25,10 @@ from events.process import PolicyChanged
 from events.record import GENESIS
 from projections.state import State
 from replay.amount import amounts_text
-from replay.fit import Fit, Fitted, Fitting
 from replay.why_text import waiting_lines
-from replay.world.document import read_documents
-from replay.world.manifest import read_manifests
+from simulator.fit import Fit, Fitted, Fitting
+from simulator.manifest import read_manifests
+from simulator.yaml_document import read_documents
 
 DOES_NOT_FIT = 1
 

@@ -12,9 +12,9 @@ from daemon.text_file import read_text
 from events.errors import PolicyError
 from events.normalize import JsonObject
 from projections.policy import parse_policy
-from replay.world import sources
-from replay.world.scenario import Scenario, parse_scenario
-from replay.world.sources import Completed
+from simulator import scenario_sources as sources
+from simulator.scenario import Scenario, parse_scenario
+from simulator.scenario_sources import Completed
 
 SUFFIXES = (".yaml", ".yml")
 

@@ -36,8 +36,8 @@ from daemon.stderr import Teller, say_on_stderr
 from events.errors import UsageError
 from events.process import PolicyChanged
 from projections.policy import BUILT_IN
-from replay.world.scenario import Scenario
 from scheduling.decide import DECIDER
+from simulator.scenario import Scenario
 
 SECOND: Final = 1_000_000_000
 

@@ -36,9 +36,9 @@ from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.now import card_rows
 from replay.account import Account
-from replay.report import Decisions, Outcome, outcome
-from replay.world.pieces import Notes
-from replay.world.sources import Completed
+from simulator.generated_workload import Notes
+from simulator.result_document import Decisions, Outcome, outcome
+from simulator.scenario_sources import Completed
 
 SHOWN_MAX = 10
 """Pod groups that wait, faults, and differences, told in a text report."""

@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 
 from daemon.cluster.world_file import WorldFile
 from events.sighting import Progress, Reply, Request, Sighting
-from replay.world.duration import SECOND
-from replay.world.journal import answer, rebuild
-from replay.world.scenario import Scenario
+from projections.duration import SECOND
+from simulator.journal import answer, rebuild
+from simulator.scenario import Scenario
 
 LONGEST_WAIT_SECONDS = 3600.0
 """Time in which a cluster where nothing happens is looked at again."""

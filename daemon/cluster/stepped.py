@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 
 from events.sighting import Progress, Reply, Request, Sighting
-from replay.world.journal import perform
-from replay.world.model import World
+from simulator.cluster import World
+from simulator.journal import perform
 
 
 class SteppedCluster:

@@ -12,8 +12,8 @@ from msgspec.structs import astuple
 
 from daemon.private_files import create_private
 from events.errors import ClusterError, SettingsError
-from replay.world.journal import Call, fingerprint
-from replay.world.scenario import Scenario
+from simulator.journal import Call, fingerprint
+from simulator.scenario import Scenario
 
 _TABLES = """
 create table if not exists world (fingerprint text not null, origin_ns integer not null);

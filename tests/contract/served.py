@@ -12,9 +12,9 @@ import pytest
 from daemon.cluster.client.calls import NODES, PODS, Resource
 from daemon.cluster.client.rbac import cluster_rules, own_rules
 from daemon.cluster.server.running import running_server
-from replay.world.api.access import Rule, User
-from replay.world.api.front import Behaviour
-from replay.world.scenario import Scenario
+from simulator.api_server.access_control import Rule, User
+from simulator.api_server.api import Behaviour
+from simulator.scenario import Scenario
 from tests.control_plane.api import STRATEGIC, Api, Object
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.manifests import binding, node, pod, running

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from daemon.cluster.client.calls import POD_GROUPS, PODS, VOLCANO_JOB
-from replay.world.content import Amounts, add, quantities, request_of
+from simulator.manifest_fields import Amounts, add, quantities, request_of
 from tests.control_plane.api import GONE, Api, Object
 
 LOOK_SECONDS: Final = 0.1

@@ -13,9 +13,9 @@ from events.process import DaemonStarted
 from projections import snapshot
 from projections.views.catalogue import VIEWS
 from projections.views.project import Views
-from replay.world.scenario import parse_scenario
-from replay.world.sources import completed
 from scheduling.step import Step
+from simulator.scenario import parse_scenario
+from simulator.scenario_sources import completed
 
 SLICE = """
 scenario: a small slice of the openb mix

@@ -12,7 +12,7 @@ from daemon.cluster.world_file import WorldFile
 from daemon.log.copying import export
 from daemon.log.opening import open_log
 from daemon.log.sqlite import BESIDE
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.daemon.log.contract import filled
 
 

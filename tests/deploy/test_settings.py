@@ -8,7 +8,7 @@ import pytest
 from daemon.cluster.client.rbac import NAME
 from daemon.settings import read_settings
 from projections.policy import parse_policy
-from replay.world.sources import read_policy
+from simulator.scenario_sources import read_policy
 from tests.checkout import ROOT, short
 
 SETTINGS = sorted((ROOT / "deploy").rglob("muster.yaml"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from events.errors import ManifestError
 from events.normalize import Json, JsonObject, normalize
-from replay.world.content import section
+from simulator.manifest_fields import section
 
 
 def pod(**changes: Json) -> bytes:

@@ -9,7 +9,7 @@ from daemon.log.contract import Log
 from daemon.log.copying import copy_whole
 from daemon.log.opening import open_log
 from projections import snapshot
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.histories.write_attacked import DURABLE, FORGED
 
 LOGS = sorted((Path(__file__).parent / "attacked").glob("*.muster"))

@@ -17,7 +17,7 @@ from daemon.log.memory import MemoryLog
 from events.chain import Draft, seal
 from events.record import Head, Record, StoredObject
 from projections.batch import Batch
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 
 SCENARIO = Path(__file__).parent / "v0.1" / "cycles_without_decider.yaml"
 

@@ -7,8 +7,8 @@ from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
 from projections import snapshot
 from replay.run import Replay
-from replay.world.scenario import parse_scenario
-from replay.world.sources import completed
+from simulator.scenario import parse_scenario
+from simulator.scenario_sources import completed
 
 SCENARIO = """
 scenario: a crowded slice of the openb mix

@@ -10,8 +10,8 @@ from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
 from events.sighting import Gone, Listed, Seen, Sighting
 from projections.state import State
-from replay.world.content import section
 from scheduling.step import Step
+from simulator.manifest_fields import section
 from tests.properties import shapes
 from tests.properties.api import KINDS, Api
 from tests.properties.town import Day, House, Town, houses, lives, policies, quotas

@@ -5,7 +5,7 @@ from daemon.log.memory import MemoryLog
 from events.codec import event_of
 from events.normalize import JsonObject
 from replay.account import Account
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
 
 SCENARIO = """

@@ -8,9 +8,9 @@ from daemon.cli.assemble import Simulated, simulate
 from daemon.log.memory import MemoryLog
 from events.codec import event_of
 from replay.account import Account
-from replay.report import Decisions, Outcome, outcome
 from replay.run import Divergence, Replay
-from replay.world.scenario import Scenario, parse_scenario
+from simulator.result_document import Decisions, Outcome, outcome
+from simulator.scenario import Scenario, parse_scenario
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.yaml"))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from events.normalize import Json, JsonObject
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.scenarios.play import Played, play
 
 BOTH = (

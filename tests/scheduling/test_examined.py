@@ -6,7 +6,7 @@ import pytest
 
 from daemon.cli.assemble import Simulated, simulate
 from daemon.log.memory import MemoryLog
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 
 CROWD = """\
 cluster:

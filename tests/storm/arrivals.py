@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from events.normalize import Json, JsonObject
-from replay.world.scenario import Scenario, parse_scenario
+from simulator.scenario import Scenario, parse_scenario
 
 NODES = 6
 CARDS = 8

@@ -20,10 +20,10 @@ from events.process import DaemonStarted
 from events.sighting import Seen
 from projections.state import State
 from replay.run import Replay
-from replay.world.content import node_of, phase_of, section, uid_of
-from replay.world.journal import Call, rebuild
-from replay.world.model import World
-from replay.world.scenario import Scenario
+from simulator.cluster import World
+from simulator.journal import Call, rebuild
+from simulator.manifest_fields import node_of, phase_of, section, uid_of
+from simulator.scenario import Scenario
 
 Promise = tuple[int, str]
 """The position of a decision, and the UID of a pod of it or its pod group."""

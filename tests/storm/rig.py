@@ -19,8 +19,8 @@ from events.record import Head
 from events.sighting import BindRequest, Progress, Refused, Reply, Request, Sighting, Unknown
 from events.union import Event
 from projections.batch import Batch
-from replay.world.journal import Call
-from replay.world.scenario import parse_scenario
+from simulator.journal import Call
+from simulator.scenario import parse_scenario
 from tests.storm.judge import entries_of, journal, replayed
 
 PATIENCE_SECONDS = 20.0

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from daemon.clock import WallClock
-from replay.world.journal import rebuild
-from replay.world.scenario import Scenario
+from simulator.journal import rebuild
+from simulator.scenario import Scenario
 from tests.storm.arrivals import LAST, write_storm
 from tests.storm.judge import Verdict, journal, judge
 from tests.storm.victim import MakeVictim, Victim, chance

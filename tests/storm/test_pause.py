@@ -4,9 +4,9 @@ from events.process import DaemonStarted
 from events.record import Head, Record
 from events.sighting import Listed, Seen, Sighting
 from projections.batch import Batch
+from projections.duration import SECOND
 from projections.state import REQUIRED, State
 from replay.run import Replay
-from replay.world.duration import SECOND
 from scheduling.step import Step
 
 STARTED = DaemonStarted(

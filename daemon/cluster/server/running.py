@@ -17,11 +17,11 @@ from daemon.cluster.server.shell import BODY_MAX, Clock, Shell
 from daemon.connections import BACKLOG, Bounds, Connections
 from daemon.private_files import create_private
 from events.errors import ClusterError, UsageError
-from replay.world.api.access import Access
-from replay.world.api.faults import Faults
-from replay.world.api.front import Api, Behaviour
-from replay.world.scenario import Scenario
-from replay.world.store import Snapshot
+from simulator.api_server.access_control import Access
+from simulator.api_server.api import Api, Behaviour
+from simulator.api_server.faults import Faults
+from simulator.object_store import Snapshot
+from simulator.scenario import Scenario
 
 LOOPBACK: Final = "127.0.0.1"
 SHUTDOWN_SECONDS: Final = 2.0

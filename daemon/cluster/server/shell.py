@@ -1,6 +1,6 @@
 """HTTP around the API of a simulated cluster: it moves bytes, keeps time, and carries faults out.
 
-The semantics are in `replay/world/api`; nothing here decides what is answered.
+The semantics are in `simulator/api_server`; nothing here decides what is answered.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from aiohttp import web
 
 from daemon.cluster.server.record import Entry, Journal
 from daemon.cluster.server.striking import FAILED, BrokenError, StruckLines, befall
-from replay.world.api.faults import UNDER_WAY, Ask, Fault, Faults, Kind, NoFaults
-from replay.world.api.front import Api
-from replay.world.api.message import JSON, Request, Response
-from replay.world.api.target import Address, address_of
-from replay.world.api.watching import Watch
-from replay.world.duration import SECOND
+from projections.duration import SECOND
+from simulator.api_server.api import Api
+from simulator.api_server.faults import UNDER_WAY, Ask, Fault, Faults, Kind, NoFaults
+from simulator.api_server.http_message import JSON, Request, Response
+from simulator.api_server.request_target import Address, address_of
+from simulator.api_server.watch import Watch
 
 BODY_MAX: Final = 16 * 1024 * 1024
 """Bytes of a request that are read at all."""

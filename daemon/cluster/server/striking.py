@@ -5,11 +5,11 @@ from typing import Final
 
 import msgspec
 
-from replay.world.api.faults import Fault, Kind
-from replay.world.api.front import Api
-from replay.world.api.message import Response, StatusError
-from replay.world.api.refusals import expired
-from replay.world.duration import SECOND
+from projections.duration import SECOND
+from simulator.api_server.api import Api
+from simulator.api_server.faults import Fault, Kind
+from simulator.api_server.http_message import Response, StatusError
+from simulator.api_server.status_errors import expired
 
 CLOCK_NS: Final = 3600 * SECOND
 _DELAY_UNIT_SECONDS: Final = 0.01

@@ -10,8 +10,8 @@ import pytest
 from daemon.cli import assemble, simulating
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
-from replay.world.scenario import Scenario
-from replay.world.sources import Completed
+from simulator.scenario import Scenario
+from simulator.scenario_sources import Completed
 from tests.checkout import ROOT
 from tests.daemon.cli.given import (
     QUOTA,

@@ -12,7 +12,7 @@ from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
 from events.errors import ClusterError, SettingsError
 from events.sighting import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting
-from replay.world.scenario import Scenario, parse_scenario
+from simulator.scenario import Scenario, parse_scenario
 
 SECOND = 1_000_000_000
 ORIGIN = 1_700_000_000 * SECOND

@@ -25,7 +25,7 @@ from daemon.log.verify import verify
 from events.errors import DamagedLogError
 from events.process import DaemonStarted
 from projections import snapshot
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.daemon.cli.given import muster
 from tests.daemon.log.contract import entries
 

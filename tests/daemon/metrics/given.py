@@ -14,7 +14,7 @@ from events import codec
 from events.record import GENESIS, Record
 from events.union import Event
 from projections.batch import Batch
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 
 CLUSTER = """
 cluster:

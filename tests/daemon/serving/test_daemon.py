@@ -19,7 +19,7 @@ from daemon.operation import Operation
 from daemon.settings import Settings, Supervision
 from daemon.stderr import Teller
 from events.decision import GangBindDecided
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.storm.rig import FlakyLog
 
 PATIENCE_SECONDS = 20.0

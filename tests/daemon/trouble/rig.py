@@ -35,13 +35,13 @@ from events.process import DaemonStarted
 from events.record import GENESIS
 from events.union import Event
 from projections.state import State
-from replay.world.api.faults import Ask, Fault, ScriptedFaults
-from replay.world.api.front import Behaviour
-from replay.world.api.message import JSON, Request, Response
-from replay.world.api.served import volcano_definitions
-from replay.world.content import list_at, name_of, node_of, section
-from replay.world.scenario import kind_named, parse_scenario
 from scheduling.decide import DECIDER
+from simulator.api_server.api import Behaviour
+from simulator.api_server.faults import Ask, Fault, ScriptedFaults
+from simulator.api_server.http_message import JSON, Request, Response
+from simulator.api_server.served_resources import volcano_definitions
+from simulator.manifest_fields import list_at, name_of, node_of, section
+from simulator.scenario import kind_named, parse_scenario
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.hurry import LoopClock
 from tests.storm.over_http.witness import Witness, known

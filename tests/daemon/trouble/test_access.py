@@ -9,7 +9,7 @@ from daemon.cluster.server.running import Listening, Server
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, StatusNotTold
 from events.watching import WatchClosed
-from replay.world.api.access import User
+from simulator.api_server.access_control import User
 from tests.daemon.cluster.client.given import Authority
 from tests.daemon.trouble.rig import Given, Try
 from tests.storm.over_http.hurry import hurriedly

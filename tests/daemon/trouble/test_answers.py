@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from events.outcome import PodBound
-from replay.world.api.faults import Fault, Kind
+from simulator.api_server.faults import Fault, Kind
 from tests.daemon.trouble.rig import Try
 from tests.storm.over_http.hurry import hurriedly
 

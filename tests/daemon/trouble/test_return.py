@@ -8,7 +8,7 @@ from daemon.settings import Settings
 from events.normalize import JsonObject
 from events.outcome import BindFailed, EvictionFailed, PodBound
 from events.watching import ForeignPodPlaced
-from replay.world.api.faults import Fault, Kind
+from simulator.api_server.faults import Fault, Kind
 from tests.daemon.trouble.rig import MERGE, PODS, Given, Try
 from tests.storm.over_http.hurry import hurriedly
 

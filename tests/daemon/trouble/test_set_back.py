@@ -18,8 +18,8 @@ from events.outcome import PodBound
 from events.union import Event
 from events.watching import WENT_BACK, KindCompared, WatchClosed
 from projections.state import REQUIRED
-from replay.world.api.faults import Fault, Kind
-from replay.world.content import changed
+from simulator.api_server.faults import Fault, Kind
+from simulator.manifest_fields import changed
 from tests.daemon.trouble.rig import MERGE, Given, Trial, Try
 from tests.storm.over_http.hurry import hurriedly
 

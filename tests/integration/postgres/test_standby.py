@@ -22,8 +22,8 @@ from daemon.log.verify import verify
 from daemon.loop import Loop, Running
 from events.errors import ClusterError
 from events.record import Head
-from replay.world.scenario import Scenario, parse_scenario
 from scheduling.step import Step
+from simulator.scenario import Scenario, parse_scenario
 from tests.daemon.cli.given import muster
 from tests.daemon.log.contract import entries
 from tests.daemon.standing_by import follower, following, must_equal_a_cold_fold, until, write

@@ -6,7 +6,7 @@ from textwrap import indent
 from projections.cluster import Cluster
 from projections.pods import Charge, Pod
 from projections.queues import Queue
-from replay.world.scenario import parse_scenario
+from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
 
 Amounts = Mapping[str, int | str]

@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from events.normalize import Json, JsonObject
-from replay.world.api.front import Api
-from replay.world.api.message import JSON, Request
-from replay.world.content import name_of, node_of, phase_of, section
-from replay.world.manifest import Manifest
+from simulator.api_server.api import Api
+from simulator.api_server.http_message import JSON, Request
+from simulator.manifest import Manifest
+from simulator.manifest_fields import name_of, node_of, phase_of, section
 from tests.storm.victim import chance
 
 NAMESPACE: Final = "default"

@@ -5,10 +5,10 @@ from typing import Final
 import msgspec
 
 from events.normalize import JsonObject
-from replay.world.api.front import Api
-from replay.world.api.message import Request
-from replay.world.content import node_of
-from replay.world.scenario import Scenario, parse_scenario
+from simulator.api_server.api import Api
+from simulator.api_server.http_message import Request
+from simulator.manifest_fields import node_of
+from simulator.scenario import Scenario, parse_scenario
 from tests.storm.over_http.changes import CARD, MODEL, PODS, node_named
 
 GANG: Final = 4

@@ -27,9 +27,9 @@ from daemon.loop import Loop, Running
 from events.record import GENESIS
 from projections.batch import Batch
 from projections.state import State
-from replay.world.api.faults import Ask, Fault, Kind, SeededFaults
-from replay.world.scenario import Scenario, parse_scenario
-from replay.world.store import Snapshot
+from simulator.api_server.faults import Ask, Fault, Kind, SeededFaults
+from simulator.object_store import Snapshot
+from simulator.scenario import Scenario, parse_scenario
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
 from tests.storm.over_http.changes import Changer, node_named, queue_named
 from tests.storm.over_http.hurry import LoopClock

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 
 from daemon.cluster.server.running import running_server
-from replay.world.api.faults import Fault, Kind, ScriptedFaults
-from replay.world.scenario import parse_scenario
+from simulator.api_server.faults import Fault, Kind, ScriptedFaults
+from simulator.scenario import parse_scenario
 
 
 async def test_a_client_that_leaves_before_it_is_answered_is_no_error_of_the_server(

@@ -15,8 +15,8 @@ from daemon.cluster.server.running import Server as ApiServer
 from daemon.cluster.server.running import running_server
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
-from replay.world.content import section, text_at
-from replay.world.store import Change
+from simulator.manifest_fields import section, text_at
+from simulator.object_store import Change
 from tests.integration.postgres.conftest import execute, started
 from tests.integration.postgres.server import Server
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed

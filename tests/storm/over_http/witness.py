@@ -2,9 +2,9 @@
 
 from events.normalize import normalize
 from projections.state import State
-from replay.world.api.front import Api
-from replay.world.content import name_of, node_of, section, uid_of
-from replay.world.store import Change
+from simulator.api_server.api import Api
+from simulator.manifest_fields import name_of, node_of, section, uid_of
+from simulator.object_store import Change
 
 PATHS = {"Node": "nodes", "Pod": "pods", "PodGroup": "groups", "Queue": "queues"}
 

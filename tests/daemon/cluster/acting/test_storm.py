@@ -31,9 +31,9 @@ from events.sighting import (
     Request,
     Unknown,
 )
-from replay.world.api.faults import Ask, Fault, SeededFaults
-from replay.world.api.front import Behaviour
-from replay.world.scenario import Scenario
+from simulator.api_server.api import Behaviour
+from simulator.api_server.faults import Ask, Fault, SeededFaults
+from simulator.scenario import Scenario
 from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import pod
 

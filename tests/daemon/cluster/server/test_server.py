@@ -12,11 +12,11 @@ import pytest
 from daemon.cluster.server.running import Listening, Server, running_server
 from events.errors import ClusterError
 from events.normalize import JsonObject
-from replay.world.api.access import User
-from replay.world.api.faults import Ask, Fault, Faults, Kind, ScriptedFaults, SeededFaults
-from replay.world.content import section
-from replay.world.scenario import parse_scenario
-from tests.replay.world.api.given import PODS, binding, pod
+from simulator.api_server.access_control import User
+from simulator.api_server.faults import Ask, Fault, Faults, Kind, ScriptedFaults, SeededFaults
+from simulator.manifest_fields import section
+from simulator.scenario import parse_scenario
+from tests.simulator.api_server.given import PODS, binding, pod
 
 ALL_PODS = "/api/v1/pods"
 NODE = "cluster: [{kind: Node, metadata: {name: n1}, status: {allocatable: {pods: 9}}}]\n"

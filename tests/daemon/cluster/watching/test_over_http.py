@@ -22,10 +22,10 @@ from daemon.cluster.watching.server import Watched
 from daemon.cluster.watching.turns import Turns
 from daemon.cluster.watching.watches import Watches
 from events.sighting import Closed, Discovered, Listed, Opened, Progress
-from replay.world.api.access import User
-from replay.world.api.faults import LIST, WATCH, Ask, Fault, Kind, SeededFaults
-from replay.world.api.front import Behaviour
-from replay.world.scenario import Scenario
+from simulator.api_server.access_control import User
+from simulator.api_server.api import Behaviour
+from simulator.api_server.faults import LIST, WATCH, Ask, Fault, Kind, SeededFaults
+from simulator.scenario import Scenario
 from tests.contract.served import Served, on_real, on_simulated
 from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import node, pod

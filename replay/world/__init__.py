@@ -1,1 +1,0 @@
-"""The simulated cluster: scenarios and traces in virtual time."""

@@ -1,0 +1,121 @@
+"""Who may do what: bearer tokens that expire, rules as RBAC has them, and verbs that are taken away."""
+
+from msgspec import Struct
+
+from events.normalize import Json, JsonObject
+from simulator.api_server.http_message import Request, Response, StatusError, answered
+from simulator.api_server.request_target import Address
+from simulator.manifest_fields import section, text_at
+
+ANYONE = "system:anonymous"
+
+
+class Rule(Struct, frozen=True):
+    """What is allowed; `*` stands for everything. Resources are named as `pods` or `pods/binding`."""
+
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    namespace: str = ""
+    """The only one in which it holds; empty for all."""
+    names: tuple[str, ...] = ()
+    """The only objects of which it holds; empty for all."""
+
+    def allows(self, address: Address) -> bool:
+        """Whether it covers a request."""
+        resource = address.plural + (f"/{address.part}" if address.part else "")
+        return (
+            _covers(self.verbs, address.verb)
+            and _covers(self.groups, address.group)
+            and _covers(self.resources, resource)
+            and self.namespace in ("", address.namespace)
+            and (not self.names or address.name in self.names)
+        )
+
+
+class User(Struct, frozen=True):
+    """Who a token stands for."""
+
+    name: str
+    rules: tuple[Rule, ...] | None = None
+    """None: everything is allowed."""
+    expires_ns: int | None = None
+    """When the token is no longer good; None: never."""
+
+
+class Access:
+    """The tokens and rules of a server. Without tokens everyone may do everything."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, User] = {}
+        self.denied: set[tuple[str, str]] = set()
+        """Verbs taken away from everyone: (`create`, `pods/binding`)."""
+
+    def authenticate(self, request: Request, now_ns: int) -> User:
+        """Who asks. Raises StatusError (401) for a token that is not good."""
+        if not self.tokens:
+            return User("admin")
+        if not request.token:
+            return User(ANYONE, ())
+        user = self.tokens.get(request.token)
+        if user is None or (user.expires_ns is not None and now_ns >= user.expires_ns):
+            raise StatusError(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def allows(self, user: User, address: Address) -> bool:
+        """Whether a user may make a request."""
+        resource = address.plural + (f"/{address.part}" if address.part else "")
+        if (address.verb, resource) in self.denied:
+            return False
+        if address.plural == "selfsubjectaccessreviews" and user.name != ANYONE:
+            return True
+        return user.rules is None or any(rule.allows(address) for rule in user.rules)
+
+    def check(self, user: User, address: Address) -> None:
+        """Raises StatusError (403), which names the verb that is missing."""
+        if self.allows(user, address):
+            return
+        resource = address.plural + (f"/{address.part}" if address.part else "")
+        qualified = f"{address.plural}.{address.group}" if address.group else address.plural
+        subject = f'{qualified} "{address.name}"' if address.name else qualified
+        scope = f'in the namespace "{address.namespace}"' if address.namespace else ""
+        details: JsonObject = {"name": address.name} if address.name else {}
+        if address.group:
+            details["group"] = address.group
+        details["kind"] = address.plural
+        raise StatusError(
+            403,
+            "Forbidden",
+            f'{subject} is forbidden: User "{user.name}" cannot {address.verb} resource '
+            f'"{resource}" in API group "{address.group}" {scope or "at the cluster scope"}',
+            details,
+        )
+
+    def review(self, user: User, document: JsonObject) -> Response:
+        """A SelfSubjectAccessReview: whether the one who asks may do something."""
+        spec = section(document, "spec")
+        asked = section(spec, "resourceAttributes")
+        address = Address(
+            group=text_at(asked, "group"),
+            version=text_at(asked, "version"),
+            plural=text_at(asked, "resource"),
+            namespace=text_at(asked, "namespace"),
+            name=text_at(asked, "name"),
+            part=text_at(asked, "subresource"),
+            verb=text_at(asked, "verb"),
+        )
+        status: dict[str, Json] = {"allowed": self.allows(user, address)}
+        return answered(
+            {
+                "kind": "SelfSubjectAccessReview",
+                "apiVersion": "authorization.k8s.io/v1",
+                "metadata": {},
+                "spec": dict(spec),
+                "status": status,
+            },
+            201,
+        )
+
+
+def _covers(known: tuple[str, ...], asked: str) -> bool:
+    return "*" in known or asked in known

@@ -1,0 +1,296 @@
+"""The API of a simulated cluster: one request in, one answer or one open watch out.
+
+It holds no clock and no network. Time is the world's: who drives the API lets the world advance. The
+same seed and the same calls give the same bytes.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from projections.duration import SECOND
+from simulator.api_server.access_control import Access, User
+from simulator.api_server.binding import bind
+from simulator.api_server.creation import BODY_MAX, Creator, decoded
+from simulator.api_server.deletion import Deleter
+from simulator.api_server.discovery import told
+from simulator.api_server.disruption_controller import BudgetController
+from simulator.api_server.eviction import Evictor
+from simulator.api_server.http_message import NO_SUCH_PATH, Request, Response, StatusError, answered
+from simulator.api_server.list_selector import selector_of
+from simulator.api_server.listing import listed
+from simulator.api_server.namespace_controller import NamespaceController, make_namespaces
+from simulator.api_server.request_target import Address, Target, address_of, target_of
+from simulator.api_server.served_resources import (
+    BUDGET,
+    CRD,
+    EVENT,
+    Catalogue,
+    Served,
+    volcano_definitions,
+)
+from simulator.api_server.status_errors import no_such_resource, not_allowed, not_found
+from simulator.api_server.update import Changer
+from simulator.api_server.version_store import WINDOW, Shelf
+from simulator.api_server.watch import Watch, WatchOptions
+from simulator.cluster import World
+from simulator.manifest import Manifest
+from simulator.manifest_fields import uid_of
+from simulator.object_store import Change, Key, Snapshot
+from simulator.scenario import Scenario
+
+COMPACT_NS: Final = 300 * SECOND
+"""So often a server forgets what is older than that; a list cannot be continued then."""
+EVENT_NS: Final = 3600 * SECOND
+"""So long an Event object lives."""
+
+
+class Behaviour(Struct, frozen=True, kw_only=True):
+    """How a server differs from the usual one."""
+
+    has_kubelets: bool = True
+    """Without, pods stay as they are told to be: others play the nodes."""
+    has_controllers: bool = True
+    """Without, workloads make no pods, budgets are not counted, namespaces are not emptied."""
+    has_volcano: bool = True
+    """Whether the definitions of Volcano's resources are installed at the start."""
+    has_watch_list: bool = False
+    """Whether a watch may ask for the initial objects (rule K3.13)."""
+    window: int = WINDOW
+    """Changes of a resource that are kept for watches, at least."""
+    expires_with_status: bool = False
+    """Whether a watch from a forgotten revision is answered with 410 itself, not with an event."""
+
+
+class Api:
+    """An API server over a world."""
+
+    def __init__(
+        self, scenario: Scenario, origin_ns: int = 0, behaviour: Behaviour | None = None
+    ) -> None:
+        self.behaviour = behaviour or Behaviour()
+        self.world = World(
+            scenario,
+            origin_ns,
+            # A server that starts anew is another cluster: nobody must take its objects for those before.
+            era_ns=origin_ns,
+            has_kubelets=self.behaviour.has_kubelets,
+            has_controllers=self.behaviour.has_controllers,
+        )
+        self.catalogue = Catalogue()
+        self.access = Access()
+        self.world.store.listen(self._note)
+        for definition in volcano_definitions() if self.behaviour.has_volcano else ():
+            self.world.put(CRD, definition)
+        make_namespaces(self.world, _namespaces_of(scenario))
+        self.shelf = Shelf(self.world.store, self.behaviour.window)
+        self._creator = Creator(self.world, self.shelf, self.catalogue)
+        self._changer = Changer(self.world, self.shelf, self._creator)
+        self._deleter = Deleter(self.world, self.shelf, self.catalogue)
+        self._evictor = Evictor(self.world, self.shelf, self.catalogue, self._deleter)
+        self._budgets = BudgetController(self.world, self.shelf)
+        self._namespaces = NamespaceController(
+            self.world, self.shelf, self.catalogue, self._deleter
+        )
+        self._events: list[tuple[int, Key, str]] = []
+        self._compacted_ns = 0
+        self._old_revision = self.shelf.revision
+        self._settle()
+
+    @property
+    def next_event_ns(self) -> int | None:
+        """When the next thing happens by itself."""
+        times = [self.world.next_event_ns]
+        if self.behaviour.has_controllers:
+            times.append(self._budgets.next_ns)
+        return min((at for at in times if at is not None), default=None)
+
+    def advance(self, to_ns: int) -> None:
+        """All that happens up to a moment."""
+        self.world.advance(max(to_ns, self.world.now_ns))
+        self._expire()
+        self._settle()
+
+    def handle(self, request: Request) -> Response:
+        """The answer to anything but a watch."""
+        try:
+            user = self.access.authenticate(request, self.world.now_ns)
+            if (found := told(request.path, self.catalogue)) is not None:
+                return found if request.method == "GET" else not_allowed().response
+            address = address_of(request.method, request.path, is_watch=False)
+            if address is None:
+                return NO_SUCH_PATH
+            self.access.check(user, address)
+            target = target_of(address, self.catalogue)
+            if target is None:
+                return self._nothing_at(address)
+            if self.behaviour.has_controllers and _is_about_budgets(target):
+                self._budgets.reconcile()
+            response = self._answer(target, request, address.verb, user)
+            self._settle()
+        except StatusError as error:
+            self._settle()
+            return error.response
+        return response
+
+    def watch(self, request: Request) -> Watch | Response:
+        """An open watch, or the answer that refuses it."""
+        try:
+            user = self.access.authenticate(request, self.world.now_ns)
+            address = address_of(request.method, request.path, is_watch=True)
+            if address is None:
+                return NO_SUCH_PATH
+            self.access.check(user, address)
+            target = target_of(address, self.catalogue)
+            if target is None:
+                return self._nothing_at(address)
+            return self._watch(target, request)
+        except StatusError as error:
+            return error.response
+
+    def is_watch(self, request: Request) -> bool:
+        """Whether a request asks for a watch."""
+        return request.method == "GET" and (
+            request.flag("watch") or request.path.startswith(("/api/v1/watch/",))
+        )
+
+    def compact(self) -> None:
+        """Forget everything but what there is now: older revisions cannot be had (410)."""
+        self.shelf.compact()
+
+    def snapshot(self) -> Snapshot:
+        """All there is now, to be restored later."""
+        return self.world.store.snapshot()
+
+    def restore(self, kept: Snapshot) -> None:
+        """Go back to a snapshot, as a server whose etcd is restored: revisions that were given are given again.
+
+        Watches that stay open are of the future then, and show nothing until it comes.
+        """
+        self._old_revision = kept.revision
+        self.world.restore(kept, self.shelf.begin_again)
+        self._settle()
+
+    def _watch(self, target: Target, request: Request) -> Watch | Response:
+        served = target.served
+        if target.name and self.shelf.find(target.key) is None:
+            raise not_found(served, target.name)
+        selector = selector_of(request.query, served.kind, target.namespace)
+        options = WatchOptions(request.query, has_watch_list=self.behaviour.has_watch_list)
+        watch = Watch(self.shelf, served, selector, options, self.world.now_ns)
+        if self.behaviour.expires_with_status and watch.expired is not None:
+            return watch.expired.response
+        return watch
+
+    def _nothing_at(self, address: Address) -> Response:
+        """A group that is built in says so in JSON; for others there is no such path at all."""
+        served = self.catalogue.find(address.group, address.version, address.plural)
+        if served is not None and served.kind.is_namespaced and not address.part:
+            return not_allowed().response
+        is_known = served is not None or any(
+            not one.is_custom and one.kind.group == address.group for one in self.catalogue.all()
+        )
+        return no_such_resource().response if is_known else NO_SUCH_PATH
+
+    def _answer(self, target: Target, request: Request, verb: str, user: User) -> Response:
+        if target.served.is_virtual:
+            if verb != "create":
+                raise not_allowed()
+            return self.access.review(user, decoded(request, target.served))
+        if len(request.body) > BODY_MAX:
+            limit = f"limit is {BODY_MAX}"
+            raise StatusError(
+                413, "RequestEntityTooLarge", f"Request entity too large: {limit}", {}
+            )
+        if verb == "get":
+            return self._get(target)
+        if verb == "list":
+            selector = selector_of(request.query, target.served.kind, target.namespace)
+            return listed(self.shelf, target.served, selector, request.query)
+        return self._change(target, request, verb)
+
+    def _get(self, target: Target) -> Response:
+        if target.part not in ("", "status"):
+            raise not_allowed()
+        version = self.shelf.find(target.key)
+        if version is None:
+            raise not_found(target.served, target.name)
+        return Response(200, version.raw)
+
+    def _change(self, target: Target, request: Request, verb: str) -> Response:
+        match verb, target.part:
+            case "create", "binding":
+                return bind(self.world, self.shelf, target, request)
+            case "create", "eviction":
+                return self._evictor.evict(target, request)
+            case "create", "" if not target.name:
+                return self._create(target, request)
+            case "update", "" | "status" if target.name:
+                return answered(self._changer.replace(target, request))
+            case "patch", "" | "status" if target.name:
+                manifest, is_new = self._changer.patch(target, request)
+                return answered(manifest, 201 if is_new else 200)
+            case "delete", "":
+                return self._deleter.delete(target, request)
+            case "deletecollection", "":
+                return self._deleter.delete_all(target, request)
+            case _:
+                raise not_allowed()
+
+    def _create(self, target: Target, request: Request) -> Response:
+        if target.served.kind.is_namespaced and not target.namespace:
+            raise not_allowed()
+        manifest, is_there = self._creator.create(target, request)
+        if target.served.kind == EVENT and is_there:
+            key = (target.served.resource, target.namespace, _name(manifest))
+            self._events.append((self.world.now_ns + EVENT_NS, key, uid_of(manifest)))
+        return answered(manifest, 201)
+
+    def _note(self, change: Change) -> None:
+        manifest = change.after or change.before
+        if manifest is not None and manifest["kind"] == CRD.kind:
+            if change.after is None:
+                self.catalogue.withdraw(manifest)
+            else:
+                self.catalogue.define(manifest)
+
+    def _settle(self) -> None:
+        """What the controllers that are not of the world do."""
+        if self.behaviour.has_controllers:
+            self._namespaces.reconcile()
+            self._budgets.pass_time()
+
+    def _expire(self) -> None:
+        """Events grow old, and so do revisions."""
+        now = self.world.now_ns
+        while self._events and self._events[0][0] <= now:
+            _, key, uid = self._events.pop(0)
+            version = self.shelf.find(key)
+            if version is not None and uid_of(version.manifest) == uid:
+                self.world.remove(key)
+        if now - self._compacted_ns >= COMPACT_NS:
+            self.shelf.age(self._old_revision)
+            self._compacted_ns, self._old_revision = now, self.shelf.revision
+
+    def is_served(self, served: Served) -> bool:
+        """Whether a resource still is: its definition may have been deleted."""
+        return self.catalogue.is_served(served)
+
+
+def _is_about_budgets(target: Target) -> bool:
+    return target.served.kind == BUDGET or target.part == "eviction"
+
+
+def _name(manifest: Manifest) -> str:
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, dict)
+    return str(metadata["name"])
+
+
+def _namespaces_of(scenario: Scenario) -> set[str]:
+    """Namespaces that the steps of a scenario will name."""
+    return {str(getattr(step, "namespace", "")) for step in scenario.steps} | {
+        str(metadata.get("namespace", ""))
+        for step in scenario.steps
+        if isinstance(metadata := getattr(step, "manifest", {}).get("metadata"), dict)
+    }

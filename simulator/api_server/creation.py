@@ -1,0 +1,168 @@
+"""Making objects (POST), and reading the bodies of requests."""
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+import yaml
+
+from events.normalize import Json, JsonObject
+from simulator.api_server.admission import defaulted
+from simulator.api_server.http_message import Request
+from simulator.api_server.request_target import Target
+from simulator.api_server.served_resources import NAMESPACE, Catalogue, Served
+from simulator.api_server.status_errors import (
+    already_exists,
+    bad_request,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+)
+from simulator.api_server.validation import check_times, faults_of
+from simulator.api_server.version_store import Shelf
+from simulator.cluster import World
+from simulator.manifest import Manifest
+from simulator.manifest_fields import is_terminating, name_of, section, text_at
+from simulator.object_store import resource_of
+
+BODY_MAX: Final = 3 * 1024 * 1024
+"""Bytes; what is longer is refused with 413, as kube-apiserver does."""
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_ASSIGNED: Final = (
+    *("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "generation", "selfLink", "managedFields"),
+)
+"""Metadata that only the server sets."""
+
+
+def decoded(request: Request, served: Served) -> JsonObject:
+    """The object in a body, as JSON or YAML."""
+    kind = served.kind.kind
+    try:
+        if "yaml" in request.content_type:
+            document: Json = yaml.safe_load(request.body)
+        else:
+            document = msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): couldn't get "
+            f"version/kind; json parse error: {error}"
+        ) from error
+    if not isinstance(document, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    return document
+
+
+def check_kind(document: JsonObject, served: Served, *, kind: str = "") -> None:
+    """The object must be what the path is for."""
+    wanted, told = kind or served.kind.kind, text_at(document, "kind")
+    if told not in (wanted, ""):
+        version = text_at(document, "apiVersion").rpartition("/")[2]
+        raise bad_request(
+            f'{told} in version "{version}" cannot be handled as a {wanted}: unknown conversion'
+        )
+
+
+class Creator:
+    """Makes objects."""
+
+    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue) -> None:
+        self._world = world
+        self._shelf = shelf
+        self._catalogue = catalogue
+        self._generated = 0
+
+    def create(self, target: Target, request: Request) -> tuple[Manifest, bool]:
+        """The new object, and whether it is there now (False: a dry run)."""
+        served = target.served
+        document = decoded(request, served)
+        check_kind(document, served)
+        manifest = self._named(document, target)
+        self.check_namespace(served, name_of(manifest), target.namespace)
+        return self.make(target, manifest, is_dry="dryRun" in request.query)
+
+    def make(self, target: Target, manifest: Manifest, *, is_dry: bool) -> tuple[Manifest, bool]:
+        """The object, checked and made."""
+        served, name = target.served, name_of(manifest)
+        key = (served.resource, target.namespace if served.kind.is_namespaced else "", name)
+        check_times(served, manifest)
+        if name and self._shelf.find(key) is not None:
+            raise already_exists(served, name)
+        if faults := faults_of(served, manifest, None):
+            raise invalid(served, name, faults)
+        manifest = defaulted(served, manifest, self._world.store)
+        if is_dry:
+            return manifest, False
+        return self._world.put(served.kind, manifest), True
+
+    def check_namespace(self, served: Served, name: str, namespace: str) -> None:
+        """New objects need a namespace that is there and is to stay (rule K8's 403)."""
+        if not served.kind.is_namespaced:
+            return
+        found = self._world.find(resource_of(NAMESPACE), "", namespace)
+        if found is None:
+            namespaces = self._catalogue.of_kind("Namespace")
+            assert namespaces is not None, "namespaces are built in"
+            raise not_found(namespaces, namespace)
+        if is_terminating(found):
+            causes: list[Json] = [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {namespace} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ]
+            why = (
+                f"unable to create new content in namespace {namespace} "
+                "because it is being terminated"
+            )
+            raise forbidden(served, name, why, causes)
+
+    def _named(self, document: JsonObject, target: Target) -> Manifest:
+        served = target.served
+        metadata: JsonObject = {
+            key: value
+            for key, value in section(document, "metadata").items()
+            if key not in _ASSIGNED and value is not None
+        }
+        if served.kind.is_namespaced:
+            if metadata.setdefault("namespace", target.namespace) != target.namespace:
+                raise bad_request(
+                    "the namespace of the provided object does not match the namespace sent on "
+                    "the request"
+                )
+        else:
+            metadata.pop("namespace", None)
+        prefix = text_at(metadata, "generateName")
+        if not metadata.get("name") and prefix:
+            metadata["name"] = self._generate(prefix)
+        rest = {
+            key: value
+            for key, value in document.items()
+            if key not in ("kind", "apiVersion", "metadata")
+        }
+        return {
+            "apiVersion": served.kind.api_version,
+            "kind": served.kind.kind,
+            "metadata": metadata,
+            **rest,
+        }
+
+    def _generate(self, prefix: str) -> str:
+        """A name that nobody has; the same calls make the same names."""
+        self._generated += 1
+        digest = sha256(f"{prefix}/{self._generated}".encode()).digest()
+        return prefix + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
+
+
+def check_name(document: JsonObject, target: Target) -> None:
+    """The name in a body must be the one in the path."""
+    name = name_of(document)
+    if not name:
+        raise invalid(target.served, "", [required("metadata.name")])
+    if name != target.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )

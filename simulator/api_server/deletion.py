@@ -1,0 +1,210 @@
+"""Deleting objects: preconditions, grace, finalizers, and whole collections (rules of K9)."""
+
+import msgspec
+from msgspec import Struct
+
+from events.normalize import Json, JsonObject
+from projections.duration import SECOND
+from simulator.api_server.http_message import Request, Response, answered, success
+from simulator.api_server.list_selector import selector_of
+from simulator.api_server.request_target import Target
+from simulator.api_server.served_resources import CRD, Catalogue, Served
+from simulator.api_server.status_errors import bad_request, conflict, details_of, not_found
+from simulator.api_server.version_store import Shelf
+from simulator.cluster import World
+from simulator.manifest import Manifest
+from simulator.manifest_fields import (
+    changed,
+    is_terminal,
+    is_terminating,
+    list_at,
+    name_of,
+    node_of,
+    section,
+    text_at,
+    uid_of,
+    whole_at,
+)
+from simulator.object_store import Key
+
+GRACE_SECONDS = 30
+
+
+class Preconditions(Struct, frozen=True):
+    """What must hold of the object that is deleted."""
+
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815  # as Kubernetes spells it
+
+
+class DeleteOptions(Struct, frozen=True):
+    """How to delete."""
+
+    preconditions: Preconditions | None = None
+    gracePeriodSeconds: int | None = None  # noqa: N815
+    propagationPolicy: str | None = None  # noqa: N815
+    dryRun: tuple[str, ...] | None = None  # noqa: N815
+
+
+def options_of(request: Request) -> DeleteOptions:
+    """The options in the body; parameters come second."""
+    try:
+        body = request.body.strip()
+        options = msgspec.json.decode(body, type=DeleteOptions) if body else DeleteOptions()
+        grace = options.gracePeriodSeconds
+        if grace is None and (text := request.query.get("gracePeriodSeconds")):
+            grace = int(text)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise bad_request(f"the options cannot be read: {error}") from error
+    policy = options.propagationPolicy or request.query.get("propagationPolicy")
+    dry = options.dryRun or (("All",) if "dryRun" in request.query else None)
+    return DeleteOptions(options.preconditions, grace, policy, dry)
+
+
+class Deleter:
+    """Deletes objects."""
+
+    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue) -> None:
+        self._world = world
+        self._shelf = shelf
+        self._catalogue = catalogue
+
+    def delete(self, target: Target, request: Request) -> Response:
+        """DELETE of one object: pods are answered as they are, most others with a Status."""
+        served = target.served
+        version = self._shelf.find(target.key)
+        if version is None:
+            raise not_found(served, target.name)
+        options = options_of(request)
+        found = version.manifest
+        check_preconditions(served, found, options)
+        left = self.carry_out(served, target.key, found, options)
+        if left is not None:
+            return answered(left)
+        if served.kind.kind == "Pod":
+            revision = str(self._shelf.revision)
+            return answered(
+                changed(self._marked(served, found, 0), "metadata", resourceVersion=revision)
+            )
+        details: JsonObject = {**details_of(served, name_of(found)), "uid": uid_of(found)}
+        return success(200, details)
+
+    def delete_all(self, target: Target, request: Request) -> Response:
+        """DELETE of a collection: each object that the selectors show."""
+        served = target.served
+        selector = selector_of(request.query, served.kind, target.namespace)
+        options = options_of(request)
+        versions = [
+            one for one in self._shelf.now(served.resource) if selector.matches(one.manifest)
+        ]
+        for version in versions:
+            # Removing one may have removed another.
+            if self._shelf.find(version.key) is version:
+                self.carry_out(served, version.key, version.manifest, options)
+        items = b",".join([one.raw if served.is_custom else one.body for one in versions])
+        head = (
+            f'{{"kind":"{served.kind.kind}List","apiVersion":"{served.kind.api_version}",'
+            f'"metadata":{{"resourceVersion":"{self._shelf.revision}"}},"items":['
+        )
+        return Response(200, head.encode() + items + b"]}")
+
+    def carry_out(
+        self, served: Served, key: Key, found: Manifest, options: DeleteOptions
+    ) -> Manifest | None:
+        """The object as it is left, marked; None where it is gone at once."""
+        grace = _grace(served, found, options)
+        is_held = bool(section(found, "metadata").get("finalizers"))
+        if served.kind.kind == "Namespace":
+            is_held = True
+        if options.dryRun:
+            return found if grace or is_held else None
+        if not grace and not is_held:
+            if served.kind.kind == "Pod" and not _is_marked(found):
+                # A pod is seen to be marked first, even if it goes at once.
+                self._world.put(served.kind, self._marked(served, found, 0))
+            self._remove(served, key, found, options)
+            return None
+        if is_terminating(found) and not self._is_sooner(found, grace, options):
+            return found
+        left = self._marked(served, found, grace)
+        self._world.put(served.kind, left)
+        marked = self._shelf.find(key)
+        if grace and marked is not None:
+            left = marked.manifest
+            self._world.stop(key, grace * SECOND)
+        return left if marked is None else marked.manifest
+
+    def _remove(self, served: Served, key: Key, found: Manifest, options: DeleteOptions) -> None:
+        """For good; with a definition goes all that it defined."""
+        if options.propagationPolicy == "Orphan":
+            self._orphan(uid_of(found))
+        if served.kind == CRD:
+            for gone in self._catalogue.withdraw(found):
+                for version in self._shelf.now(gone.resource):
+                    self._world.remove(version.key)
+        self._world.remove(key)
+
+    def _orphan(self, owner: str) -> None:
+        """What it owned stays, and is nobody's."""
+        self._world.release(owner)
+        for served in self._catalogue.all():
+            for version in self._shelf.now(served.resource):
+                metadata = section(version.manifest, "metadata")
+                owners = list_at(metadata, "ownerReferences")
+                left: list[Json] = [dict(one) for one in owners if one.get("uid") != owner]
+                if len(left) < len(owners):
+                    freed = changed(version.manifest, "metadata", ownerReferences=left)
+                    self._world.put(served.kind, freed)
+
+    def _is_sooner(self, found: Manifest, grace: int, options: DeleteOptions) -> bool:
+        """A second deletion counts only where it shortens the grace."""
+        before = section(found, "metadata").get("deletionGracePeriodSeconds")
+        is_asked = options.gracePeriodSeconds is not None
+        return is_asked and isinstance(before, int) and grace < before
+
+    def _marked(self, served: Served, found: Manifest, grace: int) -> Manifest:
+        at = self._world.store.timestamp(grace * SECOND)
+        if served.kind.kind == "Namespace":
+            marked = changed(found, "metadata", deletionTimestamp=at)
+            return changed(marked, "status", phase="Terminating")
+        marked = changed(found, "metadata", deletionTimestamp=at, deletionGracePeriodSeconds=grace)
+        if served.has_generation:
+            number = whole_at(section(found, "metadata"), "generation", 1)
+            marked = changed(marked, "metadata", generation=number + 1)
+        return marked
+
+
+def _is_marked(found: Manifest) -> bool:
+    return section(found, "metadata").get("deletionGracePeriodSeconds") == 0
+
+
+def check_preconditions(served: Served, found: Manifest, options: DeleteOptions) -> None:
+    """Raises StatusError (409) for another uid or revision."""
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    kind, name = served.kind.kind, name_of(found)
+    if wanted.uid is not None and wanted.uid != uid_of(found):
+        why = (
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record "
+            f"({uid_of(found)}). The object might have been deleted and then recreated"
+        )
+        raise conflict(served, name, why, kind=kind)
+    revision = text_at(section(found, "metadata"), "resourceVersion")
+    if wanted.resourceVersion is not None and wanted.resourceVersion != revision:
+        why = (
+            f"the ResourceVersion in the precondition ({wanted.resourceVersion}) does not match "
+            f"the ResourceVersion in record ({revision}). The object might have been modified"
+        )
+        raise conflict(served, name, why, kind=kind)
+
+
+def _grace(served: Served, found: Manifest, options: DeleteOptions) -> int:
+    """Seconds. Only pods have any, and only those that may be running."""
+    if served.kind.kind != "Pod" or not node_of(found) or is_terminal(found):
+        return 0
+    if options.gracePeriodSeconds is not None:
+        return max(0, options.gracePeriodSeconds)
+    if is_terminating(found):
+        return whole_at(section(found, "metadata"), "deletionGracePeriodSeconds", GRACE_SECONDS)
+    return whole_at(section(found, "spec"), "terminationGracePeriodSeconds", GRACE_SECONDS)

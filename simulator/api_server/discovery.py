@@ -1,0 +1,124 @@
+"""What the API says of itself: `/version`, `/api`, `/apis` and the resources of each group."""
+
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from simulator.api_server.http_message import NO_SUCH_PATH, Response, answered
+from simulator.api_server.served_resources import Catalogue, Served
+
+VERSION: Final[JsonObject] = {
+    "major": "1",
+    "minor": "34",
+    "emulationMajor": "1",
+    "emulationMinor": "34",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "33",
+    "gitVersion": "v1.34.4-muster-simulated",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "",
+}
+_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_PART_VERBS: Final = {"binding": ("create",), "eviction": ("create",), "finalize": ("update",)}
+_PART_KINDS: Final = {
+    "binding": ("Binding", "", "v1"),
+    "eviction": ("Eviction", "policy", "v1"),
+}
+
+
+def told(path: str, catalogue: Catalogue) -> Response | None:
+    """The answer to a path of discovery or health; None for any other path."""
+    parts = path.strip("/").split("/")
+    match parts:
+        case ["version"]:
+            return answered(VERSION)
+        case ["healthz" | "livez" | "readyz", *_]:
+            return Response(200, b"ok", "text/plain; charset=utf-8")
+        case ["api"]:
+            return answered({"kind": "APIVersions", "versions": ["v1"]})
+        case ["apis"]:
+            groups: list[Json] = [_group(name, found) for name, found in _groups(catalogue)]
+            return answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        case ["apis", group]:
+            known = dict(_groups(catalogue))
+            return answered(_group(group, known[group])) if group in known else NO_SUCH_PATH
+        case ["api", version]:
+            return _resources("", version, catalogue)
+        case ["apis", group, version]:
+            return _resources(group, version, catalogue)
+        case _:
+            return None
+
+
+def _groups(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
+    groups: dict[str, list[str]] = {}
+    for served in catalogue.all():
+        if served.kind.group:
+            versions = groups.setdefault(served.kind.group, [])
+            if served.kind.version not in versions:
+                versions.append(served.kind.version)
+    return list(groups.items())
+
+
+def _group(name: str, versions: list[str]) -> JsonObject:
+    told: list[Json] = [
+        {"groupVersion": f"{name}/{version}", "version": version} for version in versions
+    ]
+    return {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": name,
+        "versions": told,
+        "preferredVersion": told[0],
+    }
+
+
+def _resources(group: str, version: str, catalogue: Catalogue) -> Response:
+    found = [
+        one for one in catalogue.all() if (one.kind.group, one.kind.version) == (group, version)
+    ]
+    if not found:
+        return NO_SUCH_PATH
+    resources: list[Json] = []
+    for served in found:
+        resources.append(_resource(served))
+        resources.extend(_part(served, part) for part in sorted(served.parts))
+    group_version = f"{group}/{version}" if group else version
+    return answered(
+        {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": group_version,
+            "resources": resources,
+        }
+    )
+
+
+def _resource(served: Served) -> JsonObject:
+    document: JsonObject = {
+        "name": served.plural,
+        "singularName": served.kind.kind.lower(),
+        "namespaced": served.kind.is_namespaced,
+        "kind": served.kind.kind,
+        "verbs": ["create"] if served.is_virtual else list(_VERBS),
+    }
+    if served.short_names:
+        document["shortNames"] = list(served.short_names)
+    return document
+
+
+def _part(served: Served, part: str) -> JsonObject:
+    kind, group, version = _PART_KINDS.get(part, (served.kind.kind, "", ""))
+    document: JsonObject = {
+        "name": f"{served.plural}/{part}",
+        "singularName": "",
+        "namespaced": served.kind.is_namespaced,
+        "kind": kind,
+        "verbs": list(_PART_VERBS.get(part, ("get", "patch", "update"))),
+    }
+    if group:
+        document |= {"group": group, "version": version}
+    return document

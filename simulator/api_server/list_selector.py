@@ -1,0 +1,153 @@
+"""Label and field selectors, as lists, watches and deletions of collections take them (rule K3.4)."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from events.normalize import Json
+from simulator.api_server.status_errors import bad_request
+from simulator.manifest import Kind, Manifest
+from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at
+
+_SET: Final = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
+_PLAIN: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*([^=!\s]*)")
+_BARE: Final = re.compile(r"(!?)\s*([A-Za-z0-9][-A-Za-z0-9_./]*)")
+_SPLIT: Final = re.compile(r",(?![^()]*\))")
+
+_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "Pod": (
+        *("spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "spec.serviceAccountName"),
+        *("status.phase", "status.podIP", "status.nominatedNodeName"),
+    ),
+    "Node": ("spec.unschedulable",),
+    "Namespace": ("status.phase",),
+    "Job": ("status.successful",),
+    "ReplicaSet": ("status.replicas",),
+    "Event": (
+        *("reason", "type", "reportingController", "regarding.kind", "regarding.name"),
+        *("regarding.namespace", "regarding.uid"),
+    ),
+}
+
+
+class Requirement(Struct, frozen=True):
+    """One part of a selector."""
+
+    key: str
+    operator: str
+    """`in`, `notin`, `exists`, `absent`"""
+    values: tuple[str, ...] = ()
+
+    def holds(self, value: str | None) -> bool:
+        """Whether it holds of a value (None: there is none)."""
+        match self.operator:
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case _:
+                return value is None
+
+
+class Selector(Struct, frozen=True):
+    """What must hold of an object to be seen. Without anything it lets everything through."""
+
+    namespace: str = ""
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it lets everything through."""
+        return not self.namespace and not self.labels and not self.fields
+
+    def matches(self, manifest: Manifest) -> bool:
+        """Whether an object is seen."""
+        if self.namespace and namespace_of(manifest) != self.namespace:
+            return False
+        if self.labels and not labels_match(self.labels, manifest):
+            return False
+        return all(one.holds(_field(manifest, one.key)) for one in self.fields)
+
+
+def labels_match(labels: tuple[Requirement, ...], manifest: Manifest) -> bool:
+    """Whether the labels of an object are as required."""
+    there = section(manifest, "metadata", "labels")
+    return all(one.holds(_text(there.get(one.key))) for one in labels)
+
+
+def selector_of(query: Mapping[str, str], kind: Kind, namespace: str) -> Selector:
+    """The selector of a request. Raises StatusError for what it cannot mean."""
+    labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    return Selector(
+        namespace,
+        tuple(_label(part) for part in _parts(labels)),
+        tuple(_field_requirement(part, kind) for part in _parts(fields)),
+    )
+
+
+def label_selector(selector: Mapping[str, Json]) -> tuple[Requirement, ...]:
+    """A `LabelSelector` object, as a budget has one."""
+    pairs = section(selector, "matchLabels")
+    found = [Requirement(key, "in", (str(value),)) for key, value in pairs.items()]
+    operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
+    for one in list_at(selector, "matchExpressions"):
+        values = one.get("values")
+        found.append(
+            Requirement(
+                text_at(one, "key"),
+                operators.get(text_at(one, "operator"), "absent"),
+                tuple(map(str, values)) if isinstance(values, list) else (),
+            )
+        )
+    return tuple(found)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in _SPLIT.split(text)] if text.strip() else []
+
+
+def _label(part: str) -> Requirement:
+    if found := _SET.fullmatch(part):
+        values = tuple(value.strip() for value in found[3].split(","))
+        return Requirement(found[1], found[2], values)
+    if found := _PLAIN.fullmatch(part):
+        return Requirement(found[1], "notin" if found[2] == "!=" else "in", (found[3],))
+    if found := _BARE.fullmatch(part):
+        return Requirement(found[2], "absent" if found[1] else "exists")
+    raise bad_request(f"unable to parse requirement: {part!r} is no requirement on a label")
+
+
+def _field_requirement(part: str, kind: Kind) -> Requirement:
+    found = _PLAIN.fullmatch(part)
+    if found is None:
+        raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+    known = ("metadata.name", *(("metadata.namespace",) if kind.is_namespaced else ()))
+    if found[1] not in (*known, *_FIELDS.get(kind.kind, ())):
+        raise bad_request(f"field label not supported: {found[1]}")
+    return Requirement(found[1], "notin" if found[2] == "!=" else "in", (found[3],))
+
+
+def _field(manifest: Manifest, path: str) -> str:
+    """A field as a selector sees it: what is not there is empty."""
+    if (read := _COMMON.get(path)) is not None:
+        return read(manifest)
+    *way, last = path.split(".")
+    value = section(manifest, *way).get(last)
+    if path == "spec.unschedulable":
+        return "true" if value is True else "false"
+    return _text(value) or ""
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) or value is None else str(value)
+
+
+_COMMON: Final[dict[str, Callable[[Manifest], str]]] = {
+    "metadata.name": name_of,
+    "metadata.namespace": namespace_of,
+}

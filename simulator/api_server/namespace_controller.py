@@ -1,0 +1,82 @@
+"""Namespaces: those that are there from the start, and how one with all its objects goes."""
+
+from typing import Final
+
+from simulator.api_server.deletion import DeleteOptions, Deleter
+from simulator.api_server.served_resources import NAMESPACE, Catalogue, Served
+from simulator.api_server.version_store import Shelf
+from simulator.cluster import World
+from simulator.manifest_fields import changed, is_terminating, section
+from simulator.object_store import resource_of
+
+_NAMESPACE: Final = resource_of(NAMESPACE)
+_ALWAYS: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+def make_namespaces(world: World, named: set[str]) -> None:
+    """Those every cluster has, and those that objects are in already."""
+    there = {key[1] for objects in world.store.objects().values() for key in objects}
+    for name in sorted({*_ALWAYS, *there, *named} - {""}):
+        if world.find(_NAMESPACE, "", name) is None:
+            world.put(
+                NAMESPACE,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                    "spec": {"finalizers": ["kubernetes"]},
+                    "status": {"phase": "Active"},
+                },
+            )
+
+
+class NamespaceController:
+    """Empties namespaces that are being deleted, and then lets them go."""
+
+    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue, deleter: Deleter) -> None:
+        self._world = world
+        self._shelf = shelf
+        self._catalogue = catalogue
+        self._deleter = deleter
+        self._terminating = False
+        shelf.listen(self._note)
+        self._note(_NAMESPACE)
+
+    def _note(self, resource: str) -> None:
+        if resource == _NAMESPACE:
+            self._terminating = any(
+                is_terminating(one.manifest) for one in self._shelf.now(_NAMESPACE)
+            )
+
+    def reconcile(self) -> None:
+        """Delete what is in them, and let go of those that are empty."""
+        if not self._terminating:
+            return
+        for version in self._shelf.now(_NAMESPACE):
+            if is_terminating(version.manifest) and not self._empty(version.key[2]):
+                finalizers = section(version.manifest, "metadata").get("finalizers")
+                if finalizers:
+                    released = changed(version.manifest, "spec", finalizers=[])
+                    if released != version.manifest:
+                        self._world.put(NAMESPACE, released)
+                else:
+                    self._world.remove(version.key)
+
+    def _empty(self, namespace: str) -> bool:
+        """Whether something is left that has to go first."""
+        is_left = False
+        for served in self._catalogue.all():
+            if not served.kind.is_namespaced or served.is_virtual:
+                continue
+            is_left |= self._empty_of(served, namespace)
+        return is_left
+
+    def _empty_of(self, served: Served, namespace: str) -> bool:
+        is_left = False
+        for version in self._shelf.now(served.resource):
+            if version.key[1] != namespace or self._shelf.find(version.key) is not version:
+                continue
+            if not is_terminating(version.manifest):
+                self._deleter.carry_out(served, version.key, version.manifest, DeleteOptions())
+            is_left |= self._shelf.find(version.key) is not None
+        return is_left

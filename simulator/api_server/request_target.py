@@ -1,0 +1,78 @@
+"""What a path names: a resource, one of its objects, a part of one."""
+
+from msgspec import Struct
+
+from simulator.api_server.served_resources import Catalogue, Served
+from simulator.object_store import Key
+
+
+class Address(Struct, frozen=True):
+    """A path taken apart, whether or not it is served. `verb` is as RBAC has it."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+    part: str
+    verb: str
+
+
+class Target(Struct, frozen=True):
+    """What a request is about."""
+
+    served: Served
+    namespace: str
+    name: str
+    part: str
+
+    @property
+    def key(self) -> Key:
+        """Of the object, as the store has it."""
+        namespace = self.namespace if self.served.kind.is_namespaced else ""
+        return self.served.resource, namespace, self.name
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+def address_of(method: str, path: str, *, is_watch: bool) -> Address | None:
+    """The address of a path; None for one that names no resource."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    if rest[0] == "watch" and len(rest) > 1:
+        rest, is_watch = rest[1:], True
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3 or not all(rest):
+        return None
+    plural, name, part = (*rest, "", "")[:3]
+    return Address(group, version, plural, namespace, name, part, _verb(method, name, is_watch))
+
+
+def _verb(method: str, name: str, is_watch: bool) -> str:
+    if method in _VERBS:
+        return _VERBS[method]
+    if method == "DELETE":
+        return "delete" if name else "deletecollection"
+    if name and not is_watch:
+        return "get"
+    return "watch" if is_watch else "list"
+
+
+def target_of(address: Address, catalogue: Catalogue) -> Target | None:
+    """What is served at an address; None where nothing is."""
+    served = catalogue.find(address.group, address.version, address.plural)
+    if served is None or (address.namespace and not served.kind.is_namespaced):
+        return None
+    if address.part and address.part not in served.parts:
+        return None
+    if served.kind.is_namespaced and address.name and not address.namespace:
+        return None
+    return Target(served, address.namespace, address.name, address.part)

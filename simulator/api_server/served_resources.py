@@ -1,0 +1,209 @@
+"""Which resources the API serves: those that are built in, and those that definitions bring."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from simulator.manifest import KINDS, Kind, Manifest
+from simulator.manifest_fields import list_at, section, text_at
+from simulator.object_store import resource_of
+
+
+class Served(Struct, frozen=True):
+    """A resource. Revisions, generations and its parts are as kube-apiserver has them."""
+
+    kind: Kind
+    plural: str
+    short_names: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    """Subresources."""
+    is_custom: bool = False
+    needs_revision: bool = False
+    """Whether a PUT must name the revision it replaces."""
+    has_generation: bool = False
+
+    @property
+    def resource(self) -> str:
+        """How the store calls it."""
+        return resource_of(self.kind)
+
+    @property
+    def qualified(self) -> str:
+        """`pods`; `leases.coordination.k8s.io`"""
+        return f"{self.plural}.{self.kind.group}" if self.kind.group else self.plural
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether objects are answered and never kept."""
+        return self.kind == REVIEW
+
+
+CRD: Final = Kind("CustomResourceDefinition", "apiextensions.k8s.io", "v1", is_namespaced=False)
+LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1")
+EVENT: Final = Kind("Event", "events.k8s.io", "v1")
+REVIEW: Final = Kind("SelfSubjectAccessReview", "authorization.k8s.io", "v1", is_namespaced=False)
+NAMESPACE: Final = Kind("Namespace", "", "v1", is_namespaced=False)
+POD: Final = Kind("Pod", "", "v1")
+NODE: Final = Kind("Node", "", "v1", is_namespaced=False)
+BUDGET: Final = Kind("PodDisruptionBudget", "policy", "v1")
+PRIORITY_CLASS: Final = Kind("PriorityClass", "scheduling.k8s.io", "v1", is_namespaced=False)
+
+BUILT_IN: Final = (
+    Served(NODE, "nodes", ("no",), ("status",)),
+    Served(NAMESPACE, "namespaces", ("ns",), ("status", "finalize")),
+    Served(Kind("ConfigMap", "", "v1"), "configmaps", ("cm",)),
+    Served(POD, "pods", ("po",), ("binding", "eviction", "status"), has_generation=True),
+    Served(PRIORITY_CLASS, "priorityclasses", ("pc",), has_generation=True),
+    Served(
+        BUDGET,
+        "poddisruptionbudgets",
+        ("pdb",),
+        ("status",),
+        needs_revision=True,
+        has_generation=True,
+    ),
+    Served(
+        Kind("Deployment", "apps", "v1"),
+        "deployments",
+        ("deploy",),
+        ("status",),
+        has_generation=True,
+    ),
+    Served(
+        Kind("ReplicaSet", "apps", "v1"), "replicasets", ("rs",), ("status",), has_generation=True
+    ),
+    Served(
+        Kind("StatefulSet", "apps", "v1"),
+        "statefulsets",
+        ("sts",),
+        ("status",),
+        has_generation=True,
+    ),
+    Served(
+        Kind("DaemonSet", "apps", "v1"), "daemonsets", ("ds",), ("status",), has_generation=True
+    ),
+    Served(Kind("Job", "batch", "v1"), "jobs", (), ("status",), has_generation=True),
+    Served(EVENT, "events", ("ev",)),
+    Served(LEASE, "leases", needs_revision=True),
+    Served(CRD, "customresourcedefinitions", ("crd",), ("status",), has_generation=True),
+    Served(REVIEW, "selfsubjectaccessreviews"),
+)
+
+_PLURALS: Final = {
+    "Queue": "queues",
+    "HyperNode": "hypernodes",
+    "PodGroup": "podgroups",
+    "Job": "jobs",
+    "Command": "commands",
+}
+
+
+class Catalogue:
+    """What is served now, by group, version and plural."""
+
+    def __init__(self) -> None:
+        self._served: dict[tuple[str, str, str], Served] = {
+            (one.kind.group, one.kind.version, one.plural): one for one in BUILT_IN
+        }
+
+    def find(self, group: str, version: str, plural: str) -> Served | None:
+        """The resource at a path."""
+        return self._served.get((group, version, plural))
+
+    def all(self) -> list[Served]:
+        """Everything, by group, version and name."""
+        return [self._served[key] for key in sorted(self._served)]
+
+    def of_kind(self, kind: str) -> Served | None:
+        """The first resource whose objects are of a kind."""
+        return next((one for one in self._served.values() if one.kind.kind == kind), None)
+
+    def define(self, definition: Manifest) -> None:
+        """A definition came, or changed."""
+        self.withdraw(definition)
+        for served in defined(definition):
+            key = (served.kind.group, served.kind.version, served.plural)
+            self._served[key] = served
+
+    def withdraw(self, definition: Manifest) -> list[Served]:
+        """A definition is gone. Returns what is no longer served."""
+        spec = section(definition, "spec")
+        group, plural = text_at(spec, "group"), text_at(section(spec, "names"), "plural")
+        gone = [
+            one
+            for one in self._served.values()
+            if one.is_custom and (one.kind.group, one.plural) == (group, plural)
+        ]
+        for one in gone:
+            del self._served[one.kind.group, one.kind.version, one.plural]
+        return gone
+
+    def is_served(self, served: Served) -> bool:
+        """Whether it still is."""
+        return (served.kind.group, served.kind.version, served.plural) in self._served
+
+
+def defined(definition: Manifest) -> list[Served]:
+    """What a definition brings: one resource for each version that it serves."""
+    spec = section(definition, "spec")
+    names = section(spec, "names")
+    short_names = names.get("shortNames")
+    return [
+        Served(
+            Kind(
+                text_at(names, "kind"),
+                text_at(spec, "group"),
+                text_at(version, "name"),
+                text_at(spec, "scope") == "Namespaced",
+            ),
+            text_at(names, "plural"),
+            tuple(map(str, short_names)) if isinstance(short_names, list) else (),
+            ("status",) if "status" in section(version, "subresources") else (),
+            is_custom=True,
+            needs_revision=True,
+            has_generation=True,
+        )
+        for version in list_at(spec, "versions")
+        if version.get("served") is not False
+    ]
+
+
+def volcano_definitions() -> list[Manifest]:
+    """Definitions of the custom resources that scenarios may hold.
+
+    As Volcano has them, the status of a PodGroup is no part of its own.
+    """
+    return [_definition(kind) for kind in KINDS if kind.group.endswith(".volcano.sh")]
+
+
+def _definition(kind: Kind) -> Manifest:
+    plural = _PLURALS[kind.kind]
+    return {
+        "apiVersion": CRD.api_version,
+        "kind": CRD.kind,
+        "metadata": {"name": f"{plural}.{kind.group}"},
+        "spec": {
+            "group": kind.group,
+            "names": {
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": plural,
+                "singular": kind.kind.lower(),
+            },
+            "scope": "Namespaced" if kind.is_namespaced else "Cluster",
+            "versions": [
+                {
+                    "name": kind.version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}} if kind.kind != "PodGroup" else {},
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "x-kubernetes-preserve-unknown-fields": True,
+                        }
+                    },
+                }
+            ],
+        },
+    }

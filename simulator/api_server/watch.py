@@ -1,0 +1,203 @@
+"""Watches: lines of events after a revision, bookmarks, and how a watch ends (rules of K3)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from projections.duration import SECOND
+from simulator.api_server.http_message import StatusError
+from simulator.api_server.list_selector import Selector
+from simulator.api_server.listing import revision_of
+from simulator.api_server.served_resources import Served
+from simulator.api_server.status_errors import Fault, bad_request, expired, invalid_options
+from simulator.api_server.version_store import Shelf, Version
+from simulator.manifest_fields import changed
+
+TIMEOUT_SECONDS: Final = 1800
+"""Of a watch that names none."""
+BOOKMARK_NS: Final = 60 * SECOND
+LAST_BOOKMARK_NS: Final = 2 * SECOND
+"""So long before its end a watch shows a last bookmark."""
+EVENTS_MAX: Final = 500
+"""Events that are handed over at a time."""
+
+_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+
+
+class WatchOptions:
+    """What a watch asks for. Raises StatusError for what cannot be."""
+
+    def __init__(self, query: Mapping[str, str], *, has_watch_list: bool) -> None:
+        initial = query.get("sendInitialEvents", "")
+        match = query.get("resourceVersionMatch", "")
+        _check(initial, match, has_watch_list=has_watch_list)
+        self.is_watch_list = initial in ("true", "1")
+        try:
+            self.revision = revision_of(query.get("resourceVersion", "")) or 0
+        except StatusError as error:
+            text = error.message.removeprefix("invalid resource version: ")
+            raise StatusError(500, "", text) from None
+        self.has_bookmarks = query.get("allowWatchBookmarks", "") in ("true", "1")
+        seconds = query.get("timeoutSeconds", "") or str(TIMEOUT_SECONDS)
+        if not seconds.isdecimal():
+            raise bad_request(f'strconv.ParseInt: parsing "{seconds}": invalid syntax')
+        self.timeout_ns = (int(seconds) or TIMEOUT_SECONDS) * SECOND
+
+
+class Watch:
+    """An open watch: a pull of bytes. It never waits; `next_ns` says when to look again."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        served: Served,
+        selector: Selector,
+        options: WatchOptions,
+        now_ns: int,
+    ) -> None:
+        self._shelf = shelf
+        self.served = served
+        self._selector = selector
+        self._options = options
+        self._bookmark_ns = now_ns + BOOKMARK_NS
+        self._ends_ns = now_ns + options.timeout_ns
+        self._last_bookmark_ns: int | None = max(now_ns, self._ends_ns - LAST_BOOKMARK_NS)
+        self._queue: list[bytes] = []
+        self.revision = options.revision
+        """Everything up to it has been handed over."""
+        self.events = 0
+        """Handed over so far, bookmarks not counted."""
+        self.is_over = False
+        self.expired: StatusError | None = None
+        """Why the watch could not go on from its revision."""
+        if options.revision == 0 or options.is_watch_list:
+            self._begin()
+        elif options.revision < shelf.watch_floor(served.resource):
+            self._expire()
+
+    @property
+    def next_ns(self) -> int:
+        """When something is due though nothing changes."""
+        times = [self._ends_ns]
+        if self._options.has_bookmarks:
+            times.append(self._bookmark_ns)
+            if self._last_bookmark_ns is not None:
+                times.append(self._last_bookmark_ns)
+        return min(times)
+
+    def end(self) -> None:
+        """The server ends the watch: its resource is not served any more, or it stops."""
+        self.is_over = True
+
+    def take(self, now_ns: int) -> bytes:
+        """The lines that are due; empty where there are none. At most so many at a time."""
+        if self._queue:
+            lines, self._queue = self._queue[:EVENTS_MAX], self._queue[EVENTS_MAX:]
+            return b"".join(lines)
+        if self.is_over:
+            return b""
+        if 0 < self.revision < self._shelf.watch_floor(self.served.resource) and self._has_missed():
+            self._expire()
+            return self.take(now_ns)
+        lines = self._news()
+        if not lines:
+            lines = self._bookmarks(now_ns)
+            if now_ns >= self._ends_ns:
+                self.is_over = True
+        return b"".join(lines)
+
+    def _news(self) -> list[bytes]:
+        lines = []
+        for version in self._shelf.since(self.served.resource, self.revision)[:EVENTS_MAX]:
+            if line := self._line(version):
+                lines.append(line)
+                self.events += 1
+            self.revision = version.revision
+        return lines
+
+    def _has_missed(self) -> bool:
+        """A watch that had everything is not behind, however much is forgotten."""
+        return self._shelf.missed(self.served.resource, self.revision)
+
+    def _line(self, version: Version) -> bytes:
+        if self._selector.is_whole:
+            if version.is_gone:
+                return _event(b"DELETED", version.raw)
+            is_new = version.before is None or version.before.is_gone
+            return _event(b"ADDED" if is_new else b"MODIFIED", version.raw)
+        before, matches = version.before, self._selector.matches
+        was = before is not None and not before.is_gone and matches(before.manifest)
+        if not version.is_gone and matches(version.manifest):
+            return _event(b"MODIFIED" if was else b"ADDED", version.raw)
+        return _event(b"DELETED", _last_seen(version)) if was else b""
+
+    def _begin(self) -> None:
+        """Everything there is, as if it had just been added."""
+        for version in self._shelf.now(self.served.resource):
+            if self._selector.matches(version.manifest):
+                self._queue.append(_event(b"ADDED", version.raw))
+        self.events += len(self._queue)
+        self.revision = max(self._shelf.revision, self._options.revision)
+        if self._options.is_watch_list and self._options.has_bookmarks:
+            self._queue.append(self._bookmark(_INITIAL_END))
+
+    def _expire(self) -> None:
+        floor = self._shelf.watch_floor(self.served.resource)
+        self.expired = expired(f"too old resource version: {self.revision} ({floor})")
+        self._queue.append(_event(b"ERROR", msgspec.json.encode(self.expired.document)))
+        self.is_over = True
+
+    def _bookmarks(self, now_ns: int) -> list[bytes]:
+        if not self._options.has_bookmarks or self.next_ns > now_ns:
+            return []
+        is_due = now_ns >= self._bookmark_ns
+        if is_due:
+            self._bookmark_ns = now_ns + BOOKMARK_NS
+        if self._last_bookmark_ns is not None and now_ns >= self._last_bookmark_ns:
+            self._last_bookmark_ns = None
+            is_due = True
+        if not is_due or self.revision > self._shelf.revision:
+            return []
+        self.revision = self._shelf.revision
+        return [self._bookmark({})]
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        kind = self.served.kind
+        metadata: dict[str, object] = {
+            "resourceVersion": str(self.revision),
+            "creationTimestamp": None,
+        }
+        if annotations:
+            metadata["annotations"] = annotations
+        document = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        return _event(b"BOOKMARK", msgspec.json.encode(document))
+
+
+def _last_seen(version: Version) -> bytes:
+    """What is out of view is shown as it was when in view, with the revision of the change."""
+    if version.is_gone or version.before is None:
+        return version.raw
+    last = changed(version.before.manifest, "metadata", resourceVersion=str(version.revision))
+    return Version(version.key, last, is_gone=True, before=None).raw
+
+
+def _event(what: bytes, raw: bytes) -> bytes:
+    return b"".join((b'{"type":"', what, b'","object":', raw, b"}\n"))
+
+
+def _check(initial: str, match: str, *, has_watch_list: bool) -> None:
+    field, faults = "resourceVersionMatch", []
+    if initial and not has_watch_list:
+        why = (
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        )
+        faults.append(Fault("sendInitialEvents", "Forbidden", f"Forbidden: {why}"))
+    elif initial and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        faults.append(Fault(field, "Forbidden", f"Forbidden: {why}"))
+    elif match and not initial:
+        why = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(Fault(field, "Forbidden", f"Forbidden: {why}"))
+    if faults:
+        raise invalid_options("ListOptions", faults)

@@ -1,0 +1,170 @@
+"""Kubernetes' Job: pods until enough have succeeded, or too many have failed (rule K10.4).
+
+Read are parallelism, completions, completionMode, backoffLimit, activeDeadlineSeconds, suspend,
+podReplacementPolicy, ttlSecondsAfterFinished, and of podFailurePolicy rules on exit codes and on
+disruptions. A pod that is deleted by others has failed, unless such a rule says that it does not count.
+Failed pods are replaced at once: the growing pause of the real controller is left out.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from projections.duration import SECOND
+from simulator.job_events import Happening
+from simulator.manifest import Manifest
+from simulator.manifest_fields import list_at, name_of, section, text_at, uid_of, whole_at
+from simulator.object_factory import Marks, Shop, is_finished
+from simulator.owned_objects import Child, Children
+from simulator.scenario import kind_named
+from simulator.ttl_after_finished import expire
+
+_JOB: Final = kind_named("Job")
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+BACKOFF_LIMIT: Final = 6
+
+
+def reconcile_job(shop: Shop, owner: Manifest, children: Children) -> None:
+    """Bring the pods where the job wants them, or end it."""
+    if is_finished(owner):
+        expire(shop, owner, children)
+        return
+    reason = _excuse(owner, children) or _why_failed(shop, owner, children)
+    if reason:
+        _finish(shop, owner, children, ("Failed", reason))
+    elif _is_done(owner, children):
+        _finish(shop, owner, children, ("Complete", ""))
+    else:
+        _keep_pods(shop, owner, children)
+        _tell(shop, owner, children, [])
+
+
+def _keep_pods(shop: Shop, owner: Manifest, children: Children) -> None:
+    wanted = 0 if section(owner, "spec").get("suspend") is True else _wanted(owner, children)
+    leaving = children.tally[Child.STOPPING] if _waits_for_the_old(owner) else 0
+    for _ in range(children.active + leaving, wanted):
+        _make_pod(shop, owner, children)
+    for key in children.pods()[wanted:] if children.active > wanted else ():
+        shop.dismiss(key, children)
+
+
+def _wanted(owner: Manifest, children: Children) -> int:
+    """How many pods should be active now."""
+    spec = section(owner, "spec")
+    parallelism, completions = whole_at(spec, "parallelism", 1), _completions(owner)
+    if completions:
+        return min(parallelism, completions - children.succeeded)
+    return parallelism if children.succeeded == 0 else children.active
+
+
+def _completions(owner: Manifest) -> int:
+    """Without `completions` the first success means that the work is done: 0 where that is so."""
+    spec = section(owner, "spec")
+    return whole_at(spec, "completions", 1 if "parallelism" not in spec else 0)
+
+
+def _is_done(owner: Manifest, children: Children) -> bool:
+    completions = _completions(owner)
+    is_enough = children.succeeded >= max(completions, 1)
+    return is_enough and (completions > 0 or children.active == 0)
+
+
+def _waits_for_the_old(owner: Manifest) -> bool:
+    """Whether a pod that is leaving keeps its place until it is gone (K10.4)."""
+    spec = section(owner, "spec")
+    said = text_at(spec, "podReplacementPolicy")
+    return said == "Failed" or (not said and bool(section(spec, "podFailurePolicy")))
+
+
+def _why_failed(shop: Shop, owner: Manifest, children: Children) -> str:
+    spec = section(owner, "spec")
+    if children.failed > whole_at(spec, "backoffLimit", BACKOFF_LIMIT):
+        return "BackoffLimitExceeded"
+    seconds = whole_at(spec, "activeDeadlineSeconds", 0)
+    if seconds and spec.get("suspend") is not True:
+        now = shop.store.now_ns
+        if children.began_ns is None:
+            children.began_ns = now
+            shop.wake(uid_of(owner), now + seconds * SECOND)
+        if now >= children.began_ns + seconds * SECOND:
+            return "DeadlineExceeded"
+    return ""
+
+
+def _excuse(owner: Manifest, children: Children) -> str:
+    """Apply the policy for failed pods to those that failed since: whether one of them fails the job."""
+    happened, children.happenings = children.happenings, []
+    rules = list_at(section(owner, "spec", "podFailurePolicy"), "rules")
+    for happening in happened:
+        if happening.event not in ("PodFailed", "PodEvicted"):
+            continue
+        rule = next((one for one in rules if _matches(one, happening)), None)
+        action = "" if rule is None else text_at(rule, "action")
+        if action == "FailJob":
+            return "PodFailurePolicy"
+        if action == "Ignore":
+            children.failed -= 1
+    return ""
+
+
+def _matches(rule: Mapping[str, Json], happening: Happening) -> bool:
+    codes = section(rule, "onExitCodes")
+    if codes and happening.event == "PodFailed":
+        values = codes.get("values")
+        is_in = isinstance(values, list) and happening.exit_code in values
+        return is_in if text_at(codes, "operator") == "In" else not is_in
+    conditions = list_at(rule, "onPodConditions")
+    is_disrupted = happening.event == "PodEvicted"
+    return is_disrupted and any(text_at(one, "type") == "DisruptionTarget" for one in conditions)
+
+
+def _make_pod(shop: Shop, owner: Manifest, children: Children) -> None:
+    name, spec = name_of(owner), section(owner, "spec")
+    labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
+    annotations: dict[str, str] = {}
+    prefix = ""
+    if text_at(spec, "completionMode") == "Indexed":
+        index = _free_index(shop, children)
+        labels[_INDEX] = annotations[_INDEX] = index
+        prefix = f"{index}-"
+    pod_name = shop.number(owner, children, prefix)
+    shop.make_pod(
+        owner, children, section(spec, "template"), pod_name, marks=Marks(labels, annotations)
+    )
+
+
+def _free_index(shop: Shop, children: Children) -> str:
+    """The least completion index that no pod has or has finished."""
+    taken = {
+        text_at(section(pod, "metadata", "labels"), _INDEX)
+        for key, child in children.all.items()
+        if child is not Child.FAILED and (pod := shop.store.find(key)) is not None
+    }
+    return next(str(index) for index in range(len(taken) + 1) if str(index) not in taken)
+
+
+def _finish(shop: Shop, owner: Manifest, children: Children, how: tuple[str, str]) -> None:
+    kind, reason = how
+    condition: JsonObject = {"type": kind, "status": "True"}
+    if reason:
+        condition["reason"] = reason
+    for key in children.pods():
+        shop.dismiss(key, children)
+    _tell(shop, owner, children, [condition])
+
+
+def _tell(shop: Shop, owner: Manifest, children: Children, conditions: list[Json]) -> None:
+    counts = {
+        "active": 0 if conditions else children.active,
+        "ready": 0 if conditions else children.tally[Child.RUNNING],
+        "terminating": children.tally[Child.STOPPING],
+        "succeeded": children.succeeded,
+        "failed": max(0, children.failed),
+    }
+    status: JsonObject = {name: count for name, count in counts.items() if count}
+    if conditions:
+        status["conditions"] = conditions
+    elif section(owner, "spec").get("suspend") is True:
+        status["conditions"] = [{"type": "Suspended", "status": "True"}]
+    if status != section(owner, "status"):
+        shop.store.put(_JOB, {**owner, "status": status})

@@ -1,0 +1,345 @@
+"""The simulated cluster: a synchronous model in virtual time, with the API that muster sees of a real one.
+
+Time stands still between calls of `advance`. At one instant the steps of the scenario come first, then
+what is due on the nodes, each followed by whatever the controllers do about it. Nothing here depends
+on anything but the scenario and the calls: the same calls make the same world.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from events.normalize import JsonObject
+from events.sighting import BindRequest, Done, EvictRequest, PhaseRequest, Refused, Reply, Sighting
+from projections.duration import SECOND
+from simulator.controllers import Controllers
+from simulator.disruption_budget import HELD, SEVERAL, why_held
+from simulator.errors import ScenarioError
+from simulator.kubelet import POD, Kubelets
+from simulator.manifest import AUTOSCALER, KINDS, Kind, Manifest
+from simulator.manifest_fields import (
+    Amounts,
+    changed,
+    is_terminating,
+    list_at,
+    merged,
+    node_of,
+    section,
+)
+from simulator.object_store import Key, Snapshot, Store, has_uid, key_of, resource_of
+from simulator.pod_group_controller import PodGroupMaker
+from simulator.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
+from simulator.timeline import Due, Timeline, Verb
+from simulator.workload_validation import autoscaler_fault
+
+REACTIONS_MAX: Final = 10_000
+"""Rounds of reactions at one instant; more means that what is made is lost again at once."""
+
+_POD_GROUP: Final = kind_named("PodGroup")
+
+
+class Deed(Struct, frozen=True):
+    """A call that reached the cluster, and what came of it: what really happened."""
+
+    at_ns: int
+    verb: str
+    """`bind`, `evict` or `phase`"""
+    subject: str
+    """`namespace/name`"""
+    uid: str
+    value: str
+    """The node, or the phase."""
+    decision: int
+    result: str
+    """`done`; `again` where it had been done before; else the code of the refusal."""
+
+
+class World:
+    """A cluster as its scenario and the calls made of it. Times are nanoseconds from its start."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        origin_ns: int = 0,
+        *,
+        era_ns: int = 0,
+        has_kubelets: bool = True,
+        has_controllers: bool = True,
+    ) -> None:
+        self.has_kubelets = has_kubelets
+        """Without, pods stay as they are: others play the nodes."""
+        self.has_controllers = has_controllers
+        """Without, workloads make no pods."""
+        self._store = Store(origin_ns, era_ns)
+        self._timeline = Timeline()
+        self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
+        self._controllers = Controllers(self._store, self._kubelets.delete, self._look_later)
+        self._maker = PodGroupMaker(self._store) if scenario.has_podgroup_controller else None
+        self._source = scenario.source
+        self._steps = scenario.steps
+        self._step = 0
+        self.journal: list[Deed] = []
+        order = {kind: index for index, kind in enumerate(KINDS)}
+        for placed in sorted(scenario.cluster, key=lambda placed: order[placed.kind]):
+            self._store.put(placed.kind, placed.manifest)
+        self._follow(was_there=True)
+
+    @property
+    def now_ns(self) -> int:
+        """The moment the world is at."""
+        return self._store.now_ns
+
+    @property
+    def next_event_ns(self) -> int | None:
+        """When the next thing happens by itself; None: nothing more will."""
+        times = [self._timeline.next_ns, self._next_step_ns]
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more can happen by itself."""
+        return self.next_event_ns is None
+
+    def advance(self, to_ns: int) -> None:
+        """All that happens up to and at that moment, in order."""
+        assert to_ns >= self.now_ns, "time does not run backwards"
+        while (at := self.next_event_ns) is not None and at <= to_ns:
+            self._store.now_ns = at
+            if self._next_step_ns == at:
+                self._step += 1
+                self._carry_out(self._steps[self._step - 1])
+            else:
+                self._run(self._timeline.pop())
+            self._follow()
+        self._store.now_ns = to_ns
+
+    def take(self) -> list[Sighting]:
+        """What a watch has shown since the last call; at first, all there is, kind by kind."""
+        return self._store.take()
+
+    def relist(self) -> None:
+        """The next `take` begins anew, as for a client that starts."""
+        self._store.relist()
+
+    def bind(self, request: BindRequest) -> Reply:
+        """`POST pods/NAME/binding` (rule K8), and reading the pod back where that is refused."""
+        key: Key = ("Pod", request.namespace, request.name)
+        pod = self._store.find(key)
+        reply, result = self._judge_bind(pod, request)
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Deed(self.now_ns, "bind", subject, request.uid, request.node, request.decision, result)
+        )
+        if result == "done" and pod is not None:
+            self._store.put(POD, self._bound(pod, request))
+            self._follow()
+            self.advance(self.now_ns)
+        return reply
+
+    def set_phase(self, request: PhaseRequest) -> Reply:
+        """A PodGroup is told its phase."""
+        group = self._store.find(("PodGroup", request.namespace, request.name))
+        reply, result = _judge_phase(group, request)
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Deed(
+                self.now_ns, "phase", subject, request.uid, request.phase, request.decision, result
+            )
+        )
+        if result == "done" and group is not None:
+            self._store.put(_POD_GROUP, changed(group, "status", phase=request.phase))
+            self._follow()
+            self.advance(self.now_ns)
+        return reply
+
+    @property
+    def store(self) -> Store:
+        """What the API server holds."""
+        return self._store
+
+    def put(self, kind: Kind, manifest: Manifest) -> Manifest:
+        """Someone writes an object, and everyone acts upon it. It is as it was just then."""
+        written = self._store.put(kind, manifest)
+        self._follow()
+        self.advance(self.now_ns)
+        return written
+
+    def remove(self, key: Key) -> None:
+        """Someone removes an object for good, and everyone acts upon it."""
+        self._store.remove(key)
+        self._follow()
+        self.advance(self.now_ns)
+
+    def restore(self, kept: Snapshot, restored: Callable[[], None]) -> None:
+        """The server goes back to what there was, calls `restored`, and everyone acts upon what is there."""
+        self._store.restore(kept)
+        restored()
+        self._follow()
+        self.advance(self.now_ns)
+
+    def release(self, uid: str) -> None:
+        """What a workload owns is to stay when it goes."""
+        self._controllers.release(uid)
+
+    def stop(self, key: Key, grace_ns: int) -> None:
+        """A pod was asked to go: its kubelet stops it in its time, and then it is removed."""
+        if self.has_kubelets:
+            self._kubelets.stop(key, grace_ns)
+            self._follow()
+            self.advance(self.now_ns)
+
+    def evict(self, request: EvictRequest) -> Reply:
+        """`POST pods/NAME/eviction` (rule K9)."""
+        key: Key = ("Pod", request.namespace, request.name)
+        pod = self._store.find(key)
+        result = "done"
+        if pod is None or not has_uid(pod, request.uid):
+            result = "NotFound"
+        elif is_terminating(pod):
+            result = "again"
+        elif held := why_held(self._store, pod):
+            result = held
+        subject = f"{request.namespace}/{request.name}"
+        self.journal.append(
+            Deed(self.now_ns, "evict", subject, request.uid, request.node, request.decision, result)
+        )
+        if result == "done":
+            self._kubelets.delete(key)
+            self._follow()
+            self.advance(self.now_ns)
+        if result in (HELD, SEVERAL):
+            return Refused(result, "a disruption budget does not let it go")
+        # What is gone, or is another by now, need not be evicted any more (K9.2).
+        return Done()
+
+    def find(self, resource: str, namespace: str, name: str) -> Manifest | None:
+        """An object as it is now."""
+        return self._store.find((resource, namespace, name))
+
+    def used(self, node: str) -> Amounts:
+        """What the pods that are really on a node take of it."""
+        return self._kubelets.used(node)
+
+    @property
+    def _next_step_ns(self) -> int | None:
+        return self._steps[self._step].at_ns if self._step < len(self._steps) else None
+
+    def _run(self, due: Due) -> None:
+        if due.verb is Verb.LOOK:
+            self._controllers.look(due.uid)
+        else:
+            self._kubelets.run(due)
+
+    def _look_later(self, uid: str, at_ns: int) -> None:
+        self._timeline.push(at_ns, Due(Verb.LOOK, ("", "", ""), uid))
+
+    def _follow(self, *, was_there: bool = False) -> None:
+        """Let everyone act upon what changed, until nobody has anything to do."""
+        for _ in range(REACTIONS_MAX):
+            while changes := self._store.drain():
+                for change in changes:
+                    if self.has_kubelets:
+                        self._kubelets.note(change, was_there=was_there)
+                    if self.has_controllers:
+                        self._controllers.note(change)
+                        if self._maker is not None:
+                            self._maker.note(change)
+            if not self._controllers.reconcile():
+                return
+            was_there = False
+        raise ScenarioError(
+            f"{self._source}: at {self.now_ns / SECOND:g} s the controllers make pods without end"
+        )
+
+    def _carry_out(self, step: Step) -> None:
+        """What a step names and is not there (any more) is left alone: no fault of the scenario's."""
+        match step:
+            case Apply():
+                self._apply(step.kind, step.manifest)
+            case Delete():
+                key = (resource_of(step.kind), step.namespace, step.name)
+                if step.kind == POD:
+                    self._kubelets.delete(key)
+                else:
+                    self._store.remove(key)
+            case Patch():
+                key = (resource_of(step.kind), step.namespace, step.name)
+                if (found := self._store.find(key)) is not None:
+                    self._merge(step.kind, found, step.merge)
+            case Fail():
+                self._kubelets.fail(("Pod", step.namespace, step.name), step.exit_code)
+
+    def _apply(self, kind: Kind, manifest: Manifest) -> None:
+        found = self._store.find(key_of(kind, manifest))
+        if found is None:
+            self._store.put(kind, manifest)
+        else:
+            self._merge(kind, found, manifest)
+
+    def _merge(self, kind: Kind, found: Manifest, patch: JsonObject) -> None:
+        """An object keeps its identity, whatever a patch says; an impossible one stays as it was."""
+        result = merged(found, patch)
+        assert isinstance(result, dict)
+        kept = {key: section(found, "metadata").get(key) for key in ("name", "namespace", "uid")}
+        manifest: Manifest = {**result, "apiVersion": kind.api_version, "kind": kind.kind}
+        identity = {key: value for key, value in kept.items() if value is not None}
+        manifest = changed(manifest, "metadata", **identity)
+        is_refused = kind == AUTOSCALER and autoscaler_fault(manifest) is not None
+        if manifest != found and not is_refused:
+            self._store.put(kind, manifest)
+
+    def _judge_bind(self, pod: Manifest | None, request: BindRequest) -> tuple[Reply, str]:
+        name = f"{request.namespace}/{request.name}"
+        if pod is None:
+            return Refused("NotFound", f"pod {name} does not exist"), "NotFound"
+        reason = ""
+        if not has_uid(pod, request.uid):
+            reason = f"the uid of pod {name} is not {request.uid}"
+        elif node_of(pod) == request.node and _has_annotations(pod, request.annotations):
+            return Done(), "again"
+        elif node := node_of(pod):
+            reason = f"pod {name} is already assigned to node {node}"
+        elif is_terminating(pod):
+            reason = f"pod {name} is being deleted"
+        elif list_at(section(pod, "spec"), "schedulingGates"):
+            reason = f"pod {name} has scheduling gates"
+        return (Refused("Conflict", reason), "Conflict") if reason else (Done(), "done")
+
+    def _bound(self, pod: Manifest, request: BindRequest) -> Manifest:
+        annotations: JsonObject = {
+            **section(pod, "metadata", "annotations"),
+            **request.annotations,
+        }
+        at = self._store.timestamp()
+        condition: JsonObject = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+        others = [
+            dict(one)
+            for one in list_at(section(pod, "status"), "conditions")
+            if one.get("type") != "PodScheduled"
+        ]
+        if annotations:
+            pod = changed(pod, "metadata", annotations=annotations)
+        pod = changed(pod, "spec", nodeName=request.node)
+        status = {
+            key: value
+            for key, value in section(pod, "status").items()
+            if key != "nominatedNodeName"
+        }
+        return {**pod, "status": {**status, "conditions": [*others, condition]}}
+
+
+def _judge_phase(group: Manifest | None, request: PhaseRequest) -> tuple[Reply, str]:
+    name = f"{request.namespace}/{request.name}"
+    if group is None:
+        return Refused("NotFound", f"pod group {name} does not exist"), "NotFound"
+    if not has_uid(group, request.uid):
+        return Refused("Conflict", f"the uid of pod group {name} is not {request.uid}"), "Conflict"
+    if section(group, "status").get("phase") == request.phase:
+        return Done(), "again"
+    return Done(), "done"
+
+
+def _has_annotations(pod: Manifest, annotations: dict[str, str]) -> bool:
+    there = section(pod, "metadata", "annotations")
+    return all(there.get(key) == value for key, value in annotations.items())

@@ -1,0 +1,162 @@
+"""The controllers of the simulated cluster: they make pods out of workloads and replace lost ones.
+
+Simple and deterministic: whatever is due is done at the same instant, and pods are numbered from 0. A
+change to an object or to one of its own objects makes the owner due; each kind has one function that
+brings it where it should be.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from simulator.autoscaler import reconcile_autoscaler, target_of
+from simulator.batch_job import reconcile_job
+from simulator.deployment import reconcile_deployment, reconcile_replica_set
+from simulator.job_events import TASK_SPEC, Happening, happening_of
+from simulator.manifest import VOLCANO_JOB, Manifest
+from simulator.manifest_fields import (
+    controller_of,
+    is_terminal,
+    is_terminating,
+    phase_of,
+    section,
+    text_at,
+    uid_of,
+)
+from simulator.object_factory import Shop
+from simulator.object_store import Change, Key, Store, resource_of
+from simulator.owned_objects import Child, Children
+from simulator.queue_controller import QueueClosing
+from simulator.scenario import kind_named
+from simulator.stateful_set import reconcile_stateful_set
+from simulator.volcano_job import reconcile_volcano_job
+from simulator.workload_validation import TARGETS
+
+VOLCANO: Final = resource_of(VOLCANO_JOB)
+AUTOSCALER: Final = resource_of(kind_named("HorizontalPodAutoscaler"))
+COMMAND: Final = resource_of(kind_named("Command"))
+_RECONCILERS: Final[dict[str, Callable[[Shop, Manifest, Children], None]]] = {
+    "Deployment": reconcile_deployment,
+    "ReplicaSet": reconcile_replica_set,
+    "StatefulSet": reconcile_stateful_set,
+    "Job": reconcile_job,
+    VOLCANO: reconcile_volcano_job,
+    AUTOSCALER: reconcile_autoscaler,
+}
+
+
+_ANSWERING: Final = (VOLCANO, "Job")
+"""Workloads with rules for what happens to their pods."""
+
+
+class Controllers:
+    """All controllers of the cluster."""
+
+    def __init__(
+        self,
+        store: Store,
+        delete_pod: Callable[[Key], None],
+        wake: Callable[[str, int], None],
+    ) -> None:
+        self._store = store
+        self._shop = Shop(store, delete_pod, wake)
+        self._queues = QueueClosing(store)
+        self._owners: dict[str, Key] = {}
+        self._children: dict[str, Children] = {}
+        self._due: dict[str, None] = {}
+
+    def note(self, change: Change) -> None:
+        """An object changed: its owner, or itself, has to be looked at."""
+        manifest = change.after or change.before
+        assert manifest is not None
+        self._queues.note(change)
+        if change.key[0] == COMMAND:
+            self._command(change)
+        elif change.key[0] in TARGETS:
+            self._note_target(change.key)
+        if owner := controller_of(manifest):
+            self._note_owned(owner, change)
+        if change.key[0] in _RECONCILERS:
+            uid = uid_of(manifest)
+            if change.after is None:
+                self._owners.pop(uid, None)
+                self._due.pop(uid, None)
+                for key in list(self._children.pop(uid, Children()).all):
+                    self._shop.delete(key)
+            else:
+                self._owners[uid] = change.key
+                self._due[uid] = None
+
+    def look(self, uid: str) -> None:
+        """It is time to look at a workload again."""
+        if uid in self._owners:
+            self._due[uid] = None
+
+    def release(self, uid: str) -> None:
+        """A workload is about to go, and what it owns is to stay."""
+        self._owners.pop(uid, None)
+        self._children.pop(uid, None)
+        self._due.pop(uid, None)
+
+    def _note_owned(self, owner: str, change: Change) -> None:
+        children = self._children.setdefault(owner, Children())
+        self._due[owner] = None
+        if self._owners.get(owner, ("",))[0] in _ANSWERING and not children.is_dismissed(
+            change.key
+        ):
+            happening = happening_of(change)
+            if happening is not None:
+                children.happenings.append(happening)
+        children.note(change.key, _child(change), _role(change))
+        if not children.all and owner not in self._owners:
+            del self._children[owner]
+
+    def _note_target(self, key: Key) -> None:
+        """Whoever scales a workload looks at it again when it changed."""
+        for autoscaler in self._store.objects().get(AUTOSCALER, {}).values():
+            if target_of(autoscaler) == key:
+                self._due[uid_of(autoscaler)] = None
+
+    def _command(self, change: Change) -> None:
+        """A command is carried out once: it is taken away, and whom it names has to answer it."""
+        command = change.after
+        target = section(command or {}, "target")
+        kind, name = text_at(target, "kind"), text_at(target, "name")
+        if command is None or kind not in ("Job", "Queue"):
+            return
+        self._store.remove(change.key)
+        action = text_at(command, "action")
+        if kind == "Queue":
+            self._queues.command(name, action)
+            return
+        job = self._store.find((VOLCANO, change.key[1], name))
+        if job is not None:
+            children = self._children.setdefault(uid_of(job), Children())
+            children.happenings.append(Happening("CommandIssued", action=action))
+            self._due[uid_of(job)] = None
+
+    def reconcile(self) -> bool:
+        """Bring every due owner where it should be; False if none was due."""
+        due, self._due = self._due, {}
+        for uid in due:
+            key = self._owners.get(uid)
+            owner = self._store.find(key) if key is not None else None
+            if key is not None and owner is not None:
+                children = self._children.setdefault(uid, Children())
+                _RECONCILERS[key[0]](self._shop, owner, children)
+        return bool(due)
+
+
+def _role(change: Change) -> str:
+    annotations = section(change.after or {}, "metadata", "annotations")
+    return text_at(annotations, TASK_SPEC)
+
+
+def _child(change: Change) -> Child | None:
+    manifest = change.after
+    if manifest is None:
+        return None
+    if change.key[0] == "Pod" and is_terminal(manifest):
+        return Child.SUCCEEDED if phase_of(manifest) == "Succeeded" else Child.FAILED
+    if is_terminating(manifest):
+        return Child.STOPPING
+    return Child.RUNNING if phase_of(manifest) == "Running" else Child.ACTIVE

@@ -1,0 +1,218 @@
+"""Deployment: one ReplicaSet a template, and one replaces the other step by step (rule K10.3).
+
+A rolling update keeps at most `replicas + maxSurge` pods, and never fewer than `replicas -
+maxUnavailable` that run: the new ReplicaSet grows as far as the first allows, the old ones shrink as far
+as the second does, pods that do not run first. Recreate stops all old pods before it starts new ones. A
+paused Deployment is scaled, and not rolled out. A template that was there before gets its ReplicaSet back.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from simulator.manifest import Manifest
+from simulator.manifest_fields import changed, name_of, section, text_at, whole_at
+from simulator.object_factory import Marks, Shop
+from simulator.owned_objects import Child, Children
+from simulator.scenario import kind_named
+
+_DEPLOYMENT: Final = kind_named("Deployment")
+_REPLICA_SET: Final = kind_named("ReplicaSet")
+_REVISION: Final = "deployment.kubernetes.io/revision"
+_HASH: Final = "pod-template-hash"
+DEFAULT_SHARE: Final = "25%"
+"""Of the replicas, what a rolling update may add or lack where it does not say."""
+
+
+def reconcile_deployment(shop: Shop, owner: Manifest, children: Children) -> None:
+    """Find or make the ReplicaSet of the template, and take the roll-out a step further."""
+    spec = section(owner, "spec")
+    found = [one for key in children.of("ReplicaSet") if (one := shop.store.find(key))]
+    sets = sorted(found, key=_revision)
+    newest = next((one for one in sets if _template(one) == _template(owner)), None)
+    if spec.get("paused") is True:
+        _scale_paused(shop, owner, sets)
+    elif newest is None:
+        _make_set(shop, owner, sets)
+    elif sets[-1] is not newest:
+        _rise(shop, owner, newest, _revision(sets[-1]) + 1)
+    elif (annotations := _annotations(owner, newest)) != section(newest, "metadata", "annotations"):
+        shop.store.put(_REPLICA_SET, changed(newest, "metadata", annotations=annotations))
+    elif text_at(section(spec, "strategy"), "type") == "Recreate":
+        _recreate(shop, owner, sets)
+    else:
+        _roll(shop, owner, sets)
+    _tell(shop, owner, sets)
+
+
+def reconcile_replica_set(shop: Shop, owner: Manifest, children: Children) -> None:
+    """So many pods that are not over; those without a node go first, then the youngest."""
+    spec = section(owner, "spec")
+    replicas, template = whole_at(spec, "replicas", 1), section(spec, "template")
+    for _ in range(children.active, replicas):
+        shop.make_pod(owner, children, template, shop.number(owner, children), marks=Marks())
+    if children.active > replicas:
+        youngest = reversed(children.pods())
+        order = sorted(youngest, key=lambda key: children.all[key] is Child.RUNNING)
+        for key in order[: children.active - replicas]:
+            shop.dismiss(key, children)
+    ready = children.tally[Child.RUNNING]
+    counts = {
+        "replicas": ready + children.tally[Child.ACTIVE],
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "terminatingReplicas": children.tally[Child.STOPPING],
+    }
+    status: JsonObject = {name: count for name, count in counts.items() if count}
+    if status != section(owner, "status"):
+        shop.store.put(_REPLICA_SET, {**owner, "status": status})
+
+
+def _make_set(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+    """A ReplicaSet for a new template, named by its number. It gets its replicas step by step."""
+    revision = str(_revision(sets[-1]) + 1 if sets else 1)
+    template = _template(owner)
+    labels: JsonObject = {**section(template, "metadata", "labels"), _HASH: revision}
+    metadata: JsonObject = {**section(template, "metadata"), "labels": labels}
+    selector: JsonObject = dict(section(owner, "spec", "selector"))
+    annotations = {**section(owner, "metadata", "annotations"), _REVISION: revision}
+    shop.make(
+        owner,
+        _REPLICA_SET,
+        f"{name_of(owner)}-{revision}",
+        {
+            "metadata": {"labels": labels, "annotations": annotations},
+            "spec": {
+                "replicas": _wanted(owner) if not sets else 0,
+                "selector": selector,
+                "template": {**template, "metadata": metadata},
+            },
+        },
+    )
+
+
+def _rise(shop: Shop, owner: Manifest, chosen: Manifest, revision: int) -> None:
+    """An older ReplicaSet is the newest again."""
+    annotations = {**_annotations(owner, chosen), _REVISION: str(revision)}
+    shop.store.put(_REPLICA_SET, changed(chosen, "metadata", annotations=annotations))
+
+
+def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
+    """Those of a ReplicaSet, with what its Deployment says by now."""
+    return {
+        **section(replica_set, "metadata", "annotations"),
+        **section(owner, "metadata", "annotations"),
+    }
+
+
+def _scale_paused(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+    """What a paused Deployment gains or loses, its newest ReplicaSet with pods does."""
+    more = _wanted(owner) - sum(_replicas(one) for one in sets)
+    chosen = next((one for one in reversed(sets) if _replicas(one)), sets[-1] if sets else None)
+    if chosen is not None and more:
+        _scale(shop, chosen, max(0, _replicas(chosen) + more))
+
+
+def _recreate(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+    old = sets[:-1]
+    for one in old:
+        _scale(shop, one, 0)
+    left = ("replicas", "terminatingReplicas")
+    if not any(_replicas(one) + sum(_count(one, name) for name in left) for one in old):
+        _scale(shop, sets[-1], _wanted(owner))
+
+
+def _roll(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+    """One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink."""
+    newest, old, wanted = sets[-1], sets[:-1], _wanted(owner)
+    surge, unavailable = _limits(owner, wanted)
+    total = sum(_replicas(one) for one in sets)
+    if _replicas(newest) > wanted or not any(_replicas(one) for one in old):
+        _scale(shop, newest, wanted)
+        return
+    more = min(wanted + surge - total, wanted - _replicas(newest))
+    if more > 0:
+        _scale(shop, newest, _replicas(newest) + more)
+        return
+    least = wanted - unavailable
+    lacking = _replicas(newest) - _count(newest, "availableReplicas")
+    spare = total - least - lacking
+    for one in old:
+        # Pods that do not run go first: nobody misses them.
+        fewer = min(spare, _replicas(one) - _count(one, "availableReplicas"))
+        if fewer > 0:
+            _scale(shop, one, _replicas(one) - fewer)
+            return
+    spare = min(spare, sum(_count(one, "availableReplicas") for one in sets) - least)
+    for one in old:
+        fewer = min(spare, _replicas(one))
+        if fewer > 0:
+            _scale(shop, one, _replicas(one) - fewer)
+            return
+
+
+def _limits(owner: Manifest, wanted: int) -> tuple[int, int]:
+    """`maxSurge`, rounded up, and `maxUnavailable`, rounded down; one of them is at least 1."""
+    rolling = section(owner, "spec", "strategy", "rollingUpdate")
+    surge = _share(rolling, "maxSurge", wanted, is_rounded_up=True)
+    unavailable = _share(rolling, "maxUnavailable", wanted, is_rounded_up=False)
+    return surge, unavailable if surge or unavailable else 1
+
+
+def _share(rolling: Mapping[str, Json], key: str, wanted: int, *, is_rounded_up: bool) -> int:
+    said = rolling.get(key, DEFAULT_SHARE)
+    if isinstance(said, str) and said.endswith("%") and said[:-1].isdecimal():
+        hundredths = int(said[:-1]) * wanted
+        return -(-hundredths // 100) if is_rounded_up else hundredths // 100
+    return said if isinstance(said, int) else 0
+
+
+def _tell(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+    newest = next((one for one in sets if _template(one) == _template(owner)), {})
+    available = sum(_count(one, "availableReplicas") for one in sets)
+    counts = {
+        "replicas": sum(_count(one, "replicas") for one in sets),
+        "updatedReplicas": _count(newest, "replicas"),
+        "readyReplicas": available,
+        "availableReplicas": available,
+        "unavailableReplicas": max(0, _wanted(owner) - available),
+    }
+    status: JsonObject = {name: count for name, count in counts.items() if count}
+    if status != section(owner, "status"):
+        shop.store.put(_DEPLOYMENT, {**owner, "status": status})
+
+
+def _scale(shop: Shop, replica_set: Manifest, replicas: int) -> None:
+    if _replicas(replica_set) != replicas:
+        shop.store.put(_REPLICA_SET, changed(replica_set, "spec", replicas=replicas))
+
+
+def _template(manifest: Manifest) -> JsonObject:
+    """The template without what the Deployment wrote into it."""
+    template: JsonObject = dict(section(manifest, "spec", "template"))
+    metadata: JsonObject = dict(section(template, "metadata"))
+    labels: JsonObject = {
+        key: value for key, value in section(metadata, "labels").items() if key != _HASH
+    }
+    metadata.pop("labels", None)
+    if labels:
+        metadata["labels"] = labels
+    template.pop("metadata", None)
+    return {**template, "metadata": metadata} if metadata else template
+
+
+def _revision(replica_set: Manifest) -> int:
+    text = text_at(section(replica_set, "metadata", "annotations"), _REVISION)
+    return int(text) if text.isdecimal() else 0
+
+
+def _wanted(owner: Manifest) -> int:
+    return whole_at(section(owner, "spec"), "replicas", 1)
+
+
+def _replicas(replica_set: Manifest) -> int:
+    return whole_at(section(replica_set, "spec"), "replicas", 1)
+
+
+def _count(replica_set: Manifest, name: str) -> int:
+    return whole_at(section(replica_set, "status"), name, 0)

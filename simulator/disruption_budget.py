@@ -1,0 +1,48 @@
+"""Whether disruption budgets let a pod be evicted, where no controller keeps their status (rule K9.2)."""
+
+from typing import Final
+
+import msgspec
+
+from projections.budgets import Budgets, budget_facts
+from projections.objects import BudgetObject, PodObject
+from projections.pod_class import PodClass
+from projections.pods import RUNNING, Pod, pod_facts
+from simulator.manifest import Manifest
+from simulator.manifest_fields import is_terminal, namespace_of, uid_of
+from simulator.object_store import Store
+
+SEVERAL: Final = "TooManyBudgets"
+HELD: Final = "DisruptionBudget"
+
+
+def why_held(store: Store, manifest: Manifest) -> str:
+    """The code with which the server refuses to evict a pod; empty where it does not."""
+    objects = store.objects()
+    budgets = [
+        one
+        for one in objects.get("PodDisruptionBudget", {}).values()
+        if namespace_of(one) == namespace_of(manifest)
+    ]
+    if not budgets:
+        return ""
+    pods = [
+        _pod(one)
+        for one in objects["Pod"].values()
+        if namespace_of(one) == namespace_of(manifest) and not is_terminal(one)
+    ]
+    counted = Budgets()
+    for one in budgets:
+        obj = msgspec.json.decode(msgspec.json.encode(one), type=BudgetObject)
+        counted.put(budget_facts(obj), pods)
+    pod = next(one for one in pods if one.facts.uid == uid_of(manifest))
+    covering = counted.covering(pod) if pod.status == RUNNING else []
+    if len(covering) > 1:
+        return SEVERAL
+    return HELD if covering and covering[0].allowed < 1 else ""
+
+
+def _pod(manifest: Manifest) -> Pod:
+    """The pod as its status and labels show it; what it asks for does not matter here."""
+    obj = msgspec.json.decode(msgspec.json.encode(manifest), type=PodObject)
+    return Pod(pod_facts(obj)[0], PodClass(index=0, request=()), "")

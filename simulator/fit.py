@@ -1,0 +1,189 @@
+"""Would it be placed now: manifests put before a State as if they had just come, and what becomes of them.
+
+A State at hand is told of the objects, and cycles are held on it as the daemon would hold them, with everybody
+else who waits; what the controllers of workloads do (pods of a Job once its group is admitted) is done in a
+small world of its own. Nothing of it reaches a log or a cluster.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from events.codec import event_of
+from events.decision import EvictionDecided
+from events.errors import UsageError
+from events.process import DaemonStarted, PolicyChanged
+from events.record import Head, Record
+from events.sighting import Answer, Done, Opened, PhaseRequest, Seen
+from projections.batch import Batch
+from projections.pod_groups import WAITING, PodGroup
+from projections.pods import Pod
+from projections.state import REQUIRED, State
+from replay.moment import shown
+from replay.why_answer import Waiting
+from replay.why_waiting import waiting
+from scheduling.intake import COUNTED
+from scheduling.step import Step
+from simulator.cluster import World
+from simulator.manifest import Placed
+from simulator.scenario import Apply, Scenario
+
+ROUNDS_MAX: Final = 16
+"""Cycles held for it at most."""
+
+ERA_NS: Final = 1
+"""Part of every uid given to what the manifests make: no object of a cluster has one like it."""
+
+
+class Place(Struct, frozen=True):
+    """A pod that would get a node."""
+
+    pod: str
+    node: str
+    cards: dict[str, int]
+
+
+class Fitted(Struct, frozen=True):
+    """A pod group of the manifests, and what would become of it."""
+
+    pod_group: str
+    queue: str
+    phase: str
+    placed: tuple[Place, ...]
+    waits: tuple[str, ...]
+    """Pods that would get no node."""
+    evicts: tuple[str, ...]
+    """Pods of others that would be evicted for it."""
+    waiting: Waiting | None
+    """What it would wait for, level by level."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing of it would wait."""
+        return not self.waits and self.phase != WAITING
+
+
+class Fit(Struct, frozen=True):
+    """The answer to a `fit`."""
+
+    fits: bool
+    position: int
+    """Of the record that the State is of."""
+    at: str
+    """The time of its last cycle."""
+    pod_groups: tuple[Fitted, ...]
+    not_ours: tuple[str, ...]
+    """Pods that name another scheduler, and pod groups made for such pods."""
+
+
+class Fitting:
+    """Puts manifests before a State, which is used up by that."""
+
+    def __init__(
+        self, state: State, manifests: Sequence[Placed], policy: PolicyChanged | None = None
+    ) -> None:
+        self._state = state
+        self._position, self._now_ns = state.position, state.now_ns
+        self._step = Step(state, Head(position=state.position, digest="0" * 64, epoch=0))
+        steps = tuple(Apply(0, one.kind, one.manifest) for one in manifests)
+        self._world = World(Scenario(name="fit", steps=steps), state.now_ns, era_ns=ERA_NS)
+        self._world.take()
+        self._world.advance(0)
+        self._evicts: dict[str, list[str]] = {}
+        self._pods: dict[str, None] = {}
+        self._groups: dict[str, None] = {}
+        self._begin(policy)
+
+    def answer(self) -> Fit:
+        """Hold cycles until nothing more comes of it. Raises UsageError where nothing asks for a node."""
+        for _ in range(ROUNDS_MAX):
+            is_new = self._show()
+            batch = self._step.cycle(self._now_ns)
+            self._note(batch)
+            self._tell_phases()
+            if batch is None and not is_new:
+                break
+        cluster = self._state.cluster
+        pods = [cluster.pods[uid] for uid in self._pods if uid in cluster.pods]
+        keys = {**self._groups, **dict.fromkeys(one.group_key for one in pods if one.group_key)}
+        groups = [cluster.groups[key] for key in keys if key in cluster.groups]
+        fitted = tuple(self._fitted(one) for one in groups if not one.is_foreign)
+        others = (
+            *(one.key for one in pods if not one.group_key),
+            *(one.key for one in groups if one.is_foreign),
+        )
+        if not fitted and not others:
+            raise UsageError("nothing in the manifest asks for a node")
+        return Fit(
+            fits=not others and all(one.fits for one in fitted),
+            position=self._position,
+            at=shown(self._now_ns, self._now_ns),
+            pod_groups=fitted,
+            not_ours=others,
+        )
+
+    def _begin(self, policy: PolicyChanged | None) -> None:
+        """What the log has seen counts as seen whole, though the log may end in between."""
+        names = self._state.cluster.scheduler_names
+        started = DaemonStarted(
+            holder="fit", version="", period_ns=self._state.period_ns, scheduler_names=names
+        )
+        self._step.start(started, policy, 1, self._now_ns)
+        kinds = dict.fromkeys((*COUNTED, *REQUIRED))
+        seen = [Opened(kind, self._state.watched.get(kind, ""), is_resumed=True) for kind in kinds]
+        self._step.observe(seen, self._now_ns)
+
+    def _show(self) -> bool:
+        """Show what the world made meanwhile; whether there was anything."""
+        taken = [one for one in self._world.take() if isinstance(one, Seen)]
+        batch = self._step.observe(taken, self._now_ns)
+        for record in () if batch is None else batch.records:
+            kind, _, key = record.subject.partition("/")
+            if kind == "Pod" and (uid := getattr(event_of(record), "uid", "")):
+                self._pods[uid] = None
+            elif kind == "PodGroup":
+                self._groups[key] = None
+        return bool(taken)
+
+    def _note(self, batch: Batch | None) -> None:
+        records: Sequence[Record] = () if batch is None else batch.records
+        for record in records:
+            event = event_of(record)
+            if isinstance(event, EvictionDecided):
+                evicted = self._evicts.setdefault(event.in_favour_of, [])
+                evicted += [one.pod for one in event.evictions]
+
+    def _tell_phases(self) -> None:
+        """Tell the groups of the manifests their phases: controllers wait for that."""
+        asked = [one for one in self._step.urgent_requests() if isinstance(one, PhaseRequest)]
+        for one in asked:
+            if f"{one.namespace}/{one.name}" in self._groups:
+                self._world.set_phase(one)
+            self._step.report([Answer(one, Done())], self._now_ns)
+
+    def _fitted(self, group: PodGroup) -> Fitted:
+        ours = sorted(
+            (pod for uid, pod in group.pods.items() if uid in self._pods),
+            key=lambda pod: pod.heading,
+        )
+        waits = tuple(pod.key for pod in ours if not pod.node)
+        needs_answer = bool(waits) or group.phase == WAITING
+        answer = waiting(self._step.decider.session, group) if needs_answer else None
+        if answer is not None and answer.since > self._position:
+            # The record that refuses it is in no log.
+            answer = structs.replace(answer, since=0)
+        return Fitted(
+            pod_group=group.key,
+            queue=group.queue,
+            phase=group.phase,
+            placed=tuple(self._place(pod) for pod in ours if pod.node),
+            waits=waits,
+            evicts=tuple(self._evicts.get(group.key, ())),
+            waiting=answer,
+        )
+
+    def _place(self, pod: Pod) -> Place:
+        known = self._state.cluster.cards.resource
+        cards = {name: amount for name, amount in pod.charge or () if name in known}
+        return Place(pod.key, pod.node, cards)

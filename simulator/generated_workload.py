@@ -1,0 +1,46 @@
+"""What a trace or a workload brings to a scenario."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from events.normalize import Json
+from simulator.manifest import Placed
+from simulator.scenario import Scenario, Step
+
+
+class Notes(Struct, frozen=True):
+    """What a report has to say beside the result."""
+
+    nodes: int
+    pods: int
+    card_pods: int
+    shares: int
+    """Pods that asked for a share of a card and count as a whole one."""
+    cards: dict[str, int]
+    """Cards per model in the cluster."""
+    cards_asked: int
+    origin: str = ""
+    """Where the pods come from, if they are not those of the trace."""
+
+
+class Pieces(Struct, frozen=True):
+    """Objects, what happens to them, and the policy where the scenario names none."""
+
+    cluster: tuple[Placed, ...]
+    steps: tuple[Step, ...]
+    policy: dict[str, Json]
+    notes: Notes
+
+
+def with_pieces(scenario: Scenario, pieces: Pieces) -> Scenario:
+    """The scenario with what its trace or workload brings; its own steps come first at one time."""
+    steps: Iterable[Step] = sorted((*scenario.steps, *pieces.steps), key=lambda step: step.at_ns)
+    has_policy = scenario.policy is not None or scenario.policy_file is not None
+    return msgspec.structs.replace(
+        scenario,
+        policy=scenario.policy if has_policy else pieces.policy,
+        cluster=(*scenario.cluster, *pieces.cluster),
+        steps=tuple(steps),
+    )

@@ -1,0 +1,98 @@
+"""A simulated cluster as its scenario and the calls made of it: enough to make it again, exactly.
+
+The file that holds the calls (`daemon/cluster/world_file.py`) is the judge of what really happened.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from events.errors import UsageError
+from events.sighting import BindRequest, EvictRequest, PhaseRequest, Reply, Request
+from simulator.cluster import World
+from simulator.scenario import Scenario
+
+
+class Call(Struct, frozen=True):
+    """A call as it is stored, with what came of it. `value` is the node or the phase."""
+
+    at_ns: int
+    verb: str
+    namespace: str
+    name: str
+    uid: str
+    value: str
+    decision: int
+    annotations: str
+    """Those of a binding, as JSON."""
+    result: str
+
+
+def perform(world: World, request: Request) -> Reply:
+    """Carry a request out."""
+    match request:
+        case BindRequest():
+            return world.bind(request)
+        case EvictRequest():
+            return world.evict(request)
+        case PhaseRequest():
+            return world.set_phase(request)
+        case _:
+            raise AssertionError("a simulated cluster is not told why pods wait")
+
+
+def answer(world: World, request: Request) -> tuple[Reply, Call]:
+    """Carry a request out, and tell it as a call."""
+    reply = perform(world, request)
+    assert isinstance(request, BindRequest | EvictRequest | PhaseRequest)
+    annotations = request.annotations if isinstance(request, BindRequest) else {}
+    deed = world.journal[-1]
+    call = Call(
+        at_ns=deed.at_ns,
+        verb=deed.verb,
+        namespace=request.namespace,
+        name=request.name,
+        uid=request.uid,
+        value=deed.value,
+        decision=request.decision,
+        annotations=msgspec.json.encode(annotations, order="sorted").decode(),
+        result=deed.result,
+    )
+    return reply, call
+
+
+def rebuild(scenario: Scenario, calls: Iterable[Call], origin_ns: int = 0) -> World:
+    """The world after all calls. Raises UsageError where a call would now end otherwise."""
+    world = World(scenario, origin_ns)
+    for call in calls:
+        world.advance(call.at_ns)
+        _, repeated = answer(world, _request(call))
+        if repeated.result != call.result:
+            raise UsageError(
+                f"the calls do not fit the scenario: {call.verb} {call.namespace}/{call.name} "
+                f"ended with {call.result}, and would now end with {repeated.result}"
+            )
+    return world
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """A digest by which a file of calls knows its scenario. What is expected of it does not count."""
+    told = msgspec.structs.replace(scenario, expect=None, source="", policy_place="")
+    return sha256(msgspec.json.encode(told, order="sorted")).hexdigest()
+
+
+def _request(call: Call) -> Request:
+    if call.verb == "bind":
+        return BindRequest(
+            call.decision,
+            call.namespace,
+            call.name,
+            call.uid,
+            call.value,
+            msgspec.json.decode(call.annotations, type=dict[str, str]),
+        )
+    if call.verb == "evict":
+        return EvictRequest(call.decision, call.namespace, call.name, call.uid, call.value)
+    return PhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)

@@ -1,0 +1,267 @@
+"""The kubelets of the simulated cluster: they admit, start, finish, fail and stop the pods of their nodes.
+
+They keep their own count of what is taken on a node, made from the pods that are really there. So they
+are the judge of what a scheduler gives a node: what does not fit is rejected, and the pod is over.
+"""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from events.normalize import Json
+from simulator.manifest import Kind, Manifest
+from simulator.manifest_fields import (
+    Amounts,
+    add,
+    amounts,
+    changed,
+    is_terminal,
+    is_terminating,
+    list_at,
+    node_of,
+    phase_of,
+    request_of,
+    run_ns,
+    section,
+    stop_ns,
+    text_at,
+    uid_of,
+)
+from simulator.object_store import Change, Key, Store
+from simulator.scenario import kind_named
+from simulator.timeline import Due, Timeline, Verb
+
+POD: Final[Kind] = kind_named("Pod")
+_REASONS: Final = {"cpu": "OutOfcpu", "memory": "OutOfmemory", "pods": "OutOfpods"}
+
+
+class _Node(Struct):
+    """A node as its kubelet knows it; it may have pods before it has an object."""
+
+    manifest: Manifest | None = None
+    allocatable: Amounts = field(default_factory=dict)
+    used: Amounts = field(default_factory=dict)
+    pods: dict[Key, str] = field(default_factory=dict)
+    """Every pod with this node's name that is there, to its uid."""
+    waiting: list[Due] = field(default_factory=list)
+    """What the kubelet cannot do or report while the node is not ready."""
+
+
+class Kubelets:
+    """All kubelets of the cluster."""
+
+    def __init__(self, store: Store, timeline: Timeline, start_delay_ns: int) -> None:
+        self._store = store
+        self._timeline = timeline
+        self._start_delay_ns = start_delay_ns
+        self._nodes: dict[str, _Node] = {}
+        self._taken: dict[str, tuple[str, Amounts]] = {}
+
+    def note(self, change: Change, *, was_there: bool = False) -> None:
+        """An object changed. `was_there`: before the scenario began, so nobody asks whether it fits."""
+        if change.key[0] == "Node":
+            self._note_node(change)
+        elif change.key[0] == "Pod":
+            self._note_pod(change, was_there=was_there)
+
+    def run(self, due: Due) -> None:
+        """Something is due for a pod, if that pod is still there."""
+        pod = self._store.find(due.key)
+        if pod is None or uid_of(pod) != due.uid:
+            return
+        node = self._nodes.get(node_of(pod))
+        if node is None or node.manifest is None:
+            return
+        if not _is_ready(node.manifest):
+            node.waiting.append(due)
+        elif due.verb is Verb.VANISH:
+            self._vanish(pod, due.key)
+        elif due.verb is Verb.FINISH:
+            if phase_of(pod) == "Running":
+                self._store.put(POD, _over(pod, "Succeeded", 0, "Completed"))
+        elif phase_of(pod) == "Pending" and not is_terminating(pod):
+            self._start(pod, due.key)
+
+    def fail(self, key: Key, exit_code: int) -> None:
+        """The pod ends with an exit code, if it has a node and is not over."""
+        pod = self._store.find(key)
+        if pod is not None and node_of(pod) and not is_terminal(pod):
+            self._store.put(POD, _over(pod, "Failed", exit_code, "Error"))
+
+    def delete(self, key: Key) -> None:
+        """Someone deletes the pod: it goes at once, or in the time that it takes to stop.
+
+        A kubelet that does not answer cannot stop anything: its pods stay, terminating, until it returns
+        or its node is deleted. Deleting such a pod again is meant by force.
+        """
+        pod = self._store.find(key)
+        if pod is None:
+            return
+        stop = stop_ns(pod) or 0
+        node = self._nodes.get(node_of(pod))
+        is_gone = is_terminal(pod) or is_terminating(pod)
+        if (
+            is_gone
+            or node is None
+            or node.manifest is None
+            or (stop == 0 and _is_ready(node.manifest))
+        ):
+            self._store.remove(key)
+            return
+        at = self._store.timestamp(stop)
+        self._store.put(POD, changed(pod, "metadata", deletionTimestamp=at))
+        self._timeline.push(self._store.now_ns + stop, Due(Verb.VANISH, key, uid_of(pod)))
+
+    def stop(self, key: Key, grace_ns: int) -> None:
+        """The API server marked a pod as going: it goes when it has stopped, or its grace is over.
+
+        A pod whose node is gone is collected at once.
+        """
+        pod = self._store.find(key)
+        if pod is None:
+            return
+        node = self._nodes.get(node_of(pod))
+        if node is None or node.manifest is None:
+            self._vanish(pod, key)
+            return
+        stop = min(stop_ns(pod) or 0, grace_ns)
+        self._timeline.push(self._store.now_ns + stop, Due(Verb.VANISH, key, uid_of(pod)))
+
+    def used(self, node: str) -> Amounts:
+        """What the pods of a node take of it."""
+        return dict(self._nodes[node].used) if node in self._nodes else {}
+
+    def allocatable(self, node: str) -> Amounts:
+        """What a node has to give."""
+        return dict(self._nodes[node].allocatable) if node in self._nodes else {}
+
+    def _note_node(self, change: Change) -> None:
+        node = self._nodes.setdefault(change.key[2], _Node())
+        node.manifest = change.after
+        if change.after is None:
+            node.allocatable = {}
+            node.waiting.clear()
+            for key in list(node.pods):
+                # What the pod garbage collector does with the pods of a node that is gone.
+                self._store.remove(key)
+            return
+        status = section(change.after, "status")
+        node.allocatable = amounts(section(status, "allocatable") or section(status, "capacity"))
+        if change.before is None:
+            for key, uid in node.pods.items():
+                self._timeline.push(self._store.now_ns, Due(Verb.START, key, uid))
+        if node.waiting and _is_ready(change.after):
+            for due in node.waiting:
+                self._timeline.push(self._store.now_ns, due)
+            node.waiting.clear()
+
+    def _note_pod(self, change: Change, *, was_there: bool) -> None:
+        before = node_of(change.before) if change.before is not None else ""
+        after = node_of(change.after) if change.after is not None else ""
+        if before and before != after:
+            self._nodes[before].pods.pop(change.key, None)
+        pod = change.after
+        if pod is None or not after or is_terminal(pod):
+            last = pod or change.before
+            assert last is not None
+            self._release(uid_of(last))
+        if pod is None or not after:
+            return
+        node = self._nodes.setdefault(after, _Node())
+        uid = uid_of(pod)
+        node.pods[change.key] = uid
+        if not is_terminal(pod) and uid not in self._taken:
+            self._arrive(pod, change.key, node, was_there=was_there)
+
+    def _arrive(self, pod: Manifest, key: Key, node: _Node, *, was_there: bool) -> None:
+        """A pod comes to its node: by a binding, with `nodeName` preset, or it was always there."""
+        asked = request_of(section(pod, "spec"))
+        is_new = phase_of(pod) == "Pending" and not was_there
+        if is_new and node.manifest is not None and (reason := _rejection(pod, asked, node)):
+            code, message = reason
+            status: dict[str, Json] = {"phase": "Failed", "reason": code, "message": message}
+            self._store.put(POD, changed(pod, "status", **status))
+            return
+        uid = uid_of(pod)
+        self._taken[uid] = (node_of(pod), asked)
+        add(node.used, asked)
+        now = self._store.now_ns
+        if is_terminating(pod):
+            if (stop := stop_ns(pod)) is not None:
+                self._timeline.push(now + stop, Due(Verb.VANISH, key, uid))
+        elif phase_of(pod) == "Pending":
+            self._timeline.push(now + self._start_delay_ns, Due(Verb.START, key, uid))
+        elif phase_of(pod) == "Running" and (run := run_ns(pod)) is not None:
+            self._timeline.push(now + run, Due(Verb.FINISH, key, uid))
+
+    def _vanish(self, pod: Manifest, key: Key) -> None:
+        """The pod has stopped; who put a finalizer on it has to take it off before it goes."""
+        if not section(pod, "metadata").get("finalizers"):
+            self._store.remove(key)
+        elif section(pod, "metadata").get("deletionGracePeriodSeconds") != 0:
+            self._store.put(POD, changed(pod, "metadata", deletionGracePeriodSeconds=0))
+
+    def _release(self, uid: str) -> None:
+        taken = self._taken.pop(uid, None)
+        if taken is not None:
+            add(self._nodes[taken[0]].used, taken[1], -1)
+
+    def _start(self, pod: Manifest, key: Key) -> None:
+        at = self._store.timestamp()
+        conditions: list[Json] = [
+            *(dict(one) for one in list_at(section(pod, "status"), "conditions")),
+            {"type": "Ready", "status": "True", "lastTransitionTime": at},
+        ]
+        self._store.put(
+            POD, changed(pod, "status", phase="Running", startTime=at, conditions=conditions)
+        )
+        if (run := run_ns(pod)) is not None:
+            self._timeline.push(self._store.now_ns + run, Due(Verb.FINISH, key, uid_of(pod)))
+
+
+def _over(pod: Manifest, phase: str, exit_code: int, reason: str) -> Manifest:
+    containers = list_at(section(pod, "spec"), "containers")
+    statuses: list[Json] = [
+        {
+            "name": text_at(container, "name"),
+            "state": {"terminated": {"exitCode": exit_code, "reason": reason}},
+        }
+        for container in containers
+    ]
+    conditions: list[Json] = [
+        dict(one)
+        for one in list_at(section(pod, "status"), "conditions")
+        if one.get("type") != "Ready"
+    ]
+    return changed(pod, "status", phase=phase, containerStatuses=statuses, conditions=conditions)
+
+
+def _rejection(pod: Manifest, asked: Amounts, node: _Node) -> tuple[str, str] | None:
+    """Why the kubelet does not take a pod (K5.12): reason and message."""
+    labels = section(node.manifest or {}, "metadata", "labels")
+    for label, value in section(pod, "spec", "nodeSelector").items():
+        if labels.get(label) != value:
+            return "NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"
+    for name, amount in asked.items():
+        has, used = node.allocatable.get(name, 0), node.used.get(name, 0)
+        if amount == 0 or used + amount <= has or (name == "pods" and name not in node.allocatable):
+            continue
+        if "/" not in name:
+            reason = _REASONS.get(name, f"OutOf{name}")
+            return reason, (
+                f"Pod was rejected: Node didn't have enough resource: {name}, "
+                f"requested: {amount}, used: {used}, capacity: {has}"
+            )
+        return "UnexpectedAdmissionError", (
+            "Pod was rejected: Allocate failed due to requested number of devices unavailable for "
+            f"{name}. Requested: {amount}, Available: {max(0, has - used)}, which is unexpected"
+        )
+    return None
+
+
+def _is_ready(node: Manifest) -> bool:
+    """A node without a condition `Ready` is ready: scenarios need not say so."""
+    for condition in list_at(section(node, "status"), "conditions"):
+        if condition.get("type") == "Ready":
+            return condition.get("status") == "True"
+    return True

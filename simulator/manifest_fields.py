@@ -1,0 +1,198 @@
+"""Reading and changing manifests. What is changed is copied on the way; what is not stays shared."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+from events.normalize import Json, JsonObject
+from projections.duration import nanoseconds
+from projections.quantity import QuantityError, cpu_milli, memory_bytes, parse
+from simulator.manifest import RUN_SECONDS, STOP_SECONDS, Manifest
+
+Amounts: TypeAlias = dict[str, int]
+"""Resource to amount: cpu in milli, memory in bytes, all else rounded up to whole numbers."""
+
+_NOTHING: Final[Mapping[str, Json]] = {}
+_BYTES: Final = ("memory", "storage", "ephemeral-storage")
+
+
+def section(value: Mapping[str, Json], *path: str) -> Mapping[str, Json]:
+    """The mapping under a path of keys; empty where there is none."""
+    for key in path:
+        inner = value.get(key)
+        if not isinstance(inner, dict):
+            return _NOTHING
+        value = inner
+    return value
+
+
+def text_at(value: Mapping[str, Json], key: str) -> str:
+    """The text under a key; empty where there is none."""
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def whole_at(value: Mapping[str, Json], key: str, default: int) -> int:
+    """The whole number under a key."""
+    found = value.get(key)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def list_at(value: Mapping[str, Json], key: str) -> list[Mapping[str, Json]]:
+    """The mappings in the list under a key."""
+    found = value.get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def changed(manifest: Manifest, key: str, **changes: Json) -> Manifest:
+    """The manifest with some fields of one of its sections (`spec`, `status` ...) changed."""
+    return {**manifest, key: {**section(manifest, key), **changes}}
+
+
+def merged(target: Json, patch: Json) -> Json:
+    """A JSON merge patch (RFC 7386) carried out: null removes, mappings are merged, all else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    result: JsonObject = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def name_of(manifest: Manifest) -> str:
+    """`metadata.name`"""
+    return text_at(section(manifest, "metadata"), "name")
+
+
+def namespace_of(manifest: Manifest) -> str:
+    """`metadata.namespace`; empty for cluster-wide objects."""
+    return text_at(section(manifest, "metadata"), "namespace")
+
+
+def uid_of(manifest: Manifest) -> str:
+    """`metadata.uid`"""
+    return text_at(section(manifest, "metadata"), "uid")
+
+
+def controller_of(manifest: Manifest) -> str:
+    """The uid of the controlling owner; empty where there is none."""
+    for owner in list_at(section(manifest, "metadata"), "ownerReferences"):
+        if owner.get("controller") is True:
+            return text_at(owner, "uid")
+    return ""
+
+
+def phase_of(manifest: Manifest) -> str:
+    """`status.phase`"""
+    return text_at(section(manifest, "status"), "phase")
+
+
+def node_of(pod: Manifest) -> str:
+    """`spec.nodeName`; empty for a pod without a node."""
+    return text_at(section(pod, "spec"), "nodeName")
+
+
+def is_terminating(manifest: Manifest) -> bool:
+    """Whether it was deleted and is still there."""
+    return bool(section(manifest, "metadata").get("deletionTimestamp"))
+
+
+def is_terminal(pod: Manifest) -> bool:
+    """Whether the pod is over: it occupies nothing any more."""
+    return phase_of(pod) in ("Succeeded", "Failed")
+
+
+def run_ns(pod: Manifest) -> int | None:
+    """How long the pod runs; None: for ever."""
+    return _annotated_ns(pod, RUN_SECONDS)
+
+
+def stop_ns(pod: Manifest) -> int | None:
+    """How long the pod takes to stop; None: not said."""
+    return _annotated_ns(pod, STOP_SECONDS)
+
+
+def _annotated_ns(pod: Manifest, key: str) -> int | None:
+    text = text_at(section(pod, "metadata", "annotations"), key)
+    try:
+        return nanoseconds(text) if text else None
+    except ValueError:
+        return None
+
+
+def amounts(quantities: Mapping[str, Json]) -> Amounts:
+    """Quantities as whole numbers; what cannot be read is left out, as an API server has none such."""
+    result: Amounts = {}
+    for name, quantity in quantities.items():
+        if not isinstance(quantity, str | int | float):
+            continue
+        try:
+            if name == "cpu":
+                result[name] = cpu_milli(quantity)
+            elif name in _BYTES or name.startswith("hugepages-"):
+                result[name] = memory_bytes(quantity)
+            else:
+                result[name] = _ceiling(parse(quantity))
+        except QuantityError:
+            continue
+    return result
+
+
+def request_of(spec: Mapping[str, Json]) -> Amounts:
+    """What a pod takes of its node (K5.7), with `pods` = 1."""
+    total: Amounts = {}
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in list_at(spec, "initContainers"):
+        asked = _container_request(container)
+        if container.get("restartPolicy") == "Always":
+            add(sidecars, asked)
+            _raise_to(peak, sidecars)
+        else:
+            add(asked, sidecars)
+            _raise_to(peak, asked)
+    for container in list_at(spec, "containers"):
+        add(total, _container_request(container))
+    add(total, sidecars)
+    _raise_to(total, peak)
+    for name, amount in _container_request(spec).items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            total[name] = amount
+    add(total, amounts(section(spec, "overhead")))
+    total["pods"] = 1
+    return total
+
+
+def add(total: Amounts, more: Amounts, times: int = 1) -> None:
+    """`total` grows by `more`, so many times."""
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount * times
+
+
+def quantities(total: Amounts) -> JsonObject:
+    """Amounts as manifests have them."""
+    return {
+        name: f"{amount}m" if name == "cpu" and amount % 1000 else str(_shown(name, amount))
+        for name, amount in total.items()
+    }
+
+
+def _shown(name: str, amount: int) -> int:
+    return amount // 1000 if name == "cpu" else amount
+
+
+def _container_request(container: Mapping[str, Json]) -> Amounts:
+    limits = amounts(section(container, "resources", "limits"))
+    return {**limits, **amounts(section(container, "resources", "requests"))}
+
+
+def _raise_to(total: Amounts, least: Amounts) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)
+
+
+def _ceiling(number: Fraction) -> int:
+    return -(-number.numerator // number.denominator)

@@ -1,0 +1,131 @@
+"""What controllers do to objects: make pods from templates, make other objects, delete."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from simulator.job_events import TASK_SPEC
+from simulator.manifest import Kind, Manifest, kind_of
+from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at, uid_of
+from simulator.object_store import Key, Store, key_of
+from simulator.owned_objects import Child, Children
+from simulator.scenario import kind_named
+
+_POD: Final = kind_named("Pod")
+
+
+class Shop:
+    """The hands of the controllers."""
+
+    def __init__(
+        self,
+        store: Store,
+        delete_pod: Callable[[Key], None],
+        wake: Callable[[str, int], None],
+    ) -> None:
+        self.store = store
+        self.wake = wake
+        """Look at the workload with this uid again at that moment."""
+        self._delete_pod = delete_pod
+
+    def delete_owner(self, owner: Manifest) -> None:
+        """Delete a workload with all that it owns."""
+        kind = kind_of(owner)
+        self.store.remove(key_of(kind, owner))
+
+    def delete(self, key: Key) -> None:
+        """Delete any object; pods leave in their own time."""
+        if key[0] == "Pod":
+            self._delete_pod(key)
+        else:
+            self.store.remove(key)
+
+    def dismiss(self, key: Key, children: Children) -> None:
+        """Delete a pod that is not wanted any more."""
+        children.dismiss(key)
+        self._delete_pod(key)
+
+    def make_pod(
+        self,
+        owner: Manifest,
+        children: Children,
+        template: Mapping[str, Json],
+        name: str,
+        *,
+        marks: "Marks",
+    ) -> None:
+        """A pod from a template. A name that is taken is left alone: its pod has to go first."""
+        key: Key = ("Pod", namespace_of(owner), name)
+        if self.store.find(key) is not None:
+            return
+        children.made += 1
+        children.note(key, Child.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
+        metadata: JsonObject = {
+            "name": name,
+            "namespace": namespace_of(owner),
+            "labels": {**section(template, "metadata", "labels"), **marks.labels},
+            "annotations": {**section(template, "metadata", "annotations"), **marks.annotations},
+            "ownerReferences": [owner_reference(owner)],
+        }
+        spec: JsonObject = {**section(template, "spec"), **marks.spec}
+        self.store.put(
+            _POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        )
+
+    def number(self, owner: Manifest, children: Children, prefix: str = "") -> str:
+        """A name for the next pod: by its number, past those that others took."""
+        namespace, start = namespace_of(owner), f"{name_of(owner)}-{prefix}"
+        while self.store.find(("Pod", namespace, f"{start}{children.made}")) is not None:
+            children.made += 1
+        return f"{start}{children.made}"
+
+    def make(self, owner: Manifest, kind: Kind, name: str, body: JsonObject) -> Manifest:
+        """An object of another kind, owned; its metadata may bring labels and annotations."""
+        metadata: JsonObject = {
+            **section(body, "metadata"),
+            "name": name,
+            "namespace": namespace_of(owner),
+            "ownerReferences": [owner_reference(owner)],
+        }
+        manifest: Manifest = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            **body,
+            "metadata": metadata,
+        }
+        return self.store.put(kind, manifest)
+
+
+class Marks:
+    """What a controller writes on a pod beyond its template."""
+
+    def __init__(
+        self,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        spec: dict[str, Json] | None = None,
+    ) -> None:
+        self.labels = labels or {}
+        self.annotations = annotations or {}
+        self.spec: JsonObject = spec or {}
+
+
+def owner_reference(owner: Manifest) -> JsonObject:
+    """The reference by which an object names its controller."""
+    return {
+        "apiVersion": text_at(owner, "apiVersion"),
+        "kind": text_at(owner, "kind"),
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_finished(owner: Manifest) -> bool:
+    """Whether a Job has ended, well or badly."""
+    conditions = list_at(section(owner, "status"), "conditions")
+    return any(
+        one.get("type") in ("Complete", "Failed") and one.get("status") == "True"
+        for one in conditions
+    )

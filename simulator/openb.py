@@ -1,0 +1,170 @@
+"""A cluster of the openb trace as Kubernetes objects: nodes with card labels, pods, a queue a QoS class.
+
+The trace is Alibaba's cluster-trace-gpu-v2023 (Weng et al., "Beware of Fragmentation", USENIX ATC 2023).
+A share of a card counts as a whole card here. A pod that names models takes any of them; one that
+names none takes any card and is charged the one it gets (`unnamedCardPolicy: infer`).
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from events.normalize import Json, JsonObject
+from simulator.generated_workload import Notes, Pieces
+from simulator.manifest import RUN_SECONDS, Manifest, Placed
+from simulator.scenario import Apply, kind_named
+
+CARD: Final = "nvidia.com/gpu"
+PODS_PER_NODE: Final = 256
+POLICY: Final[dict[str, Json]] = {
+    "actions": "enqueue, allocate, backfill",
+    "tiers": [
+        {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+        {
+            "plugins": [
+                {"name": "predicates"},
+                {"name": "capacity-card", "arguments": {"unnamedCardPolicy": "infer"}},
+                {
+                    "name": "nodeorder",
+                    "arguments": {"leastrequested.weight": 0, "balancedresource.weight": 0},
+                },
+                {
+                    "name": "binpack",
+                    "arguments": {
+                        "binpack.weight": 10,
+                        "binpack.resources": CARD,
+                        f"binpack.resources.{CARD}": 10,
+                    },
+                },
+            ]
+        },
+    ],
+}
+"""The policy where the scenario names none: what the trace asks for, and nodes filled one by one."""
+
+_NODE: Final = kind_named("Node")
+_QUEUE: Final = kind_named("Queue")
+_POD: Final = kind_named("Pod")
+
+
+class NodeShape(Struct, frozen=True):
+    """What a node has."""
+
+    cpu_milli: int
+    memory_mib: int
+    cards: int
+    model: str
+
+
+class PodShape(Struct, frozen=True):
+    """What a pod asks for."""
+
+    cpu_milli: int
+    memory_mib: int
+    cards: int
+    is_share: bool
+    """Whether it asked for less than one card, and counts as one."""
+    models: tuple[str, ...]
+    """Acceptable models in order; empty: any."""
+    qos: str
+
+    @property
+    def queue(self) -> str:
+        """The queue of its QoS class."""
+        return self.qos.lower()
+
+
+NamedNode: TypeAlias = tuple[str, NodeShape]
+Arrival: TypeAlias = tuple[int, str, PodShape, int | None]
+"""Time in nanoseconds, name, shape, and how many seconds it runs (None: for ever)."""
+
+
+def models_of(spec: str) -> tuple[str, ...]:
+    """`A|B|B` as a list of models without repetition; the order is kept."""
+    return tuple(dict.fromkeys(name for part in spec.split("|") if (name := part.strip())))
+
+
+def pieces_of(nodes: list[NamedNode], arrivals: list[Arrival], source: str) -> Pieces:
+    """The objects of a cluster and of its pods. Equal pods share one spec."""
+    cards: dict[str, int] = {}
+    for _, node in nodes:
+        if node.cards:
+            cards[node.model] = cards.get(node.model, 0) + node.cards
+    queues = dict.fromkeys(shape.queue for _, _, shape, _ in arrivals)
+    specs: dict[PodShape, Manifest] = {}
+    steps = [
+        Apply(at, _POD, _pod(name, shape, run, specs.setdefault(shape, _pod_spec(shape))))
+        for at, name, shape, run in arrivals
+    ]
+    cluster = [Placed(_NODE, _node(name, node), source) for name, node in nodes]
+    cluster += [Placed(_QUEUE, _queue(name, cards), source) for name in sorted(queues)]
+    return Pieces(tuple(cluster), tuple(steps), POLICY, _notes(nodes, arrivals, cards))
+
+
+def _notes(nodes: list[NamedNode], arrivals: list[Arrival], cards: dict[str, int]) -> Notes:
+    shapes = [shape for _, _, shape, _ in arrivals]
+    return Notes(
+        nodes=len(nodes),
+        pods=len(shapes),
+        card_pods=sum(shape.cards > 0 for shape in shapes),
+        shares=sum(shape.is_share for shape in shapes),
+        cards=dict(sorted(cards.items())),
+        cards_asked=sum(shape.cards for shape in shapes),
+    )
+
+
+def _node(name: str, node: NodeShape) -> Manifest:
+    allocatable: JsonObject = {
+        "cpu": f"{node.cpu_milli}m",
+        "memory": f"{node.memory_mib}Mi",
+        "pods": str(PODS_PER_NODE),
+    }
+    labels: JsonObject = {"kubernetes.io/hostname": name}
+    if node.cards:
+        allocatable[CARD] = str(node.cards)
+        labels[f"{CARD}.product"] = node.model
+        labels[f"{CARD}.count"] = str(node.cards)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def _queue(name: str, cards: dict[str, int]) -> Manifest:
+    """A queue that may use every card there is: one that its quota does not list it could not use."""
+    quota = msgspec.json.encode(cards, order="sorted").decode()
+    return {
+        "apiVersion": _QUEUE.api_version,
+        "kind": "Queue",
+        "metadata": {"name": name, "annotations": {"volcano.sh/card.quota": quota}},
+        "spec": {"weight": 1},
+        "status": {"state": "Open"},
+    }
+
+
+def _pod(name: str, shape: PodShape, run_seconds: int | None, spec: Manifest) -> Manifest:
+    annotations: JsonObject = {"scheduling.volcano.sh/queue-name": shape.queue}
+    if shape.cards and shape.models:
+        annotations["volcano.sh/card.name"] = "|".join(shape.models)
+    if run_seconds is not None:
+        annotations[RUN_SECONDS] = str(run_seconds)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "spec": spec,
+    }
+
+
+def _pod_spec(shape: PodShape) -> Manifest:
+    limits: JsonObject = {"cpu": f"{shape.cpu_milli}m", "memory": f"{shape.memory_mib}Mi"}
+    if shape.cards:
+        limits[CARD] = str(shape.cards)
+    container: JsonObject = {
+        "name": "main",
+        "resources": {"limits": limits, "requests": dict(limits)},
+    }
+    return {"schedulerName": "muster", "containers": [container], "restartPolicy": "Never"}

@@ -1,0 +1,56 @@
+"""`workload: openb`: the cluster and the mix of the openb trace, made out of the shipped counts.
+
+Chance comes from SHA-256 over the seed and the index of a pod in the table, so the same seed makes the
+same bytes on every machine: the order of arrival, and a lifetime within the pod's class. The pods
+arrive evenly, on whole seconds, over a window that is short beside their lifetimes, so that the cluster
+fills up: they ask for more whole cards than there are, and some wait until others have finished.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import TypeVar
+
+from projections.duration import SECOND
+from simulator.generated_workload import Pieces
+from simulator.openb import Arrival, NamedNode, PodShape, pieces_of
+from simulator.openb_table import LIFETIMES, NodeCount, OpenbTable, PodCount
+from simulator.scenario import WorkloadSource
+
+_CountT = TypeVar("_CountT", NodeCount, PodCount)
+
+
+def workload_pieces(source: WorkloadSource, table: OpenbTable) -> Pieces:
+    """What the workload brings to a scenario."""
+    nodes: list[NamedNode] = [
+        (f"openb-node-{index:04}", row.shape)
+        for index, row in enumerate(_spread(table.nodes, source.scale_percent))
+    ]
+    drawn: list[tuple[bytes, PodShape, int]] = []
+    for index, row in enumerate(_spread(table.pods, source.scale_percent)):
+        chance = sha256(f"openb/{source.seed}/{index}".encode()).digest()
+        drawn.append((chance, row.shape, _lifetime(row.lifetime, chance)))
+    drawn.sort(key=lambda pod: pod[0])
+    arrivals: list[Arrival] = [
+        (_arrival_ns(index, len(drawn), source), f"openb-pod-{index:04}", shape, lifetime)
+        for index, (_, shape, lifetime) in enumerate(drawn)
+    ]
+    return pieces_of(nodes, arrivals, "workload openb")
+
+
+def _spread(rows: list[_CountT], percent: int) -> Iterator[_CountT]:
+    """Each row as often as it counts, scaled so that the sum comes out right."""
+    total = 0
+    for row in rows:
+        before, total = total, total + row.count
+        for _ in range(before * percent // 100, total * percent // 100):
+            yield row
+
+
+def _lifetime(index: int, chance: bytes) -> int:
+    low, high = LIFETIMES[index], LIFETIMES[index + 1]
+    return low + int.from_bytes(chance[16:24], "big") % (high - low)
+
+
+def _arrival_ns(index: int, count: int, source: WorkloadSource) -> int:
+    at = index * source.window_ns // count
+    return at - at % SECOND

@@ -1,0 +1,194 @@
+"""The document that `simulate` prints: what was decided, and what State says in the end.
+
+Gangs are spread out, an entry a pod. Amounts are whole: cpu in milli, memory in bytes, cards as cards;
+what comes to nothing is left out of a ledger.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from events.cycle import CycleOpened
+from events.decision import (
+    EnqueueDecided,
+    Eviction,
+    EvictionDecided,
+    GangBindDecided,
+    PipelineDecided,
+    Placement,
+    RefusalDecided,
+)
+from events.normalize import Json, JsonObject
+from events.record import Head, Record
+from events.union import Event
+from projections.state import State
+from projections.views.now import queue_rows
+from scheduling.attempt import incomplete
+from simulator.cluster import World
+from simulator.expectation import Difference, differences
+from simulator.scenario import Scenario
+from simulator.workload_status import workload_statuses
+
+_SECOND: Final = 1_000_000_000
+_LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
+
+
+_Decided: TypeAlias = (
+    EnqueueDecided | GangBindDecided | PipelineDecided | EvictionDecided | RefusalDecided
+)
+
+
+class Decisions:
+    """The decisions of a run, in order, as the document tells them."""
+
+    def __init__(self, origin_ns: int = 0) -> None:
+        self._origin_ns = origin_ns
+        self._at_ns = origin_ns
+        self.entries: list[JsonObject] = []
+
+    def note(self, record: Record, event: Event) -> None:
+        """Take in a record; those that decide nothing about a pod group are passed over."""
+        match event:
+            case CycleOpened():
+                self._at_ns = event.at_ns
+            case EnqueueDecided():
+                self._add(record, "enqueue", event)
+            case GangBindDecided():
+                for placement in event.placements:
+                    self._add(record, "bind", event, placement)
+            case PipelineDecided():
+                for placement in event.placements:
+                    self._add(record, "pipeline", event, placement)
+            case EvictionDecided():
+                for eviction in event.evictions:
+                    self._add(record, "evict", event, eviction)
+                    self.entries[-1].update(
+                        in_favour_of=event.in_favour_of or None,
+                        code=event.code,
+                        message=event.message,
+                    )
+            case RefusalDecided():
+                self._add(record, "refuse", event)
+                self.entries[-1].update(
+                    pod=event.pod or None, code=event.code, message=event.message
+                )
+            case _:
+                pass
+
+    def _add(
+        self,
+        record: Record,
+        kind: str,
+        event: _Decided,
+        placement: Placement | Eviction | None = None,
+    ) -> None:
+        entry: JsonObject = {
+            "position": record.position,
+            "cycle": record.cycle,
+            "at_seconds": (self._at_ns - self._origin_ns) / _SECOND,
+            "kind": kind,
+            "pod": placement.pod if placement else None,
+            "pod_group": event.pod_group,
+            "queue": event.queue,
+            "node": placement.node if placement else None,
+            "devices": list(placement.devices) if isinstance(placement, Placement) else [],
+            "cards": dict(placement.cards) if isinstance(placement, Placement) else {},
+            "in_favour_of": None,
+            "code": "",
+            "message": "",
+        }
+        self.entries.append(entry)
+
+
+class Outcome(Struct, frozen=True):
+    """A run that is over: its document, and where it is not as expected."""
+
+    document: JsonObject
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether nothing differs; so, too, where nothing was expected."""
+        return not self.differences
+
+
+def outcome(
+    *,
+    scenario: Scenario,
+    world: World,
+    head: Head,
+    decisions: Decisions,
+    state: State,
+    account: "JsonObject | None" = None,
+) -> Outcome:
+    """The document of a run, compared with what its scenario expects."""
+    entries: list[Json] = list(decisions.entries)
+    document: JsonObject = {
+        "scenario": scenario.name,
+        "at_seconds": world.now_ns / _SECOND,
+        "log": {"position": head.position, "digest": head.digest},
+        "decisions": entries,
+        "pods": _pods(state),
+        "pod_groups": _pod_groups(state),
+        "queues": _queues(state),
+        "switches": {},
+        "workloads": workload_statuses(world.store),
+        "account": account or {},
+        "expected": True,
+    }
+    expect = scenario.expect
+    found = () if expect is None else tuple(differences(expect, document))
+    return Outcome({**document, "expected": not found}, found)
+
+
+def _pods(state: State) -> JsonObject:
+    """Every pod there is; one that was given a node is told with it before the server has answered."""
+    pods: dict[str, JsonObject] = {}
+    for pod in state.cluster.pods.values():
+        key = f"{pod.facts.namespace}/{pod.facts.name}"
+        pods[key] = {"phase": pod.facts.phase, "node": pod.node or None, "devices": []}
+    return dict(sorted(pods.items()))
+
+
+def _pod_groups(state: State) -> JsonObject:
+    groups: JsonObject = {}
+    for key, group in sorted(state.cluster.groups.items()):
+        refusal = group.main_refusal
+        short = incomplete(group) if refusal is None and group.is_broken else None
+        reason = refusal or short
+        groups[key] = {
+            "phase": group.phase,
+            "queue": group.queue,
+            "code": reason.code if reason else "",
+            "message": reason.message if reason else "",
+        }
+    return groups
+
+
+def _queues(state: State) -> JsonObject:
+    queues: JsonObject = {}
+    for name in sorted(state.cluster.queues):
+        ledgers: dict[str, dict[str, Json]] = {ledger: {} for ledger in _LEDGERS}
+        for row in queue_rows(state.cluster, name):
+            _, resource, capability, _, _, allocated, inqueue, request, elastic = row
+            resource = str(resource)
+            if capability is not None:
+                ledgers["capability"][resource] = capability
+            amounts = {
+                "allocated": allocated,
+                "inqueue": inqueue,
+                "request": request,
+                "elastic": elastic,
+            }
+            _enter(ledgers, resource, amounts)
+        queues[name] = dict(ledgers)
+    return queues
+
+
+def _enter(
+    ledgers: Mapping[str, dict[str, Json]], resource: str, amounts: Mapping[str, Json]
+) -> None:
+    for ledger, amount in amounts.items():
+        if amount:
+            ledgers[ledger][resource] = amount

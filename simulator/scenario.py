@@ -1,0 +1,375 @@
+"""A scenario: plain Kubernetes manifests on a timeline, and what must come of them.
+
+Text in, data out: files that a scenario names (a policy, a trace) are named here and read by the
+command. What cannot be is refused with file, line and reason.
+"""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from events.normalize import Json, JsonObject
+from projections.duration import SECOND
+from simulator.errors import ScenarioError
+from simulator.manifest import (
+    COMMAND,
+    KINDS,
+    Kind,
+    Manifest,
+    Placed,
+    read_kind,
+    read_manifest,
+    read_merge,
+)
+from simulator.planned_autoscalers import Foreseen
+from simulator.yaml_document import NODES_MAX, Value, read_document
+
+
+class Apply(Struct, frozen=True):
+    """An object comes, or changes to what its manifest says."""
+
+    at_ns: int
+    kind: Kind
+    manifest: Manifest
+
+
+class Delete(Struct, frozen=True):
+    """An object is deleted."""
+
+    at_ns: int
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class Patch(Struct, frozen=True):
+    """An object is changed by a JSON merge patch."""
+
+    at_ns: int
+    kind: Kind
+    namespace: str
+    name: str
+    merge: JsonObject
+
+
+class Fail(Struct, frozen=True):
+    """A pod that was given a node ends with an exit code."""
+
+    at_ns: int
+    namespace: str
+    name: str
+    exit_code: int
+
+
+Step: TypeAlias = Apply | Delete | Patch | Fail
+
+
+class TraceSource(Struct, frozen=True):
+    """The files of a published trace, as the scenario names them, and how to play it."""
+
+    format: str
+    nodes: str
+    pods: str
+    order: str = "time"
+    """`time`: as recorded; `saturate`: one after the other, without departures."""
+    arrivals: str | None = None
+    """A published order of arrival for `saturate`; else the order of the file."""
+
+
+class WorkloadSource(Struct, frozen=True):
+    """A cluster and a mix made out of the counts that are shipped with muster."""
+
+    name: str
+    seed: int = 1
+    scale_percent: int = 100
+    """Nodes and pods, of the whole."""
+    window_ns: int = 120 * SECOND
+    """The time over which the pods arrive."""
+    load_percent: int = 100
+    """What is asked for, of what was asked for when the counts were taken."""
+    spot_percent: int | None = None
+    """How many of the jobs may be taken back; None: as many as were."""
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """A scenario, read. Times are whole nanoseconds from its start."""
+
+    name: str
+    source: str = "scenario"
+    policy: dict[str, Json] | None = None
+    policy_file: str | None = None
+    policy_place: str = ""
+    """`FILE:LINE` of the key that says the policy or where it is; empty without one."""
+    period_ns: int = SECOND
+    start_delay_ns: int = 0
+    until_ns: int | None = None
+    """None: until nothing more can happen."""
+    cycles: int | None = None
+    has_podgroup_controller: bool = False
+    """Whether Volcano's controller makes PodGroup objects for pods that name none."""
+    cluster: tuple[Placed, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """By time; those of one time in the order in which they are written."""
+    trace: TraceSource | None = None
+    workload: WorkloadSource | None = None
+    expect: Json = None
+    """None: nothing is expected."""
+
+
+_KEYS: Final = (
+    *("scenario", "policy", "policy_file", "period", "start_delay", "until", "cycles"),
+    "podgroup_controller",
+    *("cluster", "steps", "trace", "workload", "expect"),
+)
+_STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
+_TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
+_WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load", "spot")
+_WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
+"""The workloads there are, and how long their pods come where the scenario does not say."""
+
+
+RESULT: Final = (
+    *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
+    *("workloads", "account", "expected"),
+)
+"""The keys of the document that a run ends with: what may be expected."""
+
+
+def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenario:
+    """The scenario of a YAML text; `source` is how complaints call the file."""
+    document = read_document(text, source, nodes_max)
+    fields = document.fields("a scenario", _KEYS)
+    if "scenario" not in fields:
+        raise document.error("a scenario must say what it shows, in a sentence: `scenario: ...`")
+    for one, other in (("policy", "policy_file"), ("trace", "workload")):
+        if one in fields and other in fields:
+            raise fields[other].error(f"{other} cannot stand beside {one}")
+    until = _time(fields, "until")
+    cluster = _read_cluster(fields.get("cluster"))
+    trace = _read_trace(fields["trace"]) if "trace" in fields else None
+    workload = _read_workload(fields["workload"]) if "workload" in fields else None
+    known = _Known(cluster, is_all=not (trace or workload))
+    return Scenario(
+        name=fields["scenario"].text("scenario"),
+        source=source,
+        policy=_read_policy(fields["policy"]) if "policy" in fields else None,
+        policy_file=fields["policy_file"].text("policy_file") if "policy_file" in fields else None,
+        policy_place=next(
+            (fields[key].place for key in ("policy", "policy_file") if key in fields), ""
+        ),
+        period_ns=_period(fields),
+        start_delay_ns=_time(fields, "start_delay") or 0,
+        until_ns=until,
+        cycles=fields["cycles"].whole("cycles", 1) if "cycles" in fields else None,
+        has_podgroup_controller=_truth(fields, "podgroup_controller"),
+        cluster=cluster,
+        steps=tuple(_read_steps(fields.get("steps"), until, known)),
+        trace=trace,
+        workload=workload,
+        expect=_read_expect(fields["expect"]) if "expect" in fields else None,
+    )
+
+
+def _time(fields: dict[str, Value], name: str) -> int | None:
+    return fields[name].time_ns(name) if name in fields else None
+
+
+def _truth(fields: dict[str, Value], name: str) -> bool:
+    said = fields[name].plain() if name in fields else False
+    if not isinstance(said, bool):
+        raise fields[name].error(f"{name} must be true or false")
+    return said
+
+
+def _period(fields: dict[str, Value]) -> int:
+    if "period" not in fields:
+        return SECOND
+    period = fields["period"].time_ns("period")
+    if period == 0:
+        raise fields["period"].error("period must be longer than nothing")
+    return period
+
+
+def _read_policy(value: Value) -> JsonObject:
+    return {name: entry.plain() for name, entry in value.mapping("policy").items()}
+
+
+def _read_expect(value: Value) -> Json:
+    return {name: entry.plain() for name, entry in value.fields("expect", RESULT).items()}
+
+
+def _read_cluster(value: Value | None) -> tuple[Placed, ...]:
+    objects: dict[tuple[Kind, str, str], Placed] = {}
+    for item in value.items("cluster") if value is not None else ():
+        for placed in read_manifest(item):
+            key = (placed.kind, placed.namespace, placed.name)
+            if key in objects:
+                line = objects[key].place.rpartition(":")[2]
+                raise item.error(
+                    f"{placed.kind.kind} {_shown(placed.namespace, placed.name)} is there already, "
+                    f"from line {line}"
+                )
+            objects[key] = placed
+    return tuple(objects.values())
+
+
+class _Known:
+    """Which objects can be there when a step names one: a name nobody has is a mistake.
+
+    Controllers make objects whose names begin with their own name.
+    """
+
+    def __init__(self, cluster: tuple[Placed, ...], *, is_all: bool) -> None:
+        self._is_all = is_all
+        """Without, a trace or a workload brings others."""
+        self.foreseen = Foreseen()
+        self._names: dict[tuple[str, str, str], None] = {}
+        self._makers: dict[tuple[str, str], None] = {}
+        for placed in cluster:
+            self.add(placed)
+
+    def add(self, placed: Placed, value: Value | None = None) -> None:
+        """An object comes; `value`: in a step, where whom a command names must be there already."""
+        if value is not None and placed.kind == COMMAND:
+            target = placed.manifest["target"]
+            assert isinstance(target, dict)
+            kind = str(target["kind"])
+            namespace = placed.namespace if kind == "Job" else ""
+            self.check(value, kind, namespace, str(target["name"]))
+        self.foreseen.add(placed, value)
+        self._names[placed.kind.kind, placed.namespace, placed.name] = None
+        if "template" in str(placed.manifest.get("spec", "")):
+            self._makers[placed.namespace, placed.name + "-"] = None
+
+    def check(self, value: Value, kind: str, namespace: str, name: str) -> None:
+        if not self._is_all:
+            return
+        made = any(
+            namespace == maker_namespace and name.startswith(prefix)
+            for maker_namespace, prefix in self._makers
+        )
+        if not made and (kind, namespace, name) not in self._names:
+            raise value.error(f"there is no {kind} {_shown(namespace, name)} by then")
+
+
+def _shown(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _read_steps(value: Value | None, until: int | None, known: _Known) -> Iterator[Step]:
+    before = 0
+    for item in value.items("steps") if value is not None else ():
+        fields = item.fields("a step", _STEP_KEYS)
+        if "at" not in fields:
+            raise item.error("a step must say when: `at: 5s`")
+        at = fields["at"].time_ns("at")
+        if at < before:
+            raise fields["at"].error("at: this step comes before the one above it")
+        if until is not None and at > until:
+            raise fields["at"].error("at: this step comes after the end of the scenario (until)")
+        before = at
+        for name, field in fields.items():
+            if name != "at":
+                for action in field.items(name):
+                    yield from _read_action(name, action, at, known)
+
+
+def _read_action(name: str, value: Value, at: int, known: _Known) -> Iterator[Step]:
+    match name:
+        case "apply":
+            for placed in read_manifest(value):
+                known.add(placed, value)
+                yield Apply(at, placed.kind, placed.manifest)
+        case "delete":
+            fields = value.fields("delete", ("kind", "apiVersion", "namespace", "name"))
+            reference = _read_reference(value, fields, known)
+            known.foreseen.remove(*reference)
+            yield Delete(at, *reference)
+        case "patch":
+            fields = value.fields("patch", ("kind", "apiVersion", "namespace", "name", "merge"))
+            if "merge" not in fields:
+                raise value.error("a patch must say what changes: `merge: {...}`")
+            entries = fields["merge"].mapping("merge")
+            kind, namespace, name = _read_reference(value, fields, known)
+            merge = read_merge(kind, entries)
+            known.foreseen.patch(kind, namespace, name, merge, fields["merge"])
+            yield Patch(at, kind, namespace, name, merge)
+        case _:
+            yield _read_fail(value, at, known)
+
+
+def _read_reference(value: Value, fields: dict[str, Value], known: _Known) -> tuple[Kind, str, str]:
+    kind = read_kind(value, fields)
+    if "name" not in fields:
+        raise value.error("name is missing")
+    name = fields["name"].text("name")
+    namespace = ""
+    if kind.is_namespaced:
+        namespace = fields["namespace"].text("namespace") if "namespace" in fields else "default"
+    known.check(value, kind.kind, namespace, name)
+    return kind, namespace, name
+
+
+def _read_fail(value: Value, at: int, known: _Known) -> Fail:
+    fields = value.fields("fail", ("pod", "exit_code"))
+    if "pod" not in fields:
+        raise value.error("pod is missing")
+    namespace, slash, name = fields["pod"].text("pod").rpartition("/")
+    namespace = namespace if slash else "default"
+    known.check(fields["pod"], "Pod", namespace, name)
+    exit_code = fields["exit_code"].whole("exit_code") if "exit_code" in fields else 1
+    return Fail(at, namespace, name, exit_code)
+
+
+def _read_trace(value: Value) -> TraceSource:
+    fields = value.fields("trace", _TRACE_KEYS)
+    for name in ("format", "nodes", "pods"):
+        if name not in fields:
+            raise value.error(f"trace: {name} is missing")
+    trace = TraceSource(**{name: field.text(f"trace.{name}") for name, field in fields.items()})
+    if trace.format != "openb":
+        raise fields["format"].error(f"trace.format: {trace.format!r} is not known; known is openb")
+    if trace.order not in ("time", "saturate"):
+        raise fields["order"].error(f"trace.order: {trace.order!r} is neither time nor saturate")
+    if trace.arrivals is not None and trace.order != "saturate":
+        raise fields["arrivals"].error("trace.arrivals goes with `order: saturate` only")
+    return trace
+
+
+def _read_workload(value: Value) -> WorkloadSource:
+    fields = {"name": value} if value.is_scalar else value.fields("workload", _WORKLOAD_KEYS)
+    if "name" not in fields:
+        raise value.error("workload: name is missing")
+    name = fields["name"].text("workload.name")
+    if name not in _WINDOWS:
+        raise value.error(f"workload: {name!r} is not known; known are {', '.join(_WINDOWS)}")
+    for key in ("load", "spot"):
+        if key in fields and name != "spot-gpu":
+            raise fields[key].error(f"workload.{key} goes with `name: spot-gpu` only")
+    return WorkloadSource(
+        name=name,
+        seed=fields["seed"].whole("workload.seed") if "seed" in fields else 1,
+        scale_percent=_percent(fields, "scale", 10) or 100,
+        window_ns=fields["window"].time_ns("window") if "window" in fields else _WINDOWS[name],
+        load_percent=_percent(fields, "load", 10) or 100,
+        spot_percent=_percent(fields, "spot", 1),
+    )
+
+
+def _percent(fields: dict[str, Value], name: str, most: int) -> int | None:
+    """A share of the whole such as 0.25, in percent."""
+    if name not in fields:
+        return None
+    given = fields[name].plain()
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0.01 <= given <= most:
+        raise fields[name].error(f"workload.{name} must be a number from 0.01 to {most}")
+    return round(given * 100)
+
+
+def kind_named(name: str) -> Kind:
+    """The kind with this name; the first of two. For scenarios that are made, not read."""
+    for kind in KINDS:
+        if kind.kind == name:
+            return kind
+    raise ScenarioError(f"the simulated cluster does not read objects of kind {name}")

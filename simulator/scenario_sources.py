@@ -1,0 +1,60 @@
+"""What a scenario only names, put into it: a policy file, the files of a trace, a workload."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from events.normalize import Json
+from simulator import openb_table, spot_gpu_table
+from simulator.generated_workload import Notes, Pieces, with_pieces
+from simulator.openb_trace import TraceText, openb_pieces
+from simulator.openb_workload import workload_pieces
+from simulator.scenario import Scenario, WorkloadSource
+from simulator.spot_gpu import spot_gpu_pieces
+from simulator.yaml_document import NODES_MAX, read_document
+
+Read = Callable[[str], str]
+"""The text of a file by its name as the scenario has it; raises a UsageError where there is none."""
+
+
+class Completed(Struct, frozen=True):
+    """A scenario with everything in it, and what a report on its trace has to say."""
+
+    scenario: Scenario
+    notes: Notes | None = None
+
+
+def completed(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> Completed:
+    """The scenario that can be run. Its own policy goes before that of its trace."""
+    if scenario.policy_file is not None:
+        policy = read_policy(read(scenario.policy_file), scenario.policy_file, nodes_max)
+        scenario = msgspec.structs.replace(scenario, policy=policy)
+    if scenario.workload is not None:
+        pieces = pieces_of_workload(scenario.workload)
+    elif (trace := scenario.trace) is not None:
+        pieces = openb_pieces(
+            TraceText(trace.nodes, read(trace.nodes)),
+            TraceText(trace.pods, read(trace.pods)),
+            order=trace.order,
+            arrivals=None
+            if trace.arrivals is None
+            else TraceText(trace.arrivals, read(trace.arrivals)),
+            period_ns=scenario.period_ns,
+        )
+    else:
+        return Completed(scenario)
+    return Completed(with_pieces(scenario, pieces), pieces.notes)
+
+
+def pieces_of_workload(source: WorkloadSource) -> Pieces:
+    """What a workload brings, made out of the counts that came with this release."""
+    if source.name == "spot-gpu":
+        return spot_gpu_pieces(source, spot_gpu_table.shipped_table())
+    return workload_pieces(source, openb_table.shipped_table())
+
+
+def read_policy(text: str, source: str, nodes_max: int = NODES_MAX) -> dict[str, Json]:
+    """A policy file as data: YAML, of which JSON is a part. Errors name the file and the line."""
+    entries = read_document(text, source, nodes_max).mapping("a policy")
+    return {name: entry.plain() for name, entry in entries.items()}

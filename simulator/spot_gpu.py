@@ -1,0 +1,238 @@
+"""`workload: spot-gpu`: 4,278 nodes, and a load drawn from what is published of the spot-gpu trace.
+
+The nodes are those of the trace. The jobs are **synthetic**: each is drawn from published counts, and none is
+one of the trace. At first there is what runs already (as many cards of each model as were asked for in
+the median hour), then jobs come hour by hour. Organizations are queues with quotas of cards; HP jobs go
+before Spot jobs of their queue and may take their place; the workers of a job are a gang.
+
+Chance comes from SHA-256 over the seed and the index of a job, so the same seed makes the same bytes
+on every machine.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import accumulate
+from typing import Final, Generic, TypeVar
+
+from projections.duration import SECOND
+from simulator.generated_workload import Notes, Pieces
+from simulator.scenario import Apply, WorkloadSource
+from simulator.spot_gpu_objects import JOB, POLICY, Grant, Job, cluster_of, job_of
+from simulator.spot_gpu_table import TYPES, Fleet, Shape, SpotGpuTable, Tenancy
+
+HOUR_SECONDS: Final = 3600
+ORIGIN: Final = (
+    "the load is synthetic: drawn from published counts of the spot-gpu trace, with no job of it"
+)
+
+_T = TypeVar("_T")
+
+
+def spot_gpu_pieces(source: WorkloadSource, table: SpotGpuTable) -> Pieces:
+    """What the workload brings to a scenario."""
+    load = _Load(source, table)
+    jobs = sorted((*load.standing(), *load.coming()), key=lambda job: (job.at_ns, job.index))
+    cards = load.grounds.cards
+    return Pieces(
+        cluster=tuple(cluster_of(load.grounds.fleet, load.grounds.grants())),
+        steps=tuple(Apply(job.at_ns, JOB, job_of(job)) for job in jobs),
+        policy=POLICY,
+        notes=Notes(
+            nodes=sum(fleet.nodes for fleet in load.grounds.fleet),
+            pods=sum(job.workers for job in jobs),
+            card_pods=sum(job.workers for job in jobs),
+            shares=0,
+            cards=cards,
+            cards_asked=sum(job.workers * job.cards for job in jobs),
+            origin=ORIGIN,
+        ),
+    )
+
+
+class _Chance:
+    """Numbers for one purpose: the same for the same name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = 0
+
+    def below(self, bound: int) -> int:
+        """The next number, from 0 to below the bound."""
+        self._count += 1
+        digest = sha256(f"{self._name}/{self._count}".encode()).digest()
+        return int.from_bytes(digest[:16], "big") % bound
+
+
+class _Wheel(Generic[_T]):
+    """Things that come as often as their weight says."""
+
+    def __init__(self, weighted: Iterable[tuple[_T, int]]) -> None:
+        held = [(thing, weight) for thing, weight in weighted if weight > 0]
+        self._things = [thing for thing, _ in held]
+        self._ends = list(accumulate(weight for _, weight in held))
+
+    def turn(self, chance: _Chance) -> _T:
+        return self._things[bisect_right(self._ends, chance.below(self._ends[-1]))]
+
+
+class _Grounds:
+    """The nodes there are, and how many cards each organization may use of them."""
+
+    def __init__(self, table: SpotGpuTable, percent: int) -> None:
+        self._table = table
+        self.fleet = list(_scaled(table.fleet, percent))
+        self.cards: dict[str, int] = {}
+        self._widest: dict[str, int] = {}
+        for fleet in self.fleet:
+            self.cards[fleet.model] = self.cards.get(fleet.model, 0) + fleet.cards * fleet.nodes
+            self._widest[fleet.model] = max(self._widest.get(fleet.model, 0), fleet.cards)
+        self.tenancies = [one for one in table.tenancies if one.model in self.cards]
+        self._hours: dict[str, int] = {}
+        for one in self.tenancies:
+            self._hours[one.model] = self._hours.get(one.model, 0) + one.card_hours
+        self._models = {model.name: model for model in table.models}
+
+    def quota(self, tenancy: Tenancy) -> int:
+        """The organization's part of all card-hours of the model, of the cards there are; times what the
+        model was asked for in its busiest hour over its mean hour. No less than a node, no more than all."""
+        model = self._models[tenancy.model]
+        cards = self.cards[tenancy.model]
+        share = cards * tenancy.card_hours * model.most
+        quota = -(-share // (self._hours[tenancy.model] * model.mean))
+        return min(max(quota, self._widest[tenancy.model]), cards)
+
+    def grants(self) -> list[Grant]:
+        """The quota of every organization and model."""
+        return [Grant(one.organization, one.model, self.quota(one)) for one in self.tenancies]
+
+    def widest(self, model: str) -> int:
+        """The most cards of a model that one node has."""
+        return self._widest[model]
+
+    def cores(self, model: str, cards: int) -> int:
+        """The most cores that go with so many cards: their part of a node that has them."""
+        return max(
+            fleet.cores * cards // fleet.cards
+            for fleet in self.fleet
+            if fleet.model == model and fleet.cards >= cards
+        )
+
+
+def _scaled(fleets: list[Fleet], percent: int) -> Iterator[Fleet]:
+    """The nodes, scaled so that their sum comes out right."""
+    total = 0
+    for fleet in fleets:
+        before, total = total, total + fleet.nodes
+        nodes = total * percent // 100 - before * percent // 100
+        if nodes:
+            yield Fleet(fleet.model, fleet.cards, fleet.cores, nodes)
+
+
+class _Load:
+    """Draws the jobs."""
+
+    def __init__(self, source: WorkloadSource, table: SpotGpuTable) -> None:
+        self._source = source
+        self._table = table
+        self._percent = source.scale_percent * source.load_percent
+        """Of ten thousand."""
+        self.grounds = _Grounds(table, source.scale_percent)
+        self._made = 0
+        self._jobs = list(zip(TYPES, _types(source, table), strict=True))
+        self._types = _Wheel(self._jobs)
+        self._cores = _Wheel(((low, high), jobs) for low, high, jobs in table.cores)
+        models = list(self.grounds.cards)
+        self._shapes = {
+            model: _Wheel((one, one.weight) for one in table.shapes if one.model == model)
+            for model in models
+        }
+        self._sizes = {
+            shape.least_workers: _Wheel(
+                (size, jobs)
+                for size, jobs in table.workers
+                if shape.least_workers <= size <= shape.most_workers
+            )
+            for shape in table.shapes
+        }
+        self._spans = {
+            (span.model, span.type): list(_parts(table.durations, span.weights))
+            for span in table.spans
+        }
+
+    def standing(self) -> Iterator[Job]:
+        """What runs already: jobs that last longer are found more often, each somewhere in its time."""
+        for model in self._table.models:
+            if model.name not in self.grounds.cards:
+                continue
+            tenancies = _Wheel(
+                (one, one.card_hours) for one in self.grounds.tenancies if one.model == model.name
+            )
+            spans = _Wheel(
+                ((kind, low, high), jobs * weight * (low + high))
+                for kind, jobs in self._jobs
+                for (low, high), weight in self._spans[model.name, kind]
+            )
+            asked = 0
+            while asked * 10_000 < model.median * self._percent:
+                chance = self._next()
+                kind, low, high = spans.turn(chance)
+                run = 1 + chance.below(low + chance.below(high - low))
+                job = self._job(chance, tenancies.turn(chance), kind, run, 0)
+                asked += job.workers * job.cards
+                yield job
+
+    def coming(self) -> Iterator[Job]:
+        """What comes hour by hour: as many as in the same hour of some day of the trace."""
+        tenancies = _Wheel((one, one.jobs) for one in self.grounds.tenancies)
+        seconds = self._source.window_ns // SECOND
+        for hour in range(-(-seconds // HOUR_SECONDS)):
+            chance = _Chance(f"spot-gpu/{self._source.seed}/hour/{hour}")
+            days = self._table.hours[hour % 24]
+            length = min(HOUR_SECONDS, seconds - hour * HOUR_SECONDS)
+            count = days[chance.below(len(days))] * self._percent * length
+            whole = 10_000 * HOUR_SECONDS
+            for _ in range((count + chance.below(whole)) // whole):
+                at = hour * HOUR_SECONDS + chance.below(length)
+                own = self._next()
+                tenancy, kind = tenancies.turn(own), self._types.turn(own)
+                low, high = _Wheel(self._spans[tenancy.model, kind]).turn(own)
+                yield self._job(own, tenancy, kind, low + own.below(high - low), at)
+
+    def _next(self) -> _Chance:
+        self._made += 1
+        return _Chance(f"spot-gpu/{self._source.seed}/{self._made}")
+
+    def _job(self, chance: _Chance, tenancy: Tenancy, kind: str, run: int, at: int) -> Job:
+        model, quota = tenancy.model, self.grounds.quota(tenancy)
+        shape: Shape = self._shapes[model].turn(chance)
+        cards = min(shape.cards, self.grounds.widest(model))
+        workers = min(self._sizes[shape.least_workers].turn(chance), quota // cards)
+        low, high = self._cores.turn(chance)
+        a_card = low + chance.below(high - low + 1)
+        return Job(
+            index=self._made,
+            at_ns=at * SECOND,
+            organization=tenancy.organization,
+            model=model,
+            type=kind,
+            workers=workers,
+            cards=cards,
+            cores=min(a_card * cards, self.grounds.cores(model, cards)),
+            run_seconds=run,
+        )
+
+
+def _types(source: WorkloadSource, table: SpotGpuTable) -> list[int]:
+    """How many jobs are HP, and how many Spot, of as many as there were."""
+    if source.spot_percent is None:
+        return table.types
+    spot = sum(table.types) * source.spot_percent // 100
+    return [sum(table.types) - spot, spot]
+
+
+def _parts(bounds: list[int], weights: list[int]) -> Iterator[tuple[tuple[int, int], int]]:
+    """Each class of duration is cut in as many parts, of equal weight."""
+    each = (len(bounds) - 1) // len(weights)
+    for index, low in enumerate(bounds[:-1]):
+        yield (low, bounds[index + 1]), weights[index // each]

@@ -1,0 +1,185 @@
+"""The spot-gpu workload as Kubernetes objects: nodes, priority classes, a queue an organization, Volcano Jobs."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from events.normalize import Json, JsonObject
+from simulator.manifest import RUN_SECONDS, STOP_SECONDS, VOLCANO_JOB, Manifest, Placed
+from simulator.scenario import kind_named
+from simulator.spot_gpu_table import Fleet
+
+CARD: Final = "nvidia.com/gpu"
+PODS_PER_NODE: Final = 256
+PRIORITIES: Final = {"HP": 1000, "Spot": 100}
+GRACE_SECONDS: Final = 30
+"""How long a Spot pod takes to leave: the grace period that Kubernetes gives where none is named."""
+RETRIES: Final = 1000
+"""How often a job begins anew before it fails."""
+
+POLICY: Final[dict[str, Json]] = {
+    "actions": "allocate, backfill, preempt, reclaim",
+    "tiers": [
+        {
+            "plugins": [
+                {"name": "priority"},
+                {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
+                {"name": "conformance"},
+            ]
+        },
+        {
+            "plugins": [
+                {"name": "predicates"},
+                {"name": "capacity-card"},
+                {
+                    "name": "nodeorder",
+                    "arguments": {"leastrequested.weight": 0, "balancedresource.weight": 0},
+                },
+                {
+                    "name": "binpack",
+                    "arguments": {
+                        "binpack.weight": 10,
+                        "binpack.resources": CARD,
+                        f"binpack.resources.{CARD}": 10,
+                    },
+                },
+            ]
+        },
+    ],
+}
+"""The policy where the scenario names none. There is no `enqueue`: jobs have their pods from the start, and
+all of their waiting counts. Gangs may be broken, as in Volcano's usual file."""
+
+JOB: Final = VOLCANO_JOB
+_NODE: Final = kind_named("Node")
+_QUEUE: Final = kind_named("Queue")
+_PRIORITY_CLASS: Final = kind_named("PriorityClass")
+_PLACE: Final = "workload spot-gpu"
+
+
+class Grant(Struct, frozen=True):
+    """How many cards of a model an organization may use."""
+
+    organization: int
+    model: str
+    cards: int
+
+
+class Job(Struct, frozen=True):
+    """A job that was drawn."""
+
+    index: int
+    at_ns: int
+    organization: int
+    model: str
+    type: str
+    workers: int
+    cards: int
+    """Whole cards a worker."""
+    cores: int
+    """Cores a worker."""
+    run_seconds: int
+
+
+def cluster_of(fleets: Iterable[Fleet], grants: Iterable[Grant]) -> Iterator[Placed]:
+    """What is there before the first job."""
+    index = 0
+    for fleet in fleets:
+        for _ in range(fleet.nodes):
+            yield Placed(_NODE, _node(f"spot-gpu-{index:04}", fleet), _PLACE)
+            index += 1
+    for name, value in PRIORITIES.items():
+        manifest: Manifest = {
+            "apiVersion": _PRIORITY_CLASS.api_version,
+            "kind": "PriorityClass",
+            "metadata": {"name": name.lower()},
+            "value": value,
+        }
+        yield Placed(_PRIORITY_CLASS, manifest, _PLACE)
+    quotas: dict[int, dict[str, int]] = {}
+    for grant in grants:
+        quotas.setdefault(grant.organization, {})[grant.model] = grant.cards
+    for organization, quota in sorted(quotas.items()):
+        yield Placed(_QUEUE, _queue(organization, quota), _PLACE)
+
+
+def job_of(job: Job) -> Manifest:
+    """A Volcano Job: all its workers or none; when one is evicted, the others begin anew with it."""
+    seconds: JsonObject = {RUN_SECONDS: str(job.run_seconds)}
+    if job.type == "Spot":
+        seconds[STOP_SECONDS] = str(GRACE_SECONDS)
+    limits: JsonObject = {"cpu": str(job.cores), CARD: str(job.cards)}
+    container: JsonObject = {
+        "name": "main",
+        "resources": {"limits": limits, "requests": dict(limits)},
+    }
+    task: JsonObject = {
+        "name": "worker",
+        "replicas": job.workers,
+        "template": {
+            "metadata": {"annotations": {"volcano.sh/card.name": job.model, **seconds}},
+            "spec": {"containers": [container], "restartPolicy": "Never"},
+        },
+    }
+    cards = msgspec.json.encode({job.model: job.workers * job.cards}).decode()
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {
+            "name": f"{job.type.lower()}-{job.index:06}",
+            "namespace": "default",
+            "annotations": {"volcano.sh/card.request": cards},
+        },
+        "spec": {
+            "schedulerName": "volcano",
+            "queue": queue_name(job.organization),
+            "priorityClassName": job.type.lower(),
+            "minAvailable": job.workers,
+            "maxRetry": RETRIES,
+            "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+            "tasks": [task],
+        },
+    }
+
+
+def queue_name(organization: int) -> str:
+    """The queue of an organization; the trace has numbers in place of names."""
+    return f"org-{organization:02}"
+
+
+def _node(name: str, fleet: Fleet) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                f"{CARD}.product": fleet.model,
+                f"{CARD}.count": str(fleet.cards),
+            },
+        },
+        "status": {
+            "allocatable": {
+                "cpu": str(fleet.cores),
+                "pods": str(PODS_PER_NODE),
+                CARD: str(fleet.cards),
+            }
+        },
+    }
+
+
+def _queue(organization: int, quota: dict[str, int]) -> Manifest:
+    text = msgspec.json.encode(quota, order="sorted").decode()
+    return {
+        "apiVersion": _QUEUE.api_version,
+        "kind": "Queue",
+        "metadata": {
+            "name": queue_name(organization),
+            "annotations": {"volcano.sh/card.quota": text},
+        },
+        "spec": {"weight": 1},
+        "status": {"state": "Open"},
+    }

@@ -1,0 +1,109 @@
+"""StatefulSet: pods `name-0` to `name-(n-1)` that keep their names.
+
+One after the other, the next when the one before runs, and the last first when there are too many; all at
+once where it says Parallel. Where the template changed, pods are replaced one at a time, the last first,
+down to the `partition` of the update strategy, unless that is OnDelete.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from events.normalize import JsonObject
+from simulator.manifest import Manifest
+from simulator.manifest_fields import name_of, namespace_of, section, text_at, whole_at
+from simulator.object_factory import Marks, Shop
+from simulator.object_store import Key
+from simulator.owned_objects import Child, Children
+from simulator.scenario import kind_named
+
+_STATEFUL_SET: Final = kind_named("StatefulSet")
+_REVISION: Final = "controller-revision-hash"
+
+
+def reconcile_stateful_set(shop: Shop, owner: Manifest, children: Children) -> None:
+    """Make, replace and dismiss what is due, and say how far it is."""
+    spec = section(owner, "spec")
+    replicas = whole_at(spec, "replicas", 1)
+    is_ordered = text_at(spec, "podManagementPolicy") != "Parallel"
+    is_whole = _make(shop, owner, children, is_ordered=is_ordered)
+    extra = [key for key in children.of("Pod") if not 0 <= _ordinal(owner, key) < replicas]
+    extra.sort(key=lambda key: -_ordinal(owner, key))
+    for key in extra:
+        if children.all[key] is not Child.STOPPING:
+            shop.dismiss(key, children)
+        if is_ordered:
+            break
+    if is_whole and not extra:
+        _update(shop, owner, children)
+    _tell(shop, owner, children)
+
+
+def _make(shop: Shop, owner: Manifest, children: Children, *, is_ordered: bool) -> bool:
+    """Make the pods that are missing; whether all of them run."""
+    spec = section(owner, "spec")
+    is_whole = True
+    for index in range(whole_at(spec, "replicas", 1)):
+        key = _key(owner, index)
+        child = children.all.get(key)
+        if child in (Child.SUCCEEDED, Child.FAILED):
+            shop.dismiss(key, children)
+        if child is None:
+            labels = {
+                "apps.kubernetes.io/pod-index": str(index),
+                "statefulset.kubernetes.io/pod-name": key[2],
+                _REVISION: _revision(owner),
+            }
+            shop.make_pod(owner, children, section(spec, "template"), key[2], marks=Marks(labels))
+        if child is not Child.RUNNING:
+            is_whole = False
+            if is_ordered:
+                break
+    return is_whole
+
+
+def _update(shop: Shop, owner: Manifest, children: Children) -> None:
+    """Dismiss the last pod of an older template; it is made anew from the present one."""
+    strategy = section(owner, "spec", "updateStrategy")
+    if text_at(strategy, "type") == "OnDelete":
+        return
+    partition = whole_at(section(strategy, "rollingUpdate"), "partition", 0)
+    revision = _revision(owner)
+    for index in reversed(range(partition, whole_at(section(owner, "spec"), "replicas", 1))):
+        key = _key(owner, index)
+        pod = shop.store.find(key) or {}
+        if text_at(section(pod, "metadata", "labels"), _REVISION) not in ("", revision):
+            shop.dismiss(key, children)
+            return
+
+
+def _tell(shop: Shop, owner: Manifest, children: Children) -> None:
+    ready = children.tally[Child.RUNNING]
+    counts = {
+        "replicas": ready + children.tally[Child.ACTIVE],
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+    }
+    status: JsonObject = {
+        **{name: count for name, count in counts.items() if count},
+        "updateRevision": _revision(owner),
+    }
+    if status != section(owner, "status"):
+        shop.store.put(_STATEFUL_SET, {**owner, "status": status})
+
+
+def _key(owner: Manifest, index: int) -> Key:
+    return "Pod", namespace_of(owner), f"{name_of(owner)}-{index}"
+
+
+def _ordinal(owner: Manifest, key: Key) -> int:
+    """The number of a pod; -1 for one whose name has none."""
+    number = key[2].removeprefix(name_of(owner) + "-")
+    return int(number) if number.isdecimal() else -1
+
+
+def _revision(owner: Manifest) -> str:
+    """A name for the present template: the same template has the same one."""
+    template = msgspec.json.encode(section(owner, "spec", "template"), order="sorted")
+    return f"{name_of(owner)}-{sha256(template).hexdigest()[:10]}"

@@ -1,0 +1,48 @@
+"""What will happen by itself, by time; at one time, in the order in which it was set."""
+
+from enum import Enum
+from heapq import heappop, heappush
+
+from msgspec import Struct
+
+from simulator.object_store import Key
+
+
+class Verb(Enum):
+    """What befalls a pod on its node, or a workload."""
+
+    START = "start"
+    FINISH = "finish"
+    VANISH = "vanish"
+    LOOK = "look"
+    """A controller looks at a workload again; its key is of no matter."""
+
+
+class Due(Struct, frozen=True):
+    """Something that befalls one pod or workload; by then, another may bear its name."""
+
+    verb: Verb
+    key: Key
+    uid: str
+
+
+class Timeline:
+    """A queue by time."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Due]] = []
+        self._count = 0
+
+    @property
+    def next_ns(self) -> int | None:
+        """When the next thing happens."""
+        return self._heap[0][0] if self._heap else None
+
+    def push(self, at_ns: int, due: Due) -> None:
+        """It will happen then."""
+        self._count += 1
+        heappush(self._heap, (at_ns, self._count, due))
+
+    def pop(self) -> Due:
+        """The next thing."""
+        return heappop(self._heap)[2]

@@ -1,0 +1,22 @@
+"""Workloads that are over: they are deleted so long after their end as they say."""
+
+from projections.duration import SECOND
+from simulator.manifest import Manifest
+from simulator.manifest_fields import section, uid_of, whole_at
+from simulator.object_factory import Shop
+from simulator.owned_objects import Children
+
+
+def expire(shop: Shop, owner: Manifest, children: Children) -> None:
+    """Delete a workload that is over when its `ttlSecondsAfterFinished` have passed, if it has any."""
+    now = shop.store.now_ns
+    if children.finished_ns is None:
+        children.finished_ns = now
+    seconds = whole_at(section(owner, "spec"), "ttlSecondsAfterFinished", -1)
+    if seconds < 0:
+        return
+    due = children.finished_ns + seconds * SECOND
+    if due <= now:
+        shop.delete_owner(owner)
+    else:
+        shop.wake(uid_of(owner), due)

@@ -1,0 +1,241 @@
+"""Volcano Job: a PodGroup first, and pods once that group has left Pending (volcano A.3).
+
+What happened to the job is answered by its policies; else it is brought where it should be, one phase at
+a time: what it writes makes it due again. Killing a job deletes its group, so that nothing is reserved
+for it any more.
+"""
+
+from collections import Counter
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from simulator.job_events import JOB_VERSION, PARTITION, TASK_SPEC
+from simulator.manifest import VOLCANO_JOB, Manifest
+from simulator.manifest_fields import (
+    list_at,
+    name_of,
+    namespace_of,
+    phase_of,
+    section,
+    text_at,
+    uid_of,
+    whole_at,
+)
+from simulator.object_factory import Marks, Shop
+from simulator.object_store import Key
+from simulator.owned_objects import Child, Children
+from simulator.ttl_after_finished import expire
+from simulator.volcano_job_actions import Answer, answers
+from simulator.volcano_job_constants import (
+    RESTART_JOB,
+    RESTART_PARTITION,
+    RESTART_POD,
+    RESTART_TASK,
+)
+from simulator.volcano_job_phases import (
+    FINISHED,
+    LIVE,
+    PENDING,
+    RESTARTING,
+    Course,
+    course_of,
+    max_retry,
+    next_phase,
+    phase_after,
+)
+from simulator.volcano_job_pod_group import (
+    Task,
+    group_key,
+    keep_group,
+    min_available,
+    minimum_of,
+    replicas_of,
+    tasks_of,
+)
+
+_INHERITED: Final = (
+    *("volcano.sh/preemptable", "volcano.sh/revocable-zone"),
+    *("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"),
+)
+"""Annotations of a job that its pods bear as well."""
+
+
+def reconcile_volcano_job(shop: Shop, owner: Manifest, children: Children) -> None:
+    """Answer what happened, or take the job a step further; then write down how far it is."""
+    course = course_of(owner)
+    acted = [
+        _act(shop, owner, children, course, answer) for answer in answers(shop, owner, children)
+    ]
+    if not any(acted):
+        _keep(shop, owner, children, course)
+    _tell(shop, owner, children, course)
+    if course.phase in FINISHED:
+        expire(shop, owner, children)
+
+
+def _act(shop: Shop, owner: Manifest, children: Children, course: Course, answer: Answer) -> bool:
+    """Do what a policy or a command demands; False where that means nothing to the job now."""
+    happening, action = answer
+    if happening.version is not None and happening.version < course.version:
+        return False
+    phase = phase_after(course, action)
+    if phase is None:
+        return False
+    # Of the last try the pods that are over stay, for people to look at.
+    keeps_ended = action != RESTART_JOB or course.retry_count >= max_retry(owner) - 1
+    if phase == RESTARTING and course.phase != RESTARTING:
+        course.retry_count += 1
+    course.phase = phase
+    if action in (RESTART_TASK, RESTART_POD, RESTART_PARTITION):
+        for key in _target(shop, children, answer):
+            if children.all[key] is not Child.STOPPING:
+                shop.dismiss(key, children)
+    else:
+        _kill(shop, owner, children, course, keeps_ended=keeps_ended)
+    return True
+
+
+def _target(shop: Shop, children: Children, answer: Answer) -> list[Key]:
+    """The pods that an action is about: the one, those of its task or those of its partition."""
+    happening, action = answer
+    if action == RESTART_POD:
+        return [happening.pod] if happening.pod in children.all else []
+    pods = children.of_role(happening.task)
+    if action == RESTART_TASK or happening.pod is None:
+        return pods
+    partition = happening.partition
+    return [key for key in pods if _partition(shop.store.find(key)) == partition]
+
+
+def _partition(pod: Manifest | None) -> str:
+    return text_at(section(pod or {}, "metadata", "annotations"), PARTITION)
+
+
+def _kill(
+    shop: Shop, owner: Manifest, children: Children, course: Course, *, keeps_ended: bool
+) -> None:
+    """Delete the pods and the group; who is over already may stay."""
+    kept = (Child.STOPPING, Child.SUCCEEDED, Child.FAILED) if keeps_ended else (Child.STOPPING,)
+    for key, child in list(children.all.items()):
+        if key[0] == "Pod" and child not in kept:
+            shop.dismiss(key, children)
+    shop.delete(group_key(owner))
+    course.version += 1
+
+
+def _keep(shop: Shop, owner: Manifest, children: Children, course: Course) -> None:
+    """Bring group and pods where the phase wants them, and see which phase is next."""
+    if course.phase in LIVE:
+        group = keep_group(shop, owner)
+        if phase_of(group) not in ("", PENDING):
+            _keep_pods(shop, owner, children, course)
+        course.phase = next_phase(owner, course, children)
+    else:
+        course.phase = next_phase(owner, course, children)
+    if course.phase not in LIVE and (children.active or shop.store.find(group_key(owner))):
+        _kill(shop, owner, children, course, keeps_ended=True)
+
+
+def _keep_pods(shop: Shop, owner: Manifest, children: Children, course: Course) -> None:
+    """Make what is missing, where what a task depends on is there; dismiss what is too many."""
+    tasks = tasks_of(owner)
+    for role, task in tasks:
+        there, wanted = children.roles.get(role, Counter()).total(), replicas_of(task)
+        prefix = f"{name_of(owner)}-{role}-"
+        if there < wanted and _is_ready(task, dict(tasks), children):
+            for number in range(wanted):
+                key: Key = ("Pod", namespace_of(owner), f"{prefix}{number}")
+                if key not in children.all:
+                    marks = _marks(owner, course, (role, task), number)
+                    shop.make_pod(owner, children, section(task, "template"), key[2], marks=marks)
+        elif there > wanted:
+            kept = {f"{prefix}{number}" for number in range(wanted)}
+            for key in children.of_role(role):
+                if key[2] not in kept and children.all[key] is not Child.STOPPING:
+                    shop.dismiss(key, children)
+
+
+def _is_ready(task: Task, tasks: dict[str, Task], children: Children) -> bool:
+    """Whether those that a task depends on, any or all of them, have their minimum of pods."""
+    depends = section(task, "dependsOn")
+    names = depends.get("name")
+    if not isinstance(names, list) or not names:
+        return True
+    ready = [
+        children.roles.get(name, Counter())[Child.RUNNING]
+        + children.roles.get(name, Counter())[Child.SUCCEEDED]
+        >= minimum_of(tasks[name])
+        for name in map(str, names)
+        if name in tasks
+    ]
+    return any(ready) if text_at(depends, "iteration") == "any" else all(ready)
+
+
+def _marks(owner: Manifest, course: Course, named: tuple[str, Task], number: int) -> Marks:
+    role, task = named
+    spec, pod_spec = section(owner, "spec"), section(task, "template", "spec")
+    labels = {
+        "volcano.sh/job-name": name_of(owner),
+        "volcano.sh/job-namespace": namespace_of(owner),
+        "volcano.sh/queue-name": text_at(spec, "queue") or "default",
+        TASK_SPEC: role,
+        "volcano.sh/task-index": str(number),
+    }
+    size = whole_at(section(task, "partitionPolicy"), "partitionSize", 0)
+    if size > 0:
+        labels[PARTITION] = str(number // size)
+    said = section(owner, "metadata", "annotations")
+    annotations = {
+        **{key: text_at(said, key) for key in _INHERITED if key in said},
+        "scheduling.k8s.io/group-name": f"{name_of(owner)}-{uid_of(owner)}",
+        JOB_VERSION: str(course.version),
+        "volcano.sh/job-retry-count": str(course.retry_count),
+        **labels,
+    }
+    extra: JsonObject = {}
+    for key in ("schedulerName", "priorityClassName"):
+        if spec.get(key) and not pod_spec.get(key):
+            extra[key] = spec[key]
+    return Marks(labels, annotations, extra)
+
+
+def _tell(shop: Shop, owner: Manifest, children: Children, course: Course) -> None:
+    """Write the status, if it says anything new."""
+    before = section(owner, "status")
+    state, conditions = dict(section(before, "state")), list_at(before, "conditions")
+    told: list[Json] = [dict(one) for one in conditions]
+    if text_at(state, "phase") != course.phase:
+        at = shop.store.timestamp()
+        state = {"phase": course.phase, "lastTransitionTime": at}
+        told.append({"status": course.phase, "lastTransitionTime": at})
+    status: JsonObject = {
+        "state": state,
+        "minAvailable": min_available(owner),
+        **_counted(children.tally),
+        "taskStatusCount": {
+            role: {"phase": counted}
+            for role, tally in children.roles.items()
+            if (counted := _by_phase(tally))
+        },
+        "version": course.version,
+        "retryCount": course.retry_count,
+        "conditions": told,
+    }
+    status = {key: value for key, value in status.items() if value not in (0, {})}
+    if status != before:
+        shop.store.put(VOLCANO_JOB, {**owner, "status": status})
+
+
+def _counted(tally: Counter[Child]) -> dict[str, int]:
+    return {
+        "pending": tally[Child.ACTIVE],
+        "running": tally[Child.RUNNING],
+        "succeeded": tally[Child.SUCCEEDED],
+        "failed": tally[Child.FAILED],
+        "terminating": tally[Child.STOPPING],
+    }
+
+
+def _by_phase(tally: Counter[Child]) -> JsonObject:
+    counted = {name.capitalize(): count for name, count in _counted(tally).items()}
+    return {name: count for name, count in counted.items() if count and name != "Terminating"}

@@ -1,0 +1,130 @@
+"""The phases of a Volcano Job: which comes next, and what an action makes of one (volcano A.3).
+
+Pending -> Running                    as many pods have run as the job needs at least
+Running -> Completed, Failed          its pods are over, or enough of them have succeeded
+Pending, Running -> Restarting        RestartJob, RestartTask, RestartPod, RestartPartition
+Restarting -> Pending, Failed         again, or not: it was restarted `maxRetry` times
+Pending, Running -> Aborting -> Aborted (-> Restarting by ResumeJob)
+Pending, Running -> Completing -> Completed
+Pending, Running -> Terminating -> Terminated
+"""
+
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct
+
+from simulator.manifest import Manifest
+from simulator.manifest_fields import section, text_at, whole_at
+from simulator.owned_objects import Child, Children
+from simulator.volcano_job_constants import (
+    ABORT_JOB,
+    COMPLETE_JOB,
+    RESTART_JOB,
+    RESTART_PARTITION,
+    RESTART_POD,
+    RESTART_TASK,
+    RESUME_JOB,
+    TERMINATE_JOB,
+)
+from simulator.volcano_job_pod_group import min_available, minimum_of, replicas_of, tasks_of
+
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+RESTARTING: Final = "Restarting"
+COMPLETED: Final = "Completed"
+FAILED: Final = "Failed"
+ABORTED: Final = "Aborted"
+MAX_RETRY: Final = 3
+
+LIVE: Final = (PENDING, RUNNING, RESTARTING)
+"""Phases in which the job has a group, and pods are made."""
+FINISHED: Final = (COMPLETED, FAILED, "Terminated")
+"""Phases in which nothing moves a job any more."""
+
+_LEAVING: Final = {"Aborting": ABORTED, "Completing": COMPLETED, "Terminating": "Terminated"}
+_LEAVE: Final = {
+    ABORT_JOB: "Aborting",
+    COMPLETE_JOB: "Completing",
+    TERMINATE_JOB: "Terminating",
+}
+_RESTARTS: Final = (RESTART_JOB, RESTART_TASK, RESTART_POD, RESTART_PARTITION)
+
+
+class Course(Struct):
+    """How far a job has come: the part of its status that its controller goes by."""
+
+    phase: str
+    retry_count: int
+    version: int
+    """Raised each time the job is killed."""
+
+
+def course_of(owner: Manifest) -> Course:
+    """As the status of the job says."""
+    status = section(owner, "status")
+    return Course(
+        phase=text_at(section(status, "state"), "phase") or PENDING,
+        retry_count=whole_at(status, "retryCount", 0),
+        version=whole_at(status, "version", 0),
+    )
+
+
+def phase_after(course: Course, action: str) -> str | None:
+    """The phase into which an action takes the job; None where it means nothing to the job now."""
+    if course.phase in (PENDING, RUNNING):
+        return RESTARTING if action in _RESTARTS else _LEAVE.get(action)
+    if course.phase == RESTARTING and action in _RESTARTS:
+        return RESTARTING
+    if course.phase in ("Aborting", ABORTED) and action == RESUME_JOB:
+        return RESTARTING
+    return None
+
+
+def next_phase(owner: Manifest, course: Course, children: Children) -> str:
+    """The phase that follows from how the pods fare."""
+    tally = children.tally
+    if course.phase == PENDING:
+        is_up = min_available(owner) <= tally[Child.RUNNING] + _over(tally)
+        return RUNNING if is_up else PENDING
+    if course.phase == RUNNING:
+        return _running(owner, children)
+    if course.phase == RESTARTING:
+        if course.retry_count >= max_retry(owner):
+            return FAILED
+        total = sum(replicas_of(task) for _, task in tasks_of(owner))
+        # A new start takes no more than the pods that are needed at least.
+        is_free = total - tally[Child.STOPPING] >= min_available(owner)
+        return PENDING if is_free else RESTARTING
+    if course.phase in _LEAVING:
+        is_empty = not (tally[Child.STOPPING] + tally[Child.ACTIVE] + tally[Child.RUNNING])
+        return _LEAVING[course.phase] if is_empty else course.phase
+    return course.phase
+
+
+def max_retry(owner: Manifest) -> int:
+    """How often a job may be restarted: the restart of that number fails it."""
+    return whole_at(section(owner, "spec"), "maxRetry", MAX_RETRY) or MAX_RETRY
+
+
+def _running(owner: Manifest, children: Children) -> str:
+    tally, tasks = children.tally, tasks_of(owner)
+    succeeded = tally[Child.SUCCEEDED]
+    needed = whole_at(section(owner, "spec"), "minSuccess", 0)
+    if needed and succeeded >= needed:
+        return COMPLETED
+    total = sum(replicas_of(task) for _, task in tasks)
+    if total == 0 or _over(tally) != total:
+        return RUNNING
+    if min_available(owner) >= sum(minimum_of(task) for _, task in tasks):
+        for name, task in tasks:
+            done = children.roles.get(name, Counter())[Child.SUCCEEDED]
+            if done < minimum_of(task):
+                return FAILED
+    if needed:
+        return FAILED
+    return COMPLETED if succeeded >= min_available(owner) else FAILED
+
+
+def _over(tally: Counter[Child]) -> int:
+    return tally[Child.SUCCEEDED] + tally[Child.FAILED]

@@ -1,0 +1,131 @@
+"""The PodGroup of a Volcano Job: its minimum, by pods, by task and in resources (volcano A.3)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from events.normalize import Json, JsonObject
+from simulator.job_events import PARTITION, TASK_SPEC
+from simulator.manifest import Manifest
+from simulator.manifest_fields import (
+    Amounts,
+    add,
+    list_at,
+    name_of,
+    namespace_of,
+    quantities,
+    request_of,
+    section,
+    text_at,
+    uid_of,
+    whole_at,
+)
+from simulator.object_factory import Shop
+from simulator.object_store import Key
+from simulator.scenario import kind_named
+
+_POD_GROUP: Final = kind_named("PodGroup")
+Task = Mapping[str, Json]
+
+
+def group_key(owner: Manifest) -> Key:
+    """The group is named after the job and its uid: a job made anew gets another."""
+    return "PodGroup", namespace_of(owner), f"{name_of(owner)}-{uid_of(owner)}"
+
+
+def keep_group(shop: Shop, owner: Manifest) -> Manifest:
+    """The group as the job wants it; it is made where there is none."""
+    key = group_key(owner)
+    spec = _group_spec(shop, owner)
+    found = shop.store.find(key)
+    if found is not None:
+        if section(found, "spec") == spec:
+            return found
+        return shop.store.put(_POD_GROUP, {**found, "spec": spec})
+    metadata: JsonObject = {
+        "labels": dict(section(owner, "metadata", "labels")),
+        "annotations": dict(section(owner, "metadata", "annotations")),
+    }
+    body: JsonObject = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    return shop.make(owner, _POD_GROUP, key[2], body)
+
+
+def tasks_of(owner: Manifest) -> list[tuple[str, Task]]:
+    """The tasks of a job by name; those without one are called by their number."""
+    tasks = list_at(section(owner, "spec"), "tasks")
+    return [(text_at(task, "name") or f"default{at}", task) for at, task in enumerate(tasks)]
+
+
+def replicas_of(task: Task) -> int:
+    """How many pods a task has."""
+    return whole_at(task, "replicas", 1)
+
+
+def minimum_of(task: Task) -> int:
+    """How many pods a task needs at least: all, where it does not say."""
+    return whole_at(task, "minAvailable", replicas_of(task))
+
+
+def min_available(owner: Manifest) -> int:
+    """How many pods a job needs at least: the minimums of its tasks, where it does not say."""
+    total = sum(minimum_of(task) for _, task in tasks_of(owner))
+    return whole_at(section(owner, "spec"), "minAvailable", total)
+
+
+def _group_spec(shop: Shop, owner: Manifest) -> JsonObject:
+    spec = section(owner, "spec")
+    tasks = tasks_of(owner)
+    available = min_available(owner)
+    group: JsonObject = {
+        "minMember": available,
+        "minTaskMember": {name: minimum_of(task) for name, task in tasks},
+        "queue": text_at(spec, "queue") or "default",
+        "minResources": quantities(
+            _minimum_resources(shop, [task for _, task in tasks], available)
+        ),
+    }
+    for key in ("priorityClassName", "networkTopology"):
+        if spec.get(key):
+            group[key] = spec[key]
+    if parts := [_part(name, task) for name, task in tasks if section(task, "partitionPolicy")]:
+        group["subGroupPolicy"] = parts
+    return group
+
+
+def _part(name: str, task: Task) -> Json:
+    """The partitions of a task are gangs inside the gang: its pods, by the number of their partition."""
+    policy = section(task, "partitionPolicy")
+    part: JsonObject = {
+        "name": name,
+        "labelSelector": {"matchLabels": {TASK_SPEC: name}},
+        "matchLabelKeys": [PARTITION],
+        "subGroupSize": whole_at(policy, "partitionSize", 1),
+    }
+    for said, written in (("minPartitions", "minSubGroups"), ("networkTopology",) * 2):
+        if policy.get(said):
+            part[written] = policy[said]
+    return part
+
+
+def _minimum_resources(shop: Shop, tasks: list[Task], available: int) -> Amounts:
+    """What the first `available` pods ask for: each task's minimum first, where all of them fit in."""
+    ordered = sorted(tasks, key=lambda task: -_priority(shop, task))
+    counts = [0] * len(ordered)
+    if available >= sum(minimum_of(task) for task in ordered):
+        counts = [minimum_of(task) for task in ordered]
+    left = available - sum(counts)
+    for index, task in enumerate(ordered):
+        more = min(left, replicas_of(task) - counts[index])
+        counts[index] += more
+        left -= more
+    total: Amounts = {}
+    for task, count in zip(ordered, counts, strict=True):
+        asked = request_of(section(task, "template", "spec"))
+        del asked["pods"]
+        add(total, asked, count)
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def _priority(shop: Shop, task: Task) -> int:
+    spec = section(task, "template", "spec")
+    found = shop.store.find(("PriorityClass", "", text_at(spec, "priorityClassName")))
+    return whole_at(found or {}, "value", whole_at(spec, "priority", 0))

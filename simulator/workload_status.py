@@ -1,0 +1,22 @@
+"""What the workloads of a simulated cluster say of themselves in the end."""
+
+from typing import Final
+
+from events.normalize import JsonObject
+from simulator.manifest_fields import section
+from simulator.object_store import Store
+
+_WORKLOADS: Final = (
+    *("Deployment", "ReplicaSet", "StatefulSet", "Job", "Job.batch.volcano.sh"),
+    "HorizontalPodAutoscaler",
+)
+
+
+def workload_statuses(store: Store) -> JsonObject:
+    """The `status` of every workload that has one, as `Kind/namespace/name`."""
+    told: JsonObject = {}
+    for resource in _WORKLOADS:
+        for key, manifest in sorted(store.objects().get(resource, {}).items()):
+            if status := section(manifest, "status"):
+                told["/".join(key)] = dict(status)
+    return told

@@ -1,0 +1,62 @@
+"""Worlds for tests: scenarios as short texts, and what a watch shows of them."""
+
+from textwrap import dedent
+
+import msgspec
+
+from events.normalize import JsonObject
+from events.sighting import BindRequest, Gone, Listed, PhaseRequest, Reply, Seen
+from simulator.cluster import World
+from simulator.manifest_fields import section
+from simulator.scenario import Scenario, parse_scenario
+
+SECOND = 1_000_000_000
+
+
+def scenario(text: str) -> Scenario:
+    """A scenario without its first line."""
+    return parse_scenario("scenario: a test\n" + dedent(text), "test.yaml")
+
+
+def world(text: str) -> World:
+    """The world of a scenario, whose first list has been taken."""
+    made = World(scenario(text))
+    made.take()
+    return made
+
+
+def bind(made: World, name: str, node: str = "n1", uid: str | None = None) -> Reply:
+    """Bind a pod of the namespace default; its uid is the right one unless it is given."""
+    if uid is None:
+        uid = str(section(made.find("Pod", "default", name) or {}, "metadata").get("uid", ""))
+    return made.bind(BindRequest(7, "default", name, uid, node))
+
+
+def admit(made: World, name: str, phase: str = "Inqueue") -> Reply:
+    """Tell a PodGroup of the namespace default its phase."""
+    return made.set_phase(PhaseRequest(8, "default", name, "", phase))
+
+
+def seen(made: World) -> list[str]:
+    """What the watch showed since the last look, one short text each: `Pod/a Running n1`."""
+    texts = []
+    for one in made.take():
+        if isinstance(one, Listed):
+            texts.append(f"listed {one.resource} {one.count}")
+            continue
+        assert isinstance(one, Seen | Gone)
+        manifest: JsonObject = msgspec.json.decode(one.raw)
+        texts.append(("" if isinstance(one, Seen) else "gone ") + short(manifest))
+    return texts
+
+
+def short(manifest: JsonObject) -> str:
+    """Kind, name, phase, node and whether it is being deleted."""
+    metadata = section(manifest, "metadata")
+    parts = [
+        f"{manifest['kind']}/{metadata['name']}",
+        section(manifest, "status").get("phase", ""),
+        section(manifest, "spec").get("nodeName", ""),
+        "terminating" if "deletionTimestamp" in metadata else "",
+    ]
+    return " ".join(str(part) for part in parts if part)
