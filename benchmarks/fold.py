@@ -12,7 +12,7 @@ from benchmarks.scale import Scale
 from daemon.cli.assemble import fold, simulate
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
-from replay.run import Replay
+from replay.log_replay import Replay
 from simulator.generated_workload import with_pieces
 from simulator.openb_table import shipped_table
 from simulator.openb_workload import workload_pieces

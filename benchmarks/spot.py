@@ -23,7 +23,7 @@ from daemon.cli.assemble import simulate
 from daemon.log.opening import open_log
 from events.codec import event_of
 from events.decision import EvictionDecided, GangBindDecided
-from replay.run import Replay
+from replay.log_replay import Replay
 from simulator.generated_workload import with_pieces
 from simulator.scenario import Scenario, parse_scenario
 from simulator.scenario_sources import pieces_of_workload

@@ -15,7 +15,7 @@ from events.record import Record
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.state import State
-from replay.moment import HEAD, Moment, shown
+from replay.log_time import HEAD, Moment, shown
 from replay.why_answer import Answer, Step, Waiting
 from replay.why_state import (
     Standing,

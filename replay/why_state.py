@@ -23,7 +23,7 @@ from projections.queues import Queue
 from projections.state import State
 from projections.views.now import queue_rows
 from replay.amount import amount_text, amounts_text
-from replay.moment import withheld_text
+from replay.log_time import withheld_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
 from scheduling.explain import obstacle_of, obstructed, withheld_from

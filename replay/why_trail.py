@@ -31,8 +31,8 @@ from events.record import Record
 from events.union import Event
 from projections.cluster import Cluster
 from projections.pods import Pod
-from replay.moment import shown
-from replay.story import sentences
+from replay.log_time import shown
+from replay.narrate import sentences
 from replay.why_answer import Step
 
 STEPS_FIRST: Final = 10

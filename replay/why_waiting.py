@@ -19,7 +19,7 @@ from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import REQUIRED, State
 from projections.suspensions import INTERNAL_ERROR
-from replay.moment import span
+from replay.log_time import span
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
 from scheduling.attempt import incomplete, standing_problem, task_text
 from scheduling.explain import (

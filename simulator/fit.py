@@ -20,7 +20,7 @@ from projections.batch import Batch
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.state import REQUIRED, State
-from replay.moment import shown
+from replay.log_time import shown
 from replay.why_answer import Waiting
 from replay.why_waiting import waiting
 from scheduling.intake import COUNTED

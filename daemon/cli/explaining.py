@@ -10,7 +10,7 @@ from daemon.log.opening import open_log
 from events.chain import check_link
 from events.errors import UsageError
 from events.record import GENESIS
-from replay.moment import HEAD, Moment, parse_moment
+from replay.log_time import HEAD, Moment, parse_moment
 from replay.why import Inquiry
 from replay.why_answer import Answer
 from replay.why_text import lines_of

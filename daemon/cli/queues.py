@@ -19,7 +19,7 @@ from daemon.cli.output import (
 from events.errors import UsageError
 from projections.state import State
 from replay.amount import amount_text, amounts_text
-from replay.moment import shown
+from replay.log_time import shown
 from replay.queue_answer import InLine, QueueAnswer, Resource, queue_answer, queue_answers
 
 LINE_MAX = 40

@@ -29,8 +29,8 @@ from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from events.errors import UsageError
 from events.record import GENESIS
+from replay.log_replay import Divergence, Replay, Side
 from replay.printable import printable
-from replay.run import Divergence, Replay, Side
 from scheduling.decide import DECIDER
 
 WIDTH = 56

@@ -35,7 +35,7 @@ from events.errors import MusterError, UsageError
 from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.now import card_rows
-from replay.account import Account
+from replay.run_report import Account
 from simulator.generated_workload import Notes
 from simulator.result_document import Decisions, Outcome, outcome
 from simulator.scenario_sources import Completed

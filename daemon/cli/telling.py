@@ -12,8 +12,8 @@ from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from events.codec import event_of
 from events.errors import UsageError
-from replay.story import sentences
-from replay.story import tell as tell_record
+from replay.narrate import sentences
+from replay.narrate import tell as tell_record
 
 
 @click.command()

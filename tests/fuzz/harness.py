@@ -32,8 +32,8 @@ from projections.internal_error import InternalError
 from projections.snapshot import take
 from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
-from replay.moment import Moment
-from replay.story import sentences
+from replay.log_time import Moment
+from replay.narrate import sentences
 from replay.why import Inquiry
 from replay.why_text import lines_of
 from scheduling.decide import DECIDER

@@ -12,7 +12,7 @@ from daemon.log.bundle_log import BundleLog
 from daemon.log.verify import verify
 from events.codec import event_of
 from events.cycle import CycleOpened
-from replay.run import Divergence, Replay
+from replay.log_replay import Divergence, Replay
 
 HERE = Path(__file__).parent
 LOGS = sorted(HERE.rglob("*.muster"))

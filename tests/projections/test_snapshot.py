@@ -6,7 +6,7 @@ from daemon.cli.assemble import simulate
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
 from projections import snapshot
-from replay.run import Replay
+from replay.log_replay import Replay
 from simulator.scenario import parse_scenario
 from simulator.scenario_sources import completed
 

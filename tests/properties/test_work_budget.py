@@ -13,7 +13,7 @@ from events.record import Record
 from events.sighting import Seen
 from events.union import Event
 from projections import snapshot
-from replay.run import Replay
+from replay.log_replay import Replay
 from scheduling.step import Step
 from tests.scheduling.given import Told, gone, node, raw
 

@@ -12,7 +12,7 @@ from projections.pod_groups import PodGroup
 from projections.queues import Queue
 from projections.snapshot import take
 from projections.state import State
-from replay.run import Replay
+from replay.log_replay import Replay
 from tests.properties.reached import reached
 
 

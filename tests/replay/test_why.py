@@ -10,7 +10,7 @@ from events.errors import UsageError
 from events.outcome import BindFailed
 from projections import snapshot
 from projections.state import State
-from replay.moment import HEAD, Moment, parse_moment
+from replay.log_time import HEAD, Moment, parse_moment
 from replay.why import Inquiry
 from replay.why_answer import Answer, Waiting
 from replay.why_subject import candidates

@@ -7,8 +7,8 @@ from msgspec import Struct
 from daemon.cli.assemble import Simulated, simulate
 from daemon.log.memory import MemoryLog
 from events.codec import event_of
-from replay.account import Account
-from replay.run import Divergence, Replay
+from replay.log_replay import Divergence, Replay
+from replay.run_report import Account
 from simulator.result_document import Decisions, Outcome, outcome
 from simulator.scenario import Scenario, parse_scenario
 

@@ -21,7 +21,7 @@ from projections.state import State
 from projections.suspensions import INTERNAL_ERROR, RETRY_MAX_NS, RETRY_NS
 from projections.views import now
 from projections.views.project import Views
-from replay.run import Replay
+from replay.log_replay import Replay
 from replay.why_waiting import waiting
 from scheduling import answers, asking, placing, wake
 from scheduling.actions import allocate, backfill, enqueue

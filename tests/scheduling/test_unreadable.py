@@ -19,7 +19,7 @@ from projections.objects import QueueObject
 from projections.observed import LEFT_OUT, UNREADABLE
 from projections.pod_reading import read_facts
 from projections.queues import QueueFacts, queue_facts
-from replay.run import Replay
+from replay.log_replay import Replay
 from scheduling import intake
 from scheduling.answers import outcome_of
 from tests.scheduling.given import Told, gone, node, pod, raw

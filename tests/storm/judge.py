@@ -19,7 +19,7 @@ from events.outcome import BindFailed, PodBound
 from events.process import DaemonStarted
 from events.sighting import Seen
 from projections.state import State
-from replay.run import Replay
+from replay.log_replay import Replay
 from simulator.cluster import World
 from simulator.journal import Call, rebuild
 from simulator.manifest_fields import node_of, phase_of, section, uid_of

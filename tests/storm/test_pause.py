@@ -6,7 +6,7 @@ from events.sighting import Listed, Seen, Sighting
 from projections.batch import Batch
 from projections.duration import SECOND
 from projections.state import REQUIRED, State
-from replay.run import Replay
+from replay.log_replay import Replay
 from scheduling.step import Step
 
 STARTED = DaemonStarted(

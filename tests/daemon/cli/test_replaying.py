@@ -97,7 +97,7 @@ def test_a_part_of_a_log_cannot_be_decided_again(openb: Path, tmp_path: Path) ->
 def test_another_version_of_the_deciding_code_is_said_to_be_one(
     openb: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.run.DECIDER", 1_000)
+    monkeypatch.setattr("replay.log_replay.DECIDER", 1_000)
     monkeypatch.setattr("daemon.cli.replaying.DECIDER", 1_000)
     result = muster("replay", openb, "--policy", SPREAD)
     assert result.exit_code == 1

@@ -4,7 +4,7 @@ import pytest
 
 from events.errors import UsageError
 from replay.amount import amount_text, amounts_text
-from replay.moment import Moment, parse_moment, shown, span
+from replay.log_time import Moment, parse_moment, shown, span
 
 START = 1_767_225_600_000_000_000
 

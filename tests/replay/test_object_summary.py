@@ -1,6 +1,6 @@
 """What a story says of objects that say how close nodes and pods are."""
 
-from replay.glimpse import glimpse
+from replay.object_summary import glimpse
 
 
 def test_a_hypernode_is_told_by_its_tier_and_its_members() -> None:

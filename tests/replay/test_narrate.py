@@ -49,7 +49,7 @@ from events.watching import (
     WatchOpened,
     WatchProgressed,
 )
-from replay.story import sentences, tell
+from replay.narrate import sentences, tell
 from tests.given import recorded
 
 GOLDEN = Path(__file__).parent / "goldens" / "a_gang_waits_for_a_queue.txt"

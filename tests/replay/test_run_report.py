@@ -4,7 +4,7 @@ from daemon.cli.assemble import simulate
 from daemon.log.memory import MemoryLog
 from events.codec import event_of
 from events.normalize import JsonObject
-from replay.account import Account
+from replay.run_report import Account
 from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
 

@@ -55,8 +55,8 @@ from events.watching import (
 )
 from projections.policy import parse_policy
 from replay.amount import amounts_text
-from replay.glimpse import glimpse
-from replay.moment import shown, span
+from replay.log_time import shown, span
+from replay.object_summary import glimpse
 
 _WHEN: Final = 9
 _POSITION: Final = 6
