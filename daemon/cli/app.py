@@ -9,20 +9,20 @@ from typing import Any, Final
 import click
 
 from daemon.cli.assemble import VERSION
-from daemon.cli.completing import completion
-from daemon.cli.demonstrating import demo
-from daemon.cli.explaining import why
+from daemon.cli.completion import completion
+from daemon.cli.demo import demo
 from daemon.cli.failure import PIPE_CLOSED, explain
-from daemon.cli.fitting import fit
+from daemon.cli.fit import fit
 from daemon.cli.log_commands import log
 from daemon.cli.queues import queue
-from daemon.cli.replaying import replay
-from daemon.cli.running import run
-from daemon.cli.simulating import simulate
-from daemon.cli.standing import state
-from daemon.cli.telling import tell
+from daemon.cli.replay import replay
+from daemon.cli.run import run
+from daemon.cli.simulate import simulate
+from daemon.cli.state import state
+from daemon.cli.tell import tell
 from daemon.cli.upkeep import migrate, rebuild
-from daemon.cli.verifying import verify
+from daemon.cli.verify import verify
+from daemon.cli.why import why
 from daemon.memory import collect_rarely
 from daemon.stderr import print_warnings_on_stderr
 from events.errors import SettingsError

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 import click
 
-from daemon.cli.fitting import state_at
+from daemon.cli.fit import state_at
 from daemon.cli.output import (
     Line,
     counted,

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from daemon.address import parse_address
-from daemon.cli.running import run
+from daemon.cli.run import run
 from daemon.cluster.client.rbac import cluster_rules, own_rules
 from daemon.settings import read_settings
 from tests.checkout import ROOT

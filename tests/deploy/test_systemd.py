@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli.running import run
+from daemon.cli.run import run
 from daemon.settings import read_settings
 from tests.checkout import ROOT
 

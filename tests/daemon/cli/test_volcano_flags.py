@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from daemon.cli import volcano_flags
 from daemon.cli.app import cli
-from daemon.cli.running import run
+from daemon.cli.run import run
 from daemon.cli.volcano_flags import FLAGS, over, warn
 from daemon.settings import Settings
 from events.errors import UsageError

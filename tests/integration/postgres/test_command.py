@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli import demonstrating
+from daemon.cli import demo as demonstrating
 from tests.daemon.cli.given import documents, muster, scenario
 
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 120s\n"

@@ -10,7 +10,6 @@ import click
 from msgspec import Struct
 
 from daemon.cli import assemble
-from daemon.cli.accounting import account_lines, pace_line
 from daemon.cli.assemble import Simulated
 from daemon.cli.failure import reason_of
 from daemon.cli.inputs import load_scenario, scenario_files
@@ -27,6 +26,7 @@ from daemon.cli.output import (
     table,
     verdict,
 )
+from daemon.cli.run_report import account_lines, pace_line
 from daemon.clock import WallClock
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli import demonstrating
+from daemon.cli import demo as demonstrating
 from tests.daemon.cli.given import QUOTA, documents, error_of, logged, muster, scenario
 
 SMALL = "scenario: small\nworkload: {name: openb, scale: 0.02}\nuntil: 120s\n"

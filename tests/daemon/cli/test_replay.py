@@ -98,7 +98,7 @@ def test_another_version_of_the_deciding_code_is_said_to_be_one(
     openb: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replay.log_replay.DECIDER", 1_000)
-    monkeypatch.setattr("daemon.cli.replaying.DECIDER", 1_000)
+    monkeypatch.setattr("daemon.cli.replay.DECIDER", 1_000)
     result = muster("replay", openb, "--policy", SPREAD)
     assert result.exit_code == 1
     assert "a change of behaviour, not a bug" in result.stdout

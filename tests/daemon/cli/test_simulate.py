@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from daemon.cli import assemble, simulating
+from daemon.cli import assemble
+from daemon.cli import simulate as simulating
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
 from simulator.scenario import Scenario

@@ -10,7 +10,6 @@ import click
 from msgspec import Struct
 
 from daemon.cli.assemble import HOLDER
-from daemon.cli.explaining import ask_why
 from daemon.cli.inputs import complete
 from daemon.cli.output import (
     Line,
@@ -23,8 +22,9 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.cli.replaying import Replayed, replay_log
-from daemon.cli.simulating import Run, cards_per_model, run_scenario
+from daemon.cli.replay import Replayed, replay_log
+from daemon.cli.simulate import Run, cards_per_model, run_scenario
+from daemon.cli.why import ask_why
 from daemon.log.opening import open_log
 from daemon.log.store import Asked, SqlLog
 from daemon.log.verify import Verified
