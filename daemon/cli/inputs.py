@@ -12,7 +12,7 @@ from daemon.text_file import read_text
 from events.errors import PolicyError
 from events.normalize import JsonObject
 from projections.policy import parse_policy
-from simulator import scenario_sources as sources
+from simulator import scenario_sources
 from simulator.scenario import Scenario, parse_scenario
 from simulator.scenario_sources import Completed
 
@@ -57,7 +57,7 @@ def complete(scenario: Scenario, folder: Path) -> Completed:
         place = scenario.policy_place if name == scenario.policy_file else scenario.source
         return read_text(folder / with_environment(name, place), place)
 
-    done = sources.completed(scenario, read, limits_of().yaml_nodes)
+    done = scenario_sources.completed(scenario, read, limits_of().yaml_nodes)
     if scenario.policy is not None:
         _check_policy(scenario.policy, f"{scenario.policy_place}: policy")
     elif scenario.policy_file is not None and done.scenario.policy is not None:
@@ -70,7 +70,7 @@ def read_policy(path: Path, *, tells: bool = True) -> bytes:
 
     What it skips is told, unless somebody else does.
     """
-    policy = sources.read_policy(read_text(path), str(path), limits_of().yaml_nodes)
+    policy = scenario_sources.read_policy(read_text(path), str(path), limits_of().yaml_nodes)
     return _check_policy(policy, str(path), tells=tells)
 
 

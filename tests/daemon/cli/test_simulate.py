@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from daemon.cli import assemble
-from daemon.cli import simulate as simulating
+from daemon.cli import assemble, simulate
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
 from simulator.scenario import Scenario
@@ -219,7 +218,7 @@ def test_what_a_bug_ends_while_it_is_read_does_not_end_the_others(
             raise LookupError("no such thing")
         return load_scenario(path)
 
-    monkeypatch.setattr(simulating, "load_scenario", read)
+    monkeypatch.setattr(simulate, "load_scenario", read)
     files = [scenario(tmp_path, "expect: {}\n", name) for name in ("a.yaml", "b.yaml")]
     result = muster("simulate", *files)
     assert (result.exit_code, "b.yaml  as expected" in result.stdout) == (70, True)

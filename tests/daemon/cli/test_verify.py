@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli import demo as demonstrating
+from daemon.cli import demo
 from tests.daemon.cli.given import QUOTA, documents, error_of, logged, muster, scenario
 
 SMALL = "scenario: small\nworkload: {name: openb, scale: 0.02}\nuntil: 120s\n"
@@ -55,7 +55,7 @@ def test_a_folder_without_anything_to_verify_is_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for a demo of a twentieth of the cluster."""
-    monkeypatch.setattr(demonstrating, "SCENARIO", SMALL)
+    monkeypatch.setattr(demo, "SCENARIO", SMALL)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

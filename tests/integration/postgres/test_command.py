@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli import demo as demonstrating
+from daemon.cli import demo
 from tests.daemon.cli.given import documents, muster, scenario
 
 SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 120s\n"
@@ -27,7 +27,7 @@ def test_a_bundle_travels_from_one_database_to_the_other(url: str, tmp_path: Pat
 
 
 def test_the_demo_runs_on_a_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demonstrating, "SCENARIO", f"scenario: small\n{SMALL}")
+    monkeypatch.setattr(demo, "SCENARIO", f"scenario: small\n{SMALL}")
     (document,) = documents(muster("demo", "--log", url, "-o", "json"))
     assert document["replay"] == "equal"
     assert isinstance(document["sql"], dict)
