@@ -1,4 +1,4 @@
-"""The hot standby: it reads the log as the leader writes it, and is ready to go on from any point (K14.8).
+"""The hot standby: it reads the log as the leader writes it, and is ready to go on from any point.
 
 State and views are folded record by record, the chain checked on the way. Rows of views are read once, as
 of one moment; State is brought to exactly that moment, and from there on both move together, batch by batch,

@@ -22,12 +22,10 @@ REASONS: Final[Mapping[str, str]] = {
     "and the daemon stays ready.",
     "api": "The API server cannot be reached, its certificate is not trusted, or it does not take our "
     "credentials.",
-    "lists": "The kinds named have not been listed since the start: nothing is decided before each "
-    "is (rule K3.15).",
+    "lists": "The kinds named have not been listed since the start: nothing is decided before each is.",
     "watch": "The kind cannot be watched. Where a permission is missing, the verb and the resource are "
-    "named; it is tried again each minute (K3.9).",
-    "access": "The permissions named are missing, as the API server said when it was asked at the "
-    "start (K15.3).",
+    "named; it is tried again each minute.",
+    "access": "The permissions named are missing, as the API server said when it was asked at the start.",
     "leadership": "It is not known whether this daemon leads: its Lease can be neither read nor written.",
     "standby": "The log cannot be followed: taking over would begin with a fold.",
     "stop": "The daemon is stopping.",

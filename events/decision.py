@@ -67,7 +67,7 @@ class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvictionDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group must leave their nodes. Their room is free only when they are gone (K9.6)."""
+    """Pods of one group must leave their nodes. Their room is free only when they are gone."""
 
     kind = "eviction_decided.v1"
 

@@ -1,4 +1,4 @@
-"""Kubernetes objects in the one form that enters the log (rules K1.5 and K1.8).
+"""Kubernetes objects in the one form that enters the log (rule K1.5).
 
 Left out: what tells nothing (managed fields, the last applied configuration, self links), and what
 may hold a secret (environment values, commands, arguments, headers of probes, the annotations that the

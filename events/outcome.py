@@ -42,7 +42,7 @@ class BindOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
 
 
 class PodEvicted(PodEffect, frozen=True, kw_only=True):
-    """The API server took the eviction: the pod has begun to end (rule K9.6)."""
+    """The API server took the eviction: the pod has begun to end."""
 
     kind = "pod_evicted.v1"
 

@@ -1,4 +1,4 @@
-"""What befell our view of the cluster: what the server serves, watches opened and closed, gaps (K3.16).
+"""What befell our view of the cluster: what the server serves, watches opened and closed, gaps.
 
 Between a `watch_closed` with a gap and the next `kind_listed` of its kind nobody knows what happened:
 what the list then shows missing is recorded as gone, with the gap as its cause.
@@ -14,7 +14,7 @@ restored from an older snapshot, or it is another cluster's."""
 
 
 class ServerDiscovered(Fact, frozen=True, kw_only=True):
-    """What the API server says of itself, read once at each start (rule K19)."""
+    """What the API server says of itself, read once at each start."""
 
     kind = "server_discovered.v1"
 
@@ -76,7 +76,7 @@ class KindCompared(Fact, frozen=True, kw_only=True):
 
 
 class BindRejectedByNode(Fact, frozen=True, kw_only=True):
-    """The kubelet turned a pod away that muster had bound (rule K5.12): its cause is the observation."""
+    """The kubelet turned a pod away that muster had bound: its cause is the observation."""
 
     kind = "bind_rejected_by_node.v1"
 
@@ -90,7 +90,7 @@ class BindRejectedByNode(Fact, frozen=True, kw_only=True):
 
 
 class ForeignPodPlaced(Fact, frozen=True, kw_only=True):
-    """Another scheduler, or nobody, put a pod on a node that is dedicated to muster (rule K7.6)."""
+    """Another scheduler, or nobody, put a pod on a node that is dedicated to muster."""
 
     kind = "foreign_pod_placed.v1"
 

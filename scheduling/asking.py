@@ -174,7 +174,7 @@ def _of_queue(queue: Queue, position: int) -> Request | None:
 
 
 def _quantity(name: str, amount: int) -> str:
-    """An amount as Kubernetes writes it (K16.4): cpu in cores or milli-cores, memory in bytes, cards whole."""
+    """An amount as Kubernetes writes it: cpu in cores or milli-cores, memory in bytes, cards whole."""
     if name != "cpu":
         return str(amount)
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"

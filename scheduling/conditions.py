@@ -132,7 +132,7 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
 
 
 def _promised(cluster: Cluster, pod: Pod, promise: Promise) -> Iterator[Request]:
-    """A pod for which room is being freed; it is nominated for the node where pods are evicted (B.6)."""
+    """A pod for which room is being freed; it is nominated for the node where pods are evicted."""
     text = f"room is being freed for it on node {promise.node}"
     if pod.told >= promise.position or pod.facts.told == text:
         return

@@ -64,7 +64,7 @@ KINDS: Final = (
     AUTOSCALER,
     Kind("Pod", "", "v1"),
 )
-"""In the order in which lists are handed over (rule K4.3)."""
+"""In the order in which lists are handed over."""
 
 _RESOURCE_LISTS: Final = (
     *("allocatable", "capacity", "requests", "limits", "overhead"),

@@ -18,12 +18,27 @@ from scheduling.conditions import HAD_A_NODE
 from scheduling.refuse import fit_text
 from simulator.openb import POLICY
 from simulator.scenario import parse_scenario
-from tests.checkout import ROOT
+from tests.checkout import ROOT, short, tracked
 from tests.daemon.cli.given import documents, muster
 from tests.scheduling.test_closing import Member, given
 
 DEMO = "scenario: the demo, made small\nworkload: {name: openb, scale: 0.15}\nuntil: 120s\n"
 DIVERGES = "spread.yaml"
+
+CODE = re.compile(r"(?<![\w.])(?:K(?:1?\d|20)(?:\.\d+)*|[A-G]\.\d+(?:\.\d+)*)(?![\w.]*\w)")
+"""The number of a fact of Kubernetes (`K3.7`) or Volcano (`C.6`)."""
+SPAN = re.compile(r"(K\d+)\.(\d+) to \1\.(\d+)")
+"""Facts from one to another: `K3.3 to K3.8`."""
+
+
+def cited(text: str) -> set[str]:
+    """The numbers of facts in a text."""
+    spans = [
+        f"{chapter}.{number}"
+        for chapter, first, last in SPAN.findall(text)
+        for number in range(int(first), int(last) + 1)
+    ]
+    return {*CODE.findall(text), *spans}
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -147,3 +162,16 @@ def test_the_page_on_answers_says_what_is_said() -> None:
     rows = page.partition("| level | asks |")[2].partition("\n\n")[0].splitlines()[2:]
     said = [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
     assert said == list(LEVELS)
+
+
+def test_every_fact_that_is_cited_is_explained_and_every_explained_one_is_cited() -> None:
+    pages = [path for path in tracked(".md") if path.parent == ROOT / "docs/reference"]
+    titles = [
+        re.findall(r"^##+ (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE) for page in pages
+    ]
+    explained = {title for page in titles for title in page if CODE.fullmatch(title)}
+    citing = [path for path in tracked(".py", ".md", ".yaml", ".sql", ".toml") if path not in pages]
+    found = {short(path): cited(path.read_text(encoding="utf-8")) for path in citing}
+    assert {path: codes - explained for path, codes in found.items() if codes - explained} == {}
+    facts = {code for code in explained if "." in code}
+    assert sorted(facts - set[str]().union(*found.values())) == []

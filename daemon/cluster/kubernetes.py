@@ -33,7 +33,7 @@ class Manner(Struct, frozen=True):
     """Between two full lists of a kind beside its watch; 0 for none."""
     writes_events: bool = True
     evictions_per_minute: int = 120
-    """In the whole cluster (rule K9.8)."""
+    """In the whole cluster."""
     evictions_per_workload: int = 30
     """A minute, of the pods of one owner."""
 

@@ -235,7 +235,7 @@ _SHORE: Final = (
     Metric(
         "muster_watch_malformed_total",
         "counter",
-        "Revisions shown that cannot be compared (rule K1.2).",
+        "Revisions shown that cannot be compared.",
         {"resource": _KIND},
     ),
     Metric(

@@ -52,7 +52,7 @@ def bind(world: World, shelf: Shelf, target: Target, request: Request) -> Respon
 
 
 def _node(document: JsonObject) -> str:
-    """A wrong target is a 500 without a reason, as kube-apiserver 1.34 has it (K20.4)."""
+    """A wrong target is a 500 without a reason, as kube-apiserver 1.34 has it (K20)."""
     wanted = section(document, "target")
     kind, node = text_at(wanted, "kind"), text_at(wanted, "name")
     if kind not in ("", "Node"):
@@ -87,7 +87,7 @@ def _check(target: Target, pod: Manifest, document: JsonObject) -> None:
 
 
 def _bound(pod: Manifest, document: JsonObject, node: str, at: str) -> Manifest:
-    """With the annotations of the binding merged in; its labels are not, in 1.34 (K20.4)."""
+    """With the annotations of the binding merged in; its labels are not, in 1.34 (K20)."""
     annotations: JsonObject = {
         **section(pod, "metadata", "annotations"),
         **section(document, "metadata", "annotations"),

@@ -1,4 +1,4 @@
-"""What can go wrong between a server and its clients, chosen by a seed (rule K18).
+"""What can go wrong between a server and its clients, chosen by a seed.
 
 Which request is struck by what comes from SHA-256 over the seed and the number of the request, so the
 same seed and the same requests give the same faults. Who carries bytes carries the faults out.

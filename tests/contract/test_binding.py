@@ -39,7 +39,7 @@ async def test_a_bound_pod_has_node_annotations_and_condition_at_once(server: Se
 
 
 async def test_labels_of_a_binding_are_not_merged(server: Served) -> None:
-    """Rule K20.4: not in 1.34; newer servers do."""
+    """Rule K20: not in 1.34; newer servers do."""
     node = await server.node()
     pod = await server.pod(labels={"app": "x"})
     (await post(server, pod, binding(pod, node["metadata"]["name"], labels={"a": "b"}))).expect(201)
@@ -135,7 +135,7 @@ async def test_a_target_without_a_name_is_invalid_and_names_the_field(server: Se
 
 
 async def test_a_target_of_another_kind_is_refused(server: Served) -> None:
-    """Rules K8, 422, and K20.4: 500 without a reason in 1.34."""
+    """Rules K8, 422, and K20: 500 without a reason in 1.34."""
     pod = await server.pod()
     body = binding(pod, "node")
     body["target"]["kind"] = "Pod"

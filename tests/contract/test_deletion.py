@@ -11,7 +11,7 @@ OTHER = "11111111-2222-3333-4444-555555555555"
 async def test_a_bound_pod_leaves_in_its_grace_and_goes_when_its_kubelet_says_so(
     server: Served,
 ) -> None:
-    """Rules K5.2 and K20.3"""
+    """Rule K5.2"""
     node = await server.node()
     made = await server.run("pod", node["metadata"]["name"])
     marked = (await server.api.delete(server.path(made))).expect(200)

@@ -114,7 +114,7 @@ async def test_a_list_of_a_forgotten_revision_is_gone(server: Served) -> None:
 
 
 async def test_a_list_of_the_future_says_that_it_is_too_far(server: Served) -> None:
-    """Rules K2.4 and K20.4"""
+    """Rules K2.4 and K20"""
     query = {"resourceVersion": FAR, "resourceVersionMatch": "NotOlderThan"}
     answer = await server.api.get(server.pods, **query)
     assert (answer.status, answer.reason) == (504, "Timeout")

@@ -149,7 +149,7 @@ async def test_a_watch_of_a_revision_long_gone_is_refused_or_told(server: Served
 
 
 async def test_a_watch_of_the_future_stays_open_and_silent(server: Served) -> None:
-    """Rules K20.4 and K3.12: only a stall limit helps."""
+    """Rules K20 and K3.12: only a stall limit helps."""
     async with server.api.watch(server.pods, resourceVersion=FAR, timeoutSeconds=LIMIT) as watch:
         await server.pod("a")
         assert watch.status == 200

@@ -1,4 +1,4 @@
-"""A kubelet for tests: it runs pods on paper (rule K20.3).
+"""A kubelet for tests: it keeps the status of pods and runs nothing.
 
 It starts what is bound to its nodes, turns away what does not fit (rule K5.12), ends what is being
 deleted, and finishes a pod that carries the annotation `FINISH` with the phase that it names.

@@ -1,6 +1,6 @@
 """A control plane on loopback with keys of its own: etcd, the API server, and what else is asked for.
 
-Of rule K20. Nothing of it outlives the process that started it.
+Nothing of it outlives the process that started it.
 """
 
 import base64
@@ -25,7 +25,7 @@ STARTS_MAX: Final = 3
 """Another process may take a port between its choice and its use."""
 
 SWITCHED_OFF: Final = ("ServiceAccount", "TaintNodesByCondition")
-"""Admission that needs a controller manager to lift what it asks for (rule K20.2)."""
+"""Admission that needs a controller manager to lift what it asks for."""
 
 
 class ControlPlane:

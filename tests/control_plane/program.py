@@ -62,7 +62,7 @@ class Program:
         raise ProgramError(f"{self.name} was not ready in {seconds} s: {self.told[-TOLD:]}")
 
     def kill(self) -> None:
-        """As `kill -9` does. The API server takes up to a minute to end when asked (rule K20.2)."""
+        """As `kill -9` does. The API server takes up to a minute to end when asked."""
         if self._process is None:
             return
         self._process.kill()

@@ -38,7 +38,7 @@ async def test_a_wrong_token_is_unauthorized(cluster: Cluster) -> None:
 async def test_a_killed_server_comes_back_where_it_was_and_with_all_it_had(
     own_cluster: Cluster,
 ) -> None:
-    """Rule K20: on loopback, on the same port, with the same keys."""
+    """On loopback, on the same port, with the same keys."""
     assert own_cluster.plane is not None
     async with Api.of(own_cluster.admin) as api:
         before = (await api.get("/api/v1/namespaces/default")).expect(200)

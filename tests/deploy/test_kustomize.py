@@ -40,13 +40,13 @@ def test_another_namespace_reaches_every_reference_to_it(tmp_path: Path) -> None
 
 
 def test_a_sqlite_log_has_one_replica_and_never_two_at_a_time() -> None:
-    """Rule K14.7: "With SQLite there is exactly one writer ... run one replica (`Recreate`)"."""
+    """SQLite takes one writer: an update stops the old pod before it starts the new one."""
     spec = one(shipped("base"), "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
 def test_on_postgresql_there_are_two_replicas_and_no_volume_for_a_log() -> None:
-    """Rule K14.8: a standby keeps its state warm, so that it can follow at once."""
+    """A standby keeps its state warm, so that it can follow at once."""
     manifests = shipped("overlays/postgres")
     spec = one(manifests, "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]["type"]) == (2, "RollingUpdate")
@@ -140,7 +140,7 @@ def test_what_kustomize_renders_holds_the_very_rules_of_the_table() -> None:
 
 
 def test_leases_and_bindings_are_lifted_out_of_the_common_share() -> None:
-    """Rule K12.3: "ship an optional FlowSchema that lifts leases and bindings"."""
+    """K12.3: leases and bindings have a level of their own."""
     resources = {
         resource
         for manifest in shipped("flow-control")

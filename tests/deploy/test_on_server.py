@@ -199,7 +199,7 @@ async def test_a_queue_that_cannot_be_meant_is_refused(admin: Api, spec: Manifes
 
 
 async def test_a_queue_has_a_status_of_its_own(admin: Api, cluster: Cluster) -> None:
-    """Rule K13.2: "Status needs the `/status` subresource; spec and status are not written together"."""
+    """K13.2: a request to `/status` leaves the spec as it is, and the other way round."""
     queue = queue_of({})
     name = queue["metadata"]["name"]
     (await admin.post(QUEUES.path, queue)).expect(201)

@@ -79,7 +79,7 @@ def test_a_call_is_made_up_nowhere_but_in_the_table() -> None:
 
 
 def test_only_the_client_speaks_http_to_the_outside() -> None:
-    """Rule K17.3: the wrapper is the only place that calls the client."""
+    """The wrapper is the only place that calls the client."""
     sessions = {place for place, _ in called("ClientSession")}
     assert sessions
     assert {place.rpartition("/")[0] for place in sessions} == {"daemon/cluster/client"}
@@ -97,7 +97,7 @@ def test_what_is_asked_without_a_call_is_open_to_everyone() -> None:
 
 
 def test_no_rule_has_a_wildcard_or_names_secrets() -> None:
-    """Rule K15.3: "No secrets, no wildcards"."""
+    """Rule K15.3: no Secrets and no wildcards."""
     words = [
         word
         for rule in (*cluster_rules(), *own_rules())
@@ -126,7 +126,7 @@ def test_only_our_own_lease_may_be_read_and_written() -> None:
 
 
 def test_a_pod_is_never_patched_itself() -> None:
-    """Rule K15.3: patch of pods only in a mode that is not built (rule K8.2)."""
+    """K15.3: muster patches only the status of pods: annotations go with the binding (K8.1)."""
     verbs = {call.verb for call in CALLS if target(call) == "pods"}
     assert verbs == {"list", "watch", "get"}
 

@@ -44,7 +44,7 @@ async def notes(rig: Rig, kind: str, name: str) -> list[tuple[str, str, str]]:
 async def test_a_gang_says_what_keeps_it_and_then_that_it_runs_and_only_when_that_changes(
     rig: Rig,
 ) -> None:
-    """Volcano B.14, D.9"""
+    """Volcano B.14"""
     await rig.add_nodes(2)
     daemon = await rig.started()
     queue = f"queue-{rig.namespace}"
@@ -91,7 +91,7 @@ async def test_a_gang_says_what_keeps_it_and_then_that_it_runs_and_only_when_tha
 
 
 async def test_as_long_as_nothing_changes_nothing_is_written(rig: Rig) -> None:
-    """Volcano B.14, F.2: neither the objects that wait, nor those that run, nor the queue."""
+    """Volcano B.14: neither the objects that wait, nor those that run, nor the queue."""
     await rig.add_nodes(2)
     daemon = await rig.started()
     queue = f"queue-{rig.namespace}"

@@ -87,7 +87,7 @@ async def test_a_binding_that_is_forbidden_is_tried_again_and_not_in_haste(rig: 
 
 
 async def test_a_definition_may_go_and_come_back_meanwhile(rig: Rig) -> None:
-    """Rule K3.15: what need not be there is not waited for; pods without a group go on."""
+    """What need not be there is not waited for; pods without a group go on."""
     if rig.cluster.plane is None:
         pytest.skip("the definitions of this cluster are not ours to delete")
     await rig.add_nodes(2)

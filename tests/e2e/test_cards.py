@@ -85,7 +85,7 @@ async def volcano_job(rig: Rig, queue: str, pods: int) -> Object:
 async def test_a_job_that_asks_for_too_much_is_told_on_its_group_before_it_has_pods(
     rig: Rig,
 ) -> None:
-    """D.13.1, D.9: no pods exist, so the group says it; with a larger quota the job runs."""
+    """No pods exist, so the group says it; with a larger quota the job runs."""
     await rig.add_nodes(1)
     daemon = await rig.started()
     queue = f"queue-{rig.namespace}"
@@ -110,7 +110,7 @@ async def test_a_job_that_asks_for_too_much_is_told_on_its_group_before_it_has_p
 
 
 async def test_a_deployment_grows_to_its_quota_and_gives_back_what_it_leaves(rig: Rig) -> None:
-    """D.13.5, D.10: the pod beyond the quota waits and says why, running pods stay."""
+    """The pod beyond the quota waits and says why, running pods stay."""
     await rig.add_nodes(1)
     daemon = await rig.started()
     queue = f"queue-{rig.namespace}"
@@ -137,7 +137,7 @@ async def test_a_deployment_grows_to_its_quota_and_gives_back_what_it_leaves(rig
 async def test_a_quota_of_nonsense_counts_for_nothing_and_is_said_once_and_back_all_is_well(
     rig: Rig,
 ) -> None:
-    """D.1.5, D.10: what runs stays, whatever the annotation becomes."""
+    """What runs stays, whatever the annotation becomes."""
     await rig.add_nodes(1)
     daemon = await rig.started()
     queue = f"queue-{rig.namespace}"

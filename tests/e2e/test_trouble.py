@@ -231,7 +231,7 @@ async def test_a_daemon_that_comes_back_goes_on_where_it_was(rig: Rig) -> None:
 
 
 async def test_a_daemon_may_begin_before_its_server(rig: Rig) -> None:
-    """Rule K3.15: it waits, says for what, and decides when everything required is listed."""
+    """It waits, says for what, and decides when everything required is listed."""
     plane = plane_of(rig)
     await rig.add_nodes(1)
     await rig.pod("waits")

@@ -10,7 +10,7 @@ from tests.e2e.rig import PATIENCE_SECONDS, POLL_SECONDS, Rig, is_running, node_
 
 
 async def test_the_gang_of_a_job_starts_whole_or_not_at_all(rig: Rig) -> None:
-    """Rules K8.6 and K20.3"""
+    """Rule K8.6"""
     await rig.add_nodes(1)
     daemon = await rig.started()
     await rig.group("gang", least=4)

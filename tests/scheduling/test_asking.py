@@ -132,7 +132,7 @@ def test_a_pod_group_is_told_why_it_waits() -> None:
 
 
 def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
-    """Volcano A.1, and B.14.4: only if it changed; cpu and memory are always named."""
+    """Volcano A.1, B.14: only if it changed; cpu and memory are always named."""
     told = Told(tells=True)
     told.show_all("Node", node("n1"))
     told.show_all("Queue", raw("Queue", "q", spec={}))

@@ -93,13 +93,13 @@ STRAY = Member("Pending", is_leaving=True)
 def test_a_phase_follows_from_the_pods_as_the_examples_say(
     before: str, members: list[Member], after: str
 ) -> None:
-    """A2-1, and the table above it."""
+    """The table and the examples of volcano A.2."""
     told = given(before, *members)
     assert told.state.cluster.groups["default/g"].phase == after
 
 
 def test_a_gang_that_runs_in_part_and_whose_rest_is_refused_is_unknown() -> None:
-    """A2-1: {Running, Pending} with the condition Unschedulable."""
+    """Volcano A.2: {Running, Pending} with the condition Unschedulable."""
     told = given("Running", RUNS, WAITS, room=1)
     told.cycle()
     [request] = asked(told, PhaseRequest)
@@ -255,7 +255,7 @@ def test_a_gang_that_loses_a_pod_for_which_there_is_no_room_is_unschedulable_aga
 
 
 def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers() -> None:
-    """D.9: the words of the Event stay on the object when the Event has expired."""
+    """The words of the Event stay on the object when the Event has expired."""
     told = Told(tells=True)
     told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "NVIDIA-H200"}))
     quota = {"annotations": {"volcano.sh/card.quota": '{"NVIDIA-H200": 3}'}}

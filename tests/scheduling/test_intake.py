@@ -1,4 +1,4 @@
-"""What the cluster shows, as records: lists compared with the log (K4), watches and gaps (K3.16), and what
+"""What the cluster shows, as records: lists compared with the log (K4), watches and gaps, and what
 a kubelet or another scheduler did (K5.12, K7.6)."""
 
 import msgspec
@@ -21,7 +21,7 @@ def record(told: Told, kind: str) -> Record:
 
 
 def test_what_a_list_does_not_show_any_more_is_gone_and_comes_first() -> None:
-    """K4.2: deletes first, then the rest, by namespace, name and UID."""
+    """K4: deletions first, then the rest, by namespace, name and UID."""
     told = Told()
     told.show_all("Node", node("b"), node("c"))
     told.kinds()
@@ -35,7 +35,7 @@ def test_what_a_list_does_not_show_any_more_is_gone_and_comes_first() -> None:
 
 
 def test_what_a_list_shows_as_it_is_known_is_not_told_again() -> None:
-    """K4, row two: the same object, the same content."""
+    """K4: the same object, the same content."""
     told = Told()
     told.show_all("Node", node("a"))
     told.kinds()
@@ -45,7 +45,7 @@ def test_what_a_list_shows_as_it_is_known_is_not_told_again() -> None:
 
 
 def test_an_object_made_again_under_its_name_is_deleted_and_added() -> None:
-    """K4, row five, and K6.8."""
+    """K4, K6.8: another UID is another object."""
     told = Told()
     told.show_all("Node", node("a", "old"))
     told.kinds()
@@ -88,7 +88,7 @@ def test_a_definition_that_is_removed_takes_its_objects_along() -> None:
 
 
 def test_a_synthesized_delete_says_so_and_which_gap_it_closes() -> None:
-    """K4.1"""
+    """K4: such a deletion shows neither success nor failure."""
     told = Told()
     told.show_all("Node", node("a"), revision="3")
     told.see(Closed("Node", "4", "expired", has_gap=True))
@@ -122,7 +122,7 @@ def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
 
 
 def test_a_watch_that_goes_on_where_the_log_ends_needs_no_list() -> None:
-    """K3.15: every required kind is known, one way or the other."""
+    """Every required kind is known, one way or the other."""
     told = Told()
     told.show_all("Node", node("a"), revision="3")
     told.show_the_rest()

@@ -1,4 +1,4 @@
-"""What was decided, or is there, stays counted until it is gone: nothing is given twice meanwhile (volcano B.1)."""
+"""What was decided, or is there, stays counted until it is gone: nothing is given twice meanwhile."""
 
 from events.codec import event_of
 from events.decision import GangBindDecided

@@ -108,7 +108,7 @@ async def _read_back(errand: Errand, request: EvictRequest) -> Reply | None:
 
 
 class EvictionBudget:
-    """At most so many evictions a minute, in the cluster and of one workload (K9.8).
+    """At most so many evictions a minute, in the cluster and of one workload.
 
     A pod counts once, however often its eviction is tried. Time is given, in whole nanoseconds.
     """

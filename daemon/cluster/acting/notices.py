@@ -100,7 +100,7 @@ REASONS: Final[dict[str, Reason]] = {
         _REFUSED, ("Node",), "Another scheduler placed a pod on a node dedicated to muster."
     ),
 }
-"""Every reason of an Event that muster writes (K11.4)."""
+"""Every reason of an Event that muster writes."""
 
 QUOTA_REASONS: Final = frozenset(
     name for name, one in REASONS.items() if one.regarding == _BOTH and one.types == _REFUSED

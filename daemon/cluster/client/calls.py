@@ -84,7 +84,7 @@ WATCHED: Final = (
     *(NODES, PRIORITY_CLASSES, NAMESPACES, QUEUES, HYPER_NODES, BUDGETS, POD_GROUPS),
     *(DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS, VOLCANO_JOB, PODS),
 )
-"""What is listed and watched whole, in the order in which lists are taken in (rule K4.3)."""
+"""What is listed and watched whole, in the order in which lists are taken in (K4)."""
 
 REQUIRED: Final = (NODES, PRIORITY_CLASSES, PODS)
 """What every cluster has, and without which nothing can be decided."""

@@ -16,7 +16,7 @@ from daemon.cluster.client.errors import (
 )
 
 CONNECT_SECONDS: Final = 5.0
-"""For a new connection, with its TLS (rule K12.4)."""
+"""Seconds for a new connection, with its TLS."""
 READ_BYTES: Final = 2**20
 """Read ahead of whoever takes a body."""
 IDLE_SECONDS: Final = 30.0

@@ -1,4 +1,4 @@
-"""Whether the server still has the history that was handed over (rules K1.2, K20.4).
+"""Whether the server still has the history that was handed over (rules K1.2, K20).
 
 Revisions go back when etcd is restored from an older snapshot. A server that has not yet come to our revision
 again keeps a watch from there open, and silent; one that has passed it goes on as if nothing had been. So before

@@ -49,7 +49,7 @@ class Watched(Struct, frozen=True):
     list: Call
     watch: Call
     is_required: bool = False
-    """Whether every cluster serves it (DESIGN 6 names three)."""
+    """Whether every cluster serves it; the definition of a custom resource need not be installed."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""The order in which kinds are handed over for the first time (rule K4.3)."""
+"""The order in which kinds are handed over for the first time."""
 
 import asyncio
 from collections.abc import Iterable

@@ -25,7 +25,7 @@ class Watches:
     """Lists and watches all kinds, again and again from what is durable.
 
     `run` is a task of the caller's; `sightings` reads what it finds. Kinds are taken in for the first time
-    in the given order (K4.3), later as they come. One that fails for good does not end the others.
+    in the given order, later as they come. One that fails for good does not end the others.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ def test_nodes_that_are_too_small_are_told_and_the_nearest_is_named(
 
 
 def test_a_job_is_judged_by_its_request_before_it_has_pods(log: Path, tmp_path: Path) -> None:
-    """D.13: quota 3, a job of 5 one-card pods."""
+    """Quota 3, a job of 5 one-card pods."""
     result = muster("fit", manifest(tmp_path, JOB, QUOTA=3), "--log", log)
     assert result.exit_code == 1
     assert (

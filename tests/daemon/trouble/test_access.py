@@ -121,7 +121,7 @@ async def test_a_token_that_expired_is_named_and_a_new_one_is_taken_up(trouble: 
 
 @hurriedly
 async def test_without_leave_to_list_pods_nothing_is_decided(trouble: Try) -> None:
-    """K3.9, K3.15: named with the verb, asked for each minute; afterwards all goes on."""
+    """K3.9: named with the verb, asked for each minute; afterwards all goes on."""
     async with trouble(Given(denied=("list", "pods"))) as one:
         one.pod("a")
         await one.until(lambda: "watch/Pod" in one.reasons)

@@ -1,4 +1,4 @@
-"""The standby: what it has folded is what a cold start would fold, whenever it is asked (K14.8)."""
+"""The standby: what it has folded is what a cold start would fold, whenever it is asked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -196,7 +196,7 @@ async def judged(url: str, path: Path) -> None:
 async def test_a_killed_leader_is_followed_warm_and_nothing_is_lost_or_doubled(
     url: str, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
-    """K14.8; within the lease's duration and 3 s of the last renewal, and not sooner (K14.2)."""
+    """Within the lease's duration and 3 s of the last renewal, and not sooner (K14.2)."""
     desk = Desk()
     first, second = (Daemon(name, url, cluster, desk) for name in ("first", "second"))
     now = asyncio.get_running_loop().time

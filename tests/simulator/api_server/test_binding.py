@@ -119,7 +119,7 @@ def test_a_terminating_pod_is_not_bound() -> None:
     ],
 )
 def test_a_malformed_binding_is_refused(body: Json, status: int) -> None:
-    """K8: 400 for names that differ; K20.4: a wrong target kind answers 500 without a reason."""
+    """K8: 400 for names that differ; K20: a wrong target kind answers 500 without a reason."""
     api = bare()
     posted(api, "a")
     refused(ask(api, "POST", PODS + "/a/binding", body), status)

@@ -86,7 +86,7 @@ def test_a_budget_that_allows_nothing_is_a_429_with_a_cause() -> None:
 
 
 def test_a_budget_that_nobody_counted_yet_says_when_to_come_again() -> None:
-    """K9.2: seconds in `details.retryAfterSeconds`. K20.4: still being processed."""
+    """K9.2: seconds in `details.retryAfterSeconds`. K20: still being processed."""
     api = bare()
     posted(api, "a", labels=LABELS)
     running(api, "a")

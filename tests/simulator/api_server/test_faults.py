@@ -1,4 +1,4 @@
-"""Faults by seed and by script (rule K18)."""
+"""Faults by seed and by script."""
 
 from simulator.api_server.faults import ALL, Ask, Fault, Kind, ScriptedFaults, SeededFaults
 
@@ -13,7 +13,7 @@ def struck(faults: SeededFaults, count: int = 2000) -> list[Fault | None]:
 
 
 def test_as_many_requests_are_struck_as_was_asked_and_by_everything() -> None:
-    """K18: seeded faults; same seed, same faults."""
+    """Seeded faults; same seed, same faults."""
     seen = struck(SeededFaults(7, 300))
     hit = [one for one in seen if one is not None]
     assert 500 < len(hit) < 700

@@ -232,7 +232,7 @@ def test_yaml_is_read_too() -> None:
 
 
 def test_a_clock_that_is_set_changes_no_time_that_passes() -> None:
-    """K18: clock jump. What is due stays due; only what is written carries the new time."""
+    """Clock jump. What is due stays due; only what is written carries the new time."""
     api = bare()
     first = section(posted(api, "a"), "metadata")["creationTimestamp"]
     api.world.store.set_clock(3600_000_000_000)
@@ -242,7 +242,7 @@ def test_a_clock_that_is_set_changes_no_time_that_passes() -> None:
 
 
 def test_the_same_calls_give_the_same_bytes() -> None:
-    """K18: same seed, same bytes."""
+    """Same seed, same bytes."""
 
     def run() -> bytes:
         api = served("cluster: [{kind: Node, metadata: {name: n1}}]")

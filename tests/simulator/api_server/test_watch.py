@@ -63,7 +63,7 @@ def test_without_a_revision_a_watch_first_invents_what_is_there() -> None:
 
 
 def test_a_watch_from_the_future_is_silent_until_it_is_reached() -> None:
-    """K20.4: a watch from a revision in the future stays open and silent until its time-out."""
+    """K20: a watch from a revision in the future stays open and silent until its time-out."""
     api = bare()
     now = int(revision(posted(api, "a")))
     opened = watch(api, ALL_PODS, resourceVersion=str(now + 1), timeoutSeconds="5")

@@ -18,7 +18,7 @@ RUNS = int(os.environ.get("MUSTER_STORM_RUNS", "100"))
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_daemon_that_weathered_a_storm_knows_what_there_is(tmp_path: Path, seed: int) -> None:
-    """Rules K3, K4, K8 under the faults of K18; K3.11 for every watch."""
+    """Rules K3, K4, K8 under all faults; K3.11 for every watch."""
     outcome = hurried(run(seed, SHORT_STEPS, tmp_path))
     assert outcome.steps >= SHORT_STEPS
     assert_was_a_storm(outcome)

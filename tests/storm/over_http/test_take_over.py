@@ -253,7 +253,7 @@ async def storm(two: Pair, kills: int, pods: int, seed: int) -> list[float]:
 async def test_a_killed_leader_is_followed_and_no_pod_is_lost_or_bound_twice(
     tmp_path: Path, server: Server
 ) -> None:
-    """K14.2, K14.6, K14.8: within the duration of the lease and 3 s of the last renewal."""
+    """K14.2, K14.6: within the duration of the lease and 3 s of the last renewal."""
     async with pair(server, tmp_path, "few", QUICK, nodes=20) as two:
         seconds = await storm(two, kills=3, pods=96, seed=SEED)
         assert QUICK.lease_seconds <= min(seconds), seconds

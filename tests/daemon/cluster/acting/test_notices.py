@@ -1,4 +1,4 @@
-"""Which records are worth an Event, about what, and with which reason (rule K11, volcano B.14, B.15, D.9)."""
+"""Which records are worth an Event, about what, and with which reason (rule K11, volcano B.14)."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""The manual's page of effects lists what the code can answer and write, and nothing else (rule K11.4)."""
+"""The manual's page of effects lists what the code can answer and write, and nothing else."""
 
 import re
 

@@ -83,7 +83,7 @@ def test_a_call_goes_where_its_resource_is(
 
 
 async def test_a_request_says_who_we_are_and_what_it_carries(tmp_path: Path) -> None:
-    """K15.4: User-Agent; K17.7: the content type of a patch is stated."""
+    """A request names its sender in `User-Agent`, and a patch its content type."""
     script = Script(web.json_response({"ok": True}))
     async with talking(script.answer, tmp_path) as client:
         body = await client.request(
@@ -164,7 +164,7 @@ async def test_retry_after_is_waited_for_before_the_next_try(tmp_path: Path) -> 
 
 
 async def test_a_silence_beyond_the_deadline_is_not_waited_for(tmp_path: Path) -> None:
-    """K12.4: each request has a deadline, which all of its tries share."""
+    """Each request has a deadline, which all of its tries share."""
     script = Script(throttled("100"))
     async with talking(script.answer, tmp_path) as client:
         with pytest.raises(ThrottledError) as caught:
@@ -174,7 +174,7 @@ async def test_a_silence_beyond_the_deadline_is_not_waited_for(tmp_path: Path) -
 
 
 async def test_a_server_that_never_answers_ends_with_the_deadline(tmp_path: Path) -> None:
-    """K12.4: what it did is not known."""
+    """What the lost request did is not known."""
     never = asyncio.Event()
 
     async def wait(_: web.BaseRequest) -> web.Response:

@@ -51,7 +51,7 @@ async def library(handler: Handler) -> AsyncIterator[ApiClient]:
 
 
 async def test_raw_calls_of_the_library_do_not_look_at_the_status() -> None:
-    """K17.3"""
+    """K17: our wrapper does."""
     always = Always(500, "etcdserver: leader changed", "text/plain")
     async with library(always.answer) as client:
         response: object = await CoreV1Api(client).list_node(_preload_content=False)
@@ -66,7 +66,7 @@ async def test_raw_calls_of_the_library_do_not_look_at_the_status() -> None:
 async def test_the_librarys_watch_yields_strings_and_asks_again_without_pause(
     status: int, text: str
 ) -> None:
-    """K17.5: on plain text, and on a line that was cut."""
+    """K17: on plain text, and on a line that was cut."""
     always = Always(status, text, "text/plain")
     got: set[str] = set()
     async with (
@@ -79,7 +79,7 @@ async def test_the_librarys_watch_yields_strings_and_asks_again_without_pause(
 
 
 async def test_the_librarys_watch_asks_again_without_pause_after_an_empty_body() -> None:
-    """K17.5: as fast as the server answers, and nobody is told."""
+    """K17: as fast as the server answers, and nobody is told."""
     enough = asyncio.Event()
     always = Always(200, "")
 
@@ -102,7 +102,7 @@ async def test_the_librarys_watch_asks_again_without_pause_after_an_empty_body()
 
 
 async def test_the_librarys_watch_asks_for_an_expired_revision_again() -> None:
-    """K17.5: 410 with the stale revision; K3.7 forbids it."""
+    """K17: 410 with the stale revision; K3.7 forbids it."""
     gone = '{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Gone","message":""}}\n'
     always = Always(200, gone)
     async with library(always.answer) as client:
@@ -114,7 +114,7 @@ async def test_the_librarys_watch_asks_for_an_expired_revision_again() -> None:
 
 
 async def test_a_pod_that_was_bound_is_an_error_to_the_library() -> None:
-    """K17.5: the server answers with a Status, and the library wants a Binding."""
+    """K17: the server answers with a Status, and the library wants a Binding."""
     always = Always(201, '{"kind":"Status","apiVersion":"v1","status":"Success","code":201}')
     binding = V1Binding(
         metadata=V1ObjectMeta(name="a"), target=V1ObjectReference(kind="Node", name="n")
@@ -154,7 +154,7 @@ def _in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_in_tokyo")
 async def test_the_librarys_election_writes_local_time_and_leaves_its_leader_behind() -> None:
-    """K17.5: local time as UTC; a lost connection ends the election, and nobody stops who leads."""
+    """K17: local time as UTC; a lost connection ends the election, and nobody stops who leads."""
     led: list[asyncio.Task[object] | None] = []
     lease = OneLease()
 

@@ -172,7 +172,7 @@ async def test_a_watch_that_is_cut_is_told_from_one_that_ended(
 
 
 async def test_a_watch_that_goes_silent_is_stalled(tmp_path: Path) -> None:
-    """K3.12: neither event nor bookmark for so long; K17.4: and no total time-out."""
+    """K3.12: neither event nor bookmark for so long; and there is no total time-out."""
     over = asyncio.Event()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -191,7 +191,7 @@ async def test_a_watch_that_goes_silent_is_stalled(tmp_path: Path) -> None:
 async def test_a_watch_that_does_not_begin_to_answer_is_stalled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """K12.4: even a watch has a deadline for its beginning."""
+    """Even a watch has a deadline for its beginning."""
     monkeypatch.setattr(http_client, "HEADERS_SECONDS", 0.1)
     over = asyncio.Event()
 

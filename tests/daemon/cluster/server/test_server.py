@@ -56,7 +56,7 @@ async def test_a_watch_shows_what_others_do() -> None:
 
 
 async def test_a_watch_ends_when_its_time_is_over() -> None:
-    """K18: timeoutSeconds."""
+    """K3.6: the query names `timeoutSeconds`."""
     async with served() as (_, client):
         query = {"watch": "1", "timeoutSeconds": "1", "allowWatchBookmarks": "true"}
         async with client.get("/api/v1/nodes", params=query) as watching:
@@ -137,7 +137,7 @@ async def test_a_kubeconfig_leads_to_the_server(tmp_path: Path) -> None:
     ],
 )
 async def test_some_faults_refuse_and_do_nothing(kind: Kind, status: int, body: bytes) -> None:
-    """K18: 409, 429 with and without Retry-After, 500 as JSON and as text."""
+    """409, 429 with and without Retry-After, 500 as JSON and as text."""
     faults = ScriptedFaults()
     async with served(faults) as (server, client):
         faults.add(Fault(kind, 3), "create", "pods")
@@ -154,7 +154,7 @@ async def test_some_faults_refuse_and_do_nothing(kind: Kind, status: int, body: 
     [(Kind.DROP, False), (Kind.LOSE, True), (Kind.CUT, True)],
 )
 async def test_some_faults_break_the_connection(kind: Kind, is_done: bool) -> None:
-    """K18: drop before and after commit, lost reply, cut line."""
+    """Drop before and after commit, lost reply, cut line."""
     faults = ScriptedFaults()
     async with served(faults) as (server, client):
         faults.add(Fault(kind), "create", "pods")
@@ -169,7 +169,7 @@ async def test_some_faults_break_the_connection(kind: Kind, is_done: bool) -> No
     [(Kind.FAIL_AFTER, 500, 100), (Kind.EMPTY, 201, 0), (Kind.TWICE, 409, 100)],
 )
 async def test_some_faults_do_it_and_say_something_else(kind: Kind, status: int, size: int) -> None:
-    """K18: it was done though the answer says otherwise; a request that arrives twice."""
+    """It was done though the answer says otherwise; a request that arrives twice."""
     faults = ScriptedFaults()
     async with served(faults) as (server, client):
         faults.add(Fault(kind), "create", "pods")
@@ -240,7 +240,7 @@ async def test_the_journal_knows_the_busiest_minute() -> None:
 
 
 async def test_the_same_seed_strikes_the_same_requests() -> None:
-    """K18: seeded faults, same seed, same bytes."""
+    """Seeded faults, same seed, same bytes."""
 
     async def run(seed: int) -> list[tuple[str, int]]:
         async with served(SeededFaults(seed, 400, (Kind.FAIL, Kind.THROTTLE))) as (server, client):
@@ -280,7 +280,7 @@ async def test_time_is_what_the_clock_says() -> None:
 
 
 async def test_every_watch_of_a_storm_breaks_some_time() -> None:
-    """K18: drop, cut line, 410 while a watch is under way."""
+    """Drop, cut line, 410 while a watch is under way."""
     faults = SeededFaults(1, 0, (Kind.LOSE, Kind.CUT, Kind.GONE_EVENT), watch_events=5)
     kinds = {faults.pick(Ask(index, "watch", "pods")) for index in range(200)}
     assert {one.kind for one in kinds if one} == {Kind.LOSE, Kind.CUT, Kind.GONE_EVENT}

@@ -1,4 +1,4 @@
-"""What the server is and serves (K19), and kinds that come and go (DESIGN 6)."""
+"""What the server is and serves (K19), and kinds that come and go."""
 
 import asyncio
 
@@ -85,7 +85,7 @@ def test_trouble_with_discovery_does_not_hold_back_the_lists() -> None:
 
 
 def test_a_kind_that_is_not_served_is_absent_until_it_is() -> None:
-    """DESIGN 6: CRDs that are not installed are simply absent; they may come at run time."""
+    """A kind whose definition is not installed is absent; it may be installed at run time."""
 
     async def story() -> None:
         api = Api()

@@ -202,7 +202,7 @@ async def make(server: Served, name: str) -> Object:
 
 
 async def test_a_revision_that_the_server_has_not_reached_is_a_gap(server: Served) -> None:
-    """K20.4: where the server's data was set back, a watch from our revision would stay silent."""
+    """K20: where the server's data was set back, a watch from our revision would stay silent."""
     await server.pod(server.unique("a"))
     async with reading(server.kubeconfig, {"Pod": "9" * 17}) as reader:
         await reader.until(reader.is_complete)

@@ -82,7 +82,7 @@ def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often() -> Non
 
 
 def test_a_watch_is_closed_with_its_count_and_duration() -> None:
-    """K3.16: every open and close is itself told, with its cause, revisions, counts and duration."""
+    """Every open and close is itself told, with its cause, revisions, counts and duration."""
 
     async def story() -> None:
         api = Api()

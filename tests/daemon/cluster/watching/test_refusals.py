@@ -108,7 +108,7 @@ def test_retry_after_is_honoured(kind: type[ThrottledError | ServerError]) -> No
 
 
 def test_a_server_that_was_set_back_is_noticed_before_it_is_watched_again() -> None:
-    """K20.4: a watch from a revision in the future stays open and silent."""
+    """K20: a watch from a revision in the future stays open and silent."""
 
     async def story() -> None:
         api = Api()
@@ -130,7 +130,7 @@ def test_a_server_that_was_set_back_is_noticed_before_it_is_watched_again() -> N
 
 @pytest.mark.parametrize("status_code", [500, 502, 429, 400])
 def test_an_outage_is_told_once_and_ends_by_itself(status_code: int) -> None:
-    """K3.16: every close is told; a try that fails for the same cause as before is not a close."""
+    """Every close is told; a try that fails for the same cause as before is not a close."""
 
     async def story() -> None:
         api = Api()

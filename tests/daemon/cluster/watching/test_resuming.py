@@ -53,7 +53,7 @@ def test_silence_is_consent_when_the_server_has_come_so_far() -> None:
 
 
 def test_a_revision_that_the_server_has_not_reached_is_a_gap() -> None:
-    """K20.4: a watch from a revision in the future stays open and silent until its time-out."""
+    """K20: a watch from a revision in the future stays open and silent until its time-out."""
 
     async def story() -> None:
         api = Api()

@@ -1,4 +1,4 @@
-"""All kinds together: order, back-pressure, and kinds that fail (K4.3, K3.11, K3.15)."""
+"""All kinds together: order, back-pressure, and kinds that fail (K3.11)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Slow(Api):
 
 
 def test_lists_are_taken_in_in_a_fixed_order_however_they_arrive() -> None:
-    """K4.3: process lists in a fixed order, then merge watch events in arrival order."""
+    """K4: lists in a fixed order, then watch events in the order in which they arrive."""
 
     async def story() -> None:
         api = Slow(WATCHED)
@@ -73,7 +73,7 @@ def test_a_kind_that_fails_does_not_hold_the_others_back() -> None:
 
 
 def test_events_of_all_kinds_come_in_arrival_order() -> None:
-    """K4.3."""
+    """K4: in the fixed order of kinds."""
 
     async def story() -> None:
         api = Api()
