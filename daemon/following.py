@@ -24,6 +24,7 @@ from events.errors import DamagedLogError, LogUnavailableError, UsageError
 from events.record import GENESIS, Head
 from projections import snapshot as snapshots
 from projections.internal_error import OnError, ignore
+from projections.left_out import ApplyError, LeftOut, leave_out
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
 from projections.views.project import Views, is_whole
@@ -82,6 +83,7 @@ class Follower:
         self._batch = 0
         """The batch being folded; 0 when the last one is closed."""
         self._recorded_at_ns = 0
+        self._left_out: LeftOut = {}
         self._is_cold = False
         """Whether there is nothing to be warm about: whoever leads next begins from nothing."""
         self._leader_at = 0
@@ -127,6 +129,8 @@ class Follower:
                         tasks.create_task(self._measure(log), name="lag")
             except* LogUnavailableError as group:
                 self._tell(str(group.exceptions[0]))
+            except* ApplyError as group:
+                self._begin_again(group)
             await asyncio.sleep(self._retry_seconds)
 
     async def hand_over(self, head: Head) -> Step | None:
@@ -137,8 +141,13 @@ class Follower:
         log, state = self._log, self._state
         if log is None or state is None:
             return None
-        async for entries in log.read(after=self._head.position, until=head.position):
-            self._take(state, entries)
+        try:
+            async for entries in log.read(after=self._head.position, until=head.position):
+                self._take(state, entries)
+        except ApplyError as error:
+            leave_out(self._left_out, error)
+            self._state = None
+            return None
         self._close_batch(state)
         if (self._head.position, self._head.digest) != (head.position, head.digest):
             raise DamagedLogError(
@@ -149,6 +158,13 @@ class Follower:
             return None
         self._state = None  # Given away: whoever leads changes it.
         return core_of(state, head, views=self._views, secret=self._secret, on_error=self._on_error)
+
+    def _begin_again(self, group: BaseExceptionGroup[ApplyError]) -> None:
+        """Fold again, without the record that State could not apply."""
+        self._state = None
+        for error in group.exceptions:
+            if isinstance(error, ApplyError):
+                leave_out(self._left_out, error)
 
     async def close(self) -> None:
         """Let go of the log."""
@@ -196,12 +212,14 @@ class Follower:
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
         self._views, self._batch = None, 0
         if snapshot is None:
-            state, self._head = State(), log.base
+            state, self._head = State(self._left_out), log.base
             state.begin_at(self._head.position)
             return state
         self._head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
         # Beside the event loop: it takes seconds where there are many pods.
-        return await asyncio.to_thread(snapshots.restore, snapshot.payload)
+        state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
+        state.left_out = self._left_out
+        return state
 
     async def _tail(self, log: SqlLog) -> None:
         state = self._state
@@ -233,7 +251,7 @@ class Follower:
                 self._close_batch(state)
                 self._batch = record.batch
             event = event_of(record)
-            state.apply(record, event, entry.content)
+            state.apply(record, event, entry.content, self._on_error)
             if self._views is not None:
                 self._views.note(record, event)
             self._head, self._recorded_at_ns = head, record.recorded_at_ns

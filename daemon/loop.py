@@ -30,7 +30,8 @@ from events.record import Head
 from events.sighting import Answer, Progress, Sighting
 from projections import snapshot
 from projections.batch import Batch
-from scheduling.step import Step
+from scheduling.failed_objects import FailedObjects
+from scheduling.step import ObjectFailedError, Step
 
 INTAKE_MAX: Final = 10_000
 """Sightings taken into one batch."""
@@ -174,6 +175,7 @@ class Loop:
         self._showing = 0
         """How often all there is has been asked for anew."""
         self._kept = 0
+        self._failed_objects = FailedObjects()
         self._log_is_writable = True
         self.cycle_held: Callable[[float, float], None] = lambda _decide, _whole: None
         """Told seconds: those of deciding, and those until what was decided was durable."""
@@ -242,6 +244,7 @@ class Loop:
             self._audits = audits_of(step, self._clock.elapsed_ns)
         self._clock.not_before(step.state.now_ns)
         step.tells = self._running.tells
+        step.failed_objects = self._failed_objects
         self._kept = head.position
         batch = step.start(started, self._new_policy(step), head.epoch, self._clock.now_ns())
         await self._append(batch)
@@ -282,6 +285,11 @@ class Loop:
             self.health.set(OUT_OF_REACH, str(error))
             logger.warning("the log cannot be written", error=str(error))
             await self._resume()
+        except ObjectFailedError as error:
+            # State is half changed: fold it again from what is durable, and record that object as unreadable.
+            logger.error("an object cannot be taken in", subject=error.subject, reason=error.reason)
+            self._log_is_writable = False
+            await self._begin_again()
 
     async def _turn(self) -> None:
         """Take in what came, hold a cycle if it is time, and wait for something to happen."""
@@ -463,6 +471,13 @@ class Loop:
         if self.batches == self._batches_before:
             # It came back and took nothing in: a full disk does that.
             await asyncio.sleep(RETRY_NS / SECOND_NS)
+        await self._begin_again()
+        if self._log_is_writable:
+            logger.info("the log is back", position=self._present().head.position)
+
+    async def _begin_again(self) -> None:
+        """Fold State from what the log holds, as soon as it can be reached, and let the cluster show what happened
+        since."""
         while not self._log_is_writable:
             if self._stop:
                 return
@@ -480,7 +495,6 @@ class Loop:
         self.is_synced = False
         self.health.clear(OUT_OF_REACH)
         self._cluster.show_since(self._present().state.progress)
-        logger.info("the log is back", position=self._present().head.position)
 
     async def _finish(self) -> None:
         """Wait for what is under way, within bounds, and record what came of it."""

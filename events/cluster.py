@@ -153,7 +153,8 @@ class ConfigMapDeleted(Deleted, frozen=True, kw_only=True):
 
 
 class ObjectUnreadable(Fact, frozen=True, kw_only=True):
-    """The API server showed something that is not an object with a kind, a name and a UID. It counts as absent.
+    """The API server showed something that is not an object with a kind, a name and a UID, or an object that muster
+    failed to take in because of a bug of its own. It counts as absent, or as it was last read.
 
     What was shown is kept where it could be normalized; else it may hold secrets, and only its digest is.
     """
@@ -162,9 +163,9 @@ class ObjectUnreadable(Fact, frozen=True, kw_only=True):
 
     reason: str
     shown_digest: str
-    """SHA-256 (hex) of the bytes as they were shown."""
+    """SHA-256 (hex) of the bytes as they were shown; where muster failed, of the object as the log keeps it."""
     size_bytes: int
-    """Of what was shown."""
+    """Of the same bytes; 0 where the object was not shown, because it is gone."""
 
 
 class KindListed(Fact, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ from events.decision import (
     RefusalDecided,
     WorkDeferred,
 )
-from events.errors import UsageError
+from events.errors import MusterError, UsageError
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -79,7 +79,8 @@ from projections.cluster import Cluster
 from projections.deadlines import let_pass, next_deadline, shut_off
 from projections.deferred_work import DeferredWork
 from projections.distrust import distrust
-from projections.internal_error import OnError, ignore
+from projections.internal_error import OnError, ignore, report
+from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.opening import open_cycle
 from projections.outcomes import Commitment
 from projections.pods import Pod
@@ -105,7 +106,9 @@ Newest: TypeAlias = tuple[str, str, bool]
 class State:
     """What is true, as far as the log goes."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: LeftOut | None = None) -> None:
+        self.left_out: LeftOut = {} if left_out is None else left_out
+        """Records that are passed over, as applying them raised in an earlier fold."""
         self.cluster = Cluster()
         self.position = 0
         self.cycle = 0
@@ -157,12 +160,29 @@ class State:
     ) -> None:
         """Take one record in. `content` is the object that came with it, where it has one.
 
-        `on_error` is told where reading that object raised.
+        `on_error` is told where reading that object raised, or applying the record. After an ApplyError this State
+        is half changed: fold a new one, and leave the record out (`projections/left_out.py`).
         """
         assert record.position == self.position + 1, (record.position, self.position)
         self.position = self.cluster.position = record.position
-        self._apply(record, event, content, on_error)
-        self.cluster.balance()
+        if record.position in self.left_out:
+            self._pass_over(record, event)
+            return
+        try:
+            self._apply(record, event, content, on_error)
+            self.cluster.balance()
+        except MusterError:
+            raise
+        except Exception as error:  # a bug, whatever it is
+            if not isinstance(event, LEAVABLE):
+                raise
+            reason = report(error, record.subject, "apply", on_error)
+            raise ApplyError(record.position, record.subject, reason) from error
+
+    def _pass_over(self, record: Record, event: Event) -> None:
+        """Keep no more of a record than how far its kind has been seen."""
+        if isinstance(event, Observed | Deleted):
+            self._saw(record, event)
 
     def _apply(
         self, record: Record, event: Event, content: bytes | None, on_error: OnError
@@ -243,7 +263,7 @@ class State:
                 self._saw(record, event)
                 observed.miss(self.cluster, record, event)
             case ObjectUnreadable():
-                pass  # It counts as absent.
+                pass  # The object counts as last read, or as absent.
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():

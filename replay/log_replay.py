@@ -27,6 +27,7 @@ from events.decision import (
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
+from projections.left_out import LeftOut
 from projections.policy import parse_policy
 from projections.state import State
 from scheduling.decide import DECIDER, Decider
@@ -84,14 +85,19 @@ class Replay:
 
     `base` is the head before the first record, and `state` State there, where it is not the first of
     all. With `policy` (a JSON document) every policy of the log is replaced by it. The chain is checked
-    on the way.
+    on the way. After an ApplyError, replay again without that record (`projections/left_out.py`).
     """
 
     def __init__(
-        self, base: Head = GENESIS, *, policy: bytes | None = None, state: State | None = None
+        self,
+        base: Head = GENESIS,
+        *,
+        policy: bytes | None = None,
+        state: State | None = None,
+        left_out: LeftOut | None = None,
     ) -> None:
         if state is None:
-            state = State()
+            state = State(left_out)
             state.begin_at(base.position)
         self.state = state
         self.head = base

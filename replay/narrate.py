@@ -136,7 +136,7 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             gone = ", unseen until listed" if event.synthesized else ""
             return f"{_subject(record)} is gone{gone}"
         case ObjectUnreadable():
-            return f"{_subject(record)} is shown and is no object: {event.reason}"
+            return f"{_subject(record)} is shown and cannot be taken in: {event.reason}"
         case _:
             return _view(record, event)
 

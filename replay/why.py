@@ -12,6 +12,7 @@ from events.codec import event_of
 from events.decision import GangBindDecided
 from events.errors import UsageError
 from events.record import Record
+from projections.left_out import LeftOut
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.state import State
@@ -41,8 +42,15 @@ class Inquiry:
     `base` is the position before the first record. Raises UsageError for a subject that names nothing.
     """
 
-    def __init__(self, subject: str, moment: Moment = HEAD, *, base: int = 0) -> None:
-        self.state = State()
+    def __init__(
+        self,
+        subject: str,
+        moment: Moment = HEAD,
+        *,
+        base: int = 0,
+        left_out: LeftOut | None = None,
+    ) -> None:
+        self.state = State(left_out)
         self.state.begin_at(base)
         self._text = subject
         self._moment = moment

@@ -5,7 +5,7 @@ it go; then comes what is new or other, in the order of namespace, name and UID.
 log knows it is not told again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -195,9 +195,13 @@ class _Comparison(msgspec.Struct):
 class Intake:
     """Sightings into records of one State."""
 
-    def __init__(self, state: State, emit: Emit, secret: Iterable[str]) -> None:
+    def __init__(
+        self, state: State, emit: Emit, secret: Iterable[str], failure_of: Callable[[str], str]
+    ) -> None:
         self._state = state
         self._emit = emit
+        self._failure_of = failure_of
+        """Why the object of a subject is not shown to State; empty where it is."""
         self._secret = frozenset(secret)
         self._listing: dict[str, list[Normalized]] = {kind: [] for kind in COUNTED}
         """Kinds being listed, and what was shown of them so far."""
@@ -252,6 +256,17 @@ class Intake:
         )
         self._emit(event, subject, stored=stored)
 
+    def _is_left_out(self, subject: str, stored: StoredObject | None, known: str | None) -> bool:
+        """Whether State raised on the object; then it is recorded as unreadable."""
+        reason = self._failure_of(subject)
+        if not reason:
+            return False
+        digest = known or "" if stored is None else stored.digest
+        size_bytes = 0 if stored is None else len(stored.content)
+        event = ObjectUnreadable(reason=clipped(reason), shown_digest=digest, size_bytes=size_bytes)
+        self._emit(event, subject, stored=stored, known=known)
+        return True
+
     def _see(self, seen: Normalized) -> None:
         self._note_changed(seen)
         listing = self._listing.get(seen.kind)
@@ -261,6 +276,8 @@ class Intake:
             self._tell(seen)
 
     def _tell(self, seen: Normalized, cause: int | None = None) -> None:
+        if self._is_left_out(seen.subject, seen.stored, None):
+            return
         event = SEEN.get(seen.kind, WorkloadObserved)(
             uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
         )
@@ -276,6 +293,8 @@ class Intake:
 
     def _miss(self, seen: Normalized, synthesized: bool) -> None:
         self._note_changed(seen)
+        if self._is_left_out(seen.subject, seen.stored, None):
+            return
         event = GONE.get(seen.kind, WorkloadDeleted)(
             uid=seen.uid, resource_version=seen.resource_version, synthesized=synthesized
         )
@@ -306,6 +325,8 @@ class Intake:
     ) -> None:
         """An object that is known and that a list does not hold is gone, though its end was not shown."""
         subject, uid, digest = known
+        if self._is_left_out(subject, None, digest):
+            return
         event = GONE.get(listed.resource, WorkloadDeleted)(
             uid=uid, resource_version=listed.resource_version, synthesized=True
         )

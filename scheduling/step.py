@@ -18,18 +18,24 @@ from events.union import Event
 from projections.audit import RollingAudit
 from projections.batch import Batch
 from projections.internal_error import OnError, ignore, report
+from projections.left_out import ApplyError
 from projections.policy import parse_policy
 from projections.state import State
 from projections.views.project import Views
 from scheduling.answers import outcome_of
 from scheduling.asking import has_to_tell, phases_to_tell, to_do, to_tell
 from scheduling.decide import DECIDER, Decider
+from scheduling.failed_objects import FailedObjects
 from scheduling.intake import Intake
 from scheduling.wake import wakes
 
 KNOWN_OBJECTS_MAX: Final = 50_000
 """Digests of objects already handed to the log that are remembered, so as not to hand them over again: up to
 twice as many, about 20 MB."""
+
+
+class ObjectFailedError(ApplyError):
+    """State could not take in an object that the cluster showed."""
 
 
 class Step:
@@ -60,7 +66,9 @@ class Step:
         self._objects: list[StoredObject] = []
         self._before = head
         self._now_ns = 0
-        self._intake = Intake(state, self._emit, secret)
+        self.failed_objects = FailedObjects()
+        """Objects that are not shown to State for now; a loop keeps it from one step to the next."""
+        self._intake = Intake(state, self._emit, secret, self._failure_of)
 
     def begin_listing(self) -> None:
         """Everything is about to be shown once more: what is not shown by the end of its list is gone."""
@@ -98,11 +106,22 @@ class Step:
         return bool(stands) and parse_policy(bytes(policy.policy))[0] == stands
 
     def observe(self, sightings: Iterable[Sighting], now_ns: int) -> Batch | None:
-        """Take in what the cluster showed. What cannot be read as an object at all is an error."""
+        """Take in what the cluster showed.
+
+        Raises ObjectFailedError where State cannot take an object in: this step is not to be used any more. The next
+        one that is given its `failed_objects` records the object as unreadable.
+        """
         self._open(now_ns)
-        for sighting in sightings:
-            self._intake.take(sighting)
+        try:
+            for sighting in sightings:
+                self._intake.take(sighting)
+        except ApplyError as error:
+            self.failed_objects.add(error.subject, error.reason, now_ns)
+            raise ObjectFailedError(error.position, error.subject, error.reason) from error
         return self._close() if self._records else None
+
+    def _failure_of(self, subject: str) -> str:
+        return self.failed_objects.reason(subject, self._now_ns)
 
     def cycle(self, now_ns: int) -> Batch | None:
         """Hold a cycle if one is due."""

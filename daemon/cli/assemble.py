@@ -12,6 +12,7 @@ from daemon.cli.batches import write_views_anew
 from daemon.cluster.stepped import SteppedCluster, VirtualClock
 from daemon.composition import core_of
 from daemon.log.contract import Log, ReadableLog
+from daemon.log.entry import Snapshot
 from daemon.loop import Loop, Running
 from events.chain import check_link
 from events.codec import event_of
@@ -19,6 +20,7 @@ from events.process import PolicyChanged
 from events.record import Head
 from projections import snapshot as snapshots
 from projections.internal_error import OnError, ignore
+from projections.left_out import LeftOut, folded
 from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
@@ -44,23 +46,42 @@ TOLD_EVERY_SECONDS: Final = 0.1
 """How often a simulation says how far it is."""
 
 
-async def fold(log: ReadableLog, until: int | None = None) -> State:
+async def fold(log: ReadableLog, until: int | None = None, on_error: OnError = ignore) -> State:
     """State as the log says, up to a position: from the newest snapshot that serves, or from the beginning.
 
-    The chain is checked on the way.
+    The chain is checked on the way. Records that State cannot apply are left out.
     """
-    snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
+    kept: list[Snapshot] = []
+    return await folded(lambda left_out: _fold(log, until, on_error, left_out, kept))
+
+
+async def _fold(
+    log: ReadableLog,
+    until: int | None,
+    on_error: OnError,
+    left_out: LeftOut,
+    kept: list[Snapshot],
+) -> State:
+    """Fold, and keep State behind the last record that is left out, where the next fold can begin."""
+    snapshot = kept[-1] if kept else await log.latest_snapshot(snapshots.VERSION, before=until)
     if snapshot is None:
-        state, head = State(), log.base
+        state, head = State(left_out), log.base
         state.begin_at(head.position)
     else:
         # Beside the event loop: it takes seconds where there are many pods, and a Lease is to be renewed.
         state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
+        state.left_out = left_out
         head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
+    to_keep = max(left_out, default=0)
     async for entries in log.read(after=head.position, until=until):
         for entry in entries:
-            head = check_link(head, entry.record)
-            state.apply(entry.record, event_of(entry.record), entry.content)
+            record = entry.record
+            if to_keep and head.position >= to_keep and record.batch == record.position:
+                payload = snapshots.take(state)
+                kept.append(Snapshot(head.position, head.digest, snapshots.VERSION, payload))
+                to_keep = 0
+            head = check_link(head, record)
+            state.apply(record, event_of(record), entry.content, on_error)
     return state
 
 
@@ -78,7 +99,8 @@ def refolder(
 
     async def refold(head: Head) -> Step:
         if not with_views:
-            return core_of(await fold(log), head, views=None, secret=secret, on_error=on_error)
+            state = await fold(log, on_error=on_error)
+            return core_of(state, head, views=None, secret=secret, on_error=on_error)
         views = await _views(log, on_error)
         return core_of(views.state, head, views=views, secret=secret, on_error=on_error)
 
@@ -91,16 +113,14 @@ async def _views(log: Log, on_error: OnError) -> Views:
     stand = await log.projections()
     end = log.head.position
     if any((one.version, one.position) != (versions.get(one.name), end) for one in stand):
-        views = await write_views_anew(log)
-        views.on_error = on_error
-        return views
-    views = Views(await fold(log), on_error)
+        return await write_views_anew(log, on_error=on_error)
+    views = Views(await fold(log, on_error=on_error), on_error)
     views.state.cluster.forget_touched()
     for one in stand:
         rows = [] if one.name in _NEVER_CHANGED else await log.view_rows(one.name)
         if one.name not in _NEVER_CHANGED and not is_whole(one.name, rows, one.checksum):
             logger.warning("a view is not what its checksum says: all are made anew", view=one.name)
-            return await write_views_anew(log)
+            return await write_views_anew(log, on_error=on_error)
         views.resume(one.name, rows, one.checksum)
     return views
 

@@ -6,6 +6,8 @@ from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Entry
 from events.chain import check_link
 from events.codec import event_of
+from projections.internal_error import OnError, ignore
+from projections.left_out import LeftOut, folded
 from projections.state import State
 from projections.views.project import Views
 from projections.views.rows import ViewChanges
@@ -27,16 +29,25 @@ async def batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
         yield gathered
 
 
-async def write_views_anew(log: Log, progress: Callable[[int], None] | None = None) -> Views:
-    """Make every view anew from the log; the chain is checked on the way."""
-    views = Views(State())
+async def write_views_anew(
+    log: Log, progress: Callable[[int], None] | None = None, on_error: OnError = ignore
+) -> Views:
+    """Make every view anew from the log; the chain is checked on the way. Records that State cannot apply are left
+    out."""
+    return await folded(lambda left_out: _write_views(log, progress, on_error, left_out))
+
+
+async def _write_views(
+    log: Log, progress: Callable[[int], None] | None, on_error: OnError, left_out: LeftOut
+) -> Views:
+    views = Views(State(left_out), on_error)
     await log.clear_views()
     head, written, gathered = log.base, log.base.position, list[ViewChanges]()
     async for batch in batches(log):
         for entry in batch:
             head = check_link(head, entry.record)
             event = event_of(entry.record)
-            views.state.apply(entry.record, event, entry.content)
+            views.state.apply(entry.record, event, entry.content, on_error)
             views.note(entry.record, event)
         gathered.append(views.rows(head.position, batch[-1].record.recorded_at_ns))
         if head.position - written >= RECORDS_AT_ONCE:

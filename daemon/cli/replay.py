@@ -29,6 +29,7 @@ from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from events.errors import UsageError
 from events.record import GENESIS
+from projections.left_out import LeftOut, folded
 from replay.log_replay import Divergence, Replay, Side
 from replay.printable import printable
 from scheduling.decide import DECIDER
@@ -101,10 +102,20 @@ async def replay_log(
     policy: bytes | None = None,
     progress: Progress | None = None,
 ) -> Replayed:
-    """Replay a whole log, or a stretch of it."""
+    """Replay a whole log, or a stretch of it. Records that State cannot apply are left out."""
     _check_stretch(log, first, last)
-    first, last = first or 1, last or log.head.position
-    replay = Replay(log.base, policy=policy)
+    stretch = (first or 1, last or log.head.position)
+
+    async def attempt(left_out: LeftOut) -> Replayed:
+        replay = Replay(log.base, policy=policy, left_out=left_out)
+        return await _replayed(log, replay, *stretch, progress)
+
+    return await folded(attempt)
+
+
+async def _replayed(
+    log: ReadableLog, replay: Replay, first: int, last: int, progress: Progress | None
+) -> Replayed:
     found: Divergence | None = None
     async for batch in batches(log):
         if batch[0].record.position > last:

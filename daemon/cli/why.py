@@ -10,6 +10,7 @@ from daemon.log.opening import open_log
 from events.chain import check_link
 from events.errors import UsageError
 from events.record import GENESIS
+from projections.left_out import folded
 from replay.log_time import HEAD, Moment, parse_moment
 from replay.why import Inquiry
 from replay.why_answer import Answer
@@ -62,7 +63,13 @@ async def ask_why(
         raise UsageError(
             f"{log.place} begins behind position {log.base.position}: what led there is missing"
         )
-    inquiry, head = Inquiry(subject, moment), log.base
+    return await folded(
+        lambda left_out: _ask(log, Inquiry(subject, moment, left_out=left_out), progress)
+    )
+
+
+async def _ask(log: ReadableLog, inquiry: Inquiry, progress: Progress | None) -> Answer:
+    head = log.base
     async for entries in log.read():
         for entry in entries:
             head = check_link(head, entry.record)

@@ -43,7 +43,7 @@ DECISIONS: Final = {
 }
 """Kind of a decision to what it is called in views and metrics."""
 
-ACTIVITIES: Final = (*ACTIONS, "report", "requests", "views", "listeners")
+ACTIVITIES: Final = (*ACTIONS, "apply", "report", "requests", "views", "listeners")
 """What may be under way when an exception is held to its subject."""
 
 _OUTCOMES: Final = frozenset(outcome.kind for outcome in get_args(Outcome))

@@ -128,7 +128,7 @@ _LOG: Final = (
     Metric(
         "muster_no_objects_total",
         "counter",
-        "What the API server showed and is no object with a kind, a name and a UID.",
+        "What the API server showed and is no object with a kind, a name and a UID, or that muster failed to take in.",
     ),
     Metric(
         "muster_foreign_placements_total",
@@ -301,7 +301,7 @@ _PROCESS: Final = (
         "counter",
         "Exceptions out of the code of muster that were held to one object. Each is a bug.",
         {
-            "activity": "what was being done: an action of the policy, `report` (an answer of the API server), "
+            "activity": "what was being done: an action of the policy, `apply` (a change of State), `report` (an answer of the API server), "
             "`requests` (what to ask of it), `views` (rows), `listeners` (Events, stderr, metrics)"
         },
     ),

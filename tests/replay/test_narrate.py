@@ -273,7 +273,7 @@ SAID: list[tuple[Event, list[str]]] = [
     ),
     (
         ObjectUnreadable(reason="metadata.uid is missing", shown_digest="0" * 64, size_bytes=90),
-        ["pod group d/g is shown and is no object: metadata.uid is missing"],
+        ["pod group d/g is shown and cannot be taken in: metadata.uid is missing"],
     ),
     (
         BindRejectedByNode(pod="d/a", uid="u", node="n1", reason="OutOfcpu", resources=("cpu",)),
