@@ -1,6 +1,6 @@
 """What the scheduler decided, and why. Names end in `Decided`, so no one takes an intention for a fact."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from events.record import Fact
 
@@ -140,6 +140,52 @@ class ObjectFaulted(Fact, frozen=True, kw_only=True):
     """`Kind/namespace/name`"""
     code: str
     message: str
+
+
+class FreedNode(Struct, frozen=True, kw_only=True):
+    """A node that a search had found to be freed for pods of the group, one after the other."""
+
+    node: str
+    pods: int
+
+
+class SearchCursor(Struct, frozen=True, kw_only=True):
+    """How far a search has gone over the nodes, in the order of their names, for pods alike."""
+
+    pod: str
+    """One of these pods, `namespace/name`."""
+    node: str
+    """The last node that was looked at in vain; empty where the search begins at the first."""
+    placed: int
+    """How many pods of the group had a node then."""
+
+
+class SearchDeferred(Fact, frozen=True, kw_only=True):
+    """The search for pods to evict in favour of a group was cut short: it goes on in the next cycle, which is due at once.
+
+    Until all nodes were looked at the action neither evicts for the group nor refuses it.
+    """
+
+    kind = "search_deferred.v1"
+
+    pod_group: str
+    queue: str
+    action: str
+    wanted: str
+    """Digest of what the group asks for: when that changes the search begins from the start."""
+    nodes: int
+    """How many nodes were looked at in vain by this cycle."""
+    is_within: bool = False
+    """Whether pods of the group itself are looked for."""
+    is_outdated: bool = False
+    """Whether something has changed since nodes were looked at: they are looked at once more in the end."""
+    freed: tuple[FreedNode, ...] = ()
+    """What was found for pods of the group so far, in the order in which it was."""
+    cursors: tuple[SearchCursor, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    """Why nodes were not freed for the first pod without one, and how many."""
+    barred: tuple[str, ...] = ()
+    """What the quota of the queue kept its pods from."""
 
 
 class DeferredAction(Struct, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.outcome import (
@@ -107,6 +108,7 @@ Decision: TypeAlias = (
     | QueueFaulted
     | ObjectFaulted
     | ActionFailed
+    | SearchDeferred
     | WorkDeferred
 )
 """What we intend, durable before anything is done."""

@@ -16,6 +16,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.record import Record
@@ -67,9 +68,11 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
         case ObjectFaulted():
             state.cluster.faults.tell(event.subject, (event.code, event.message))
         case WorkDeferred():
-            state.deferred = state.carried.after(
-                event, state.cycle, state.considered, state.cluster.groups
+            state.deferred = state.deferred.with_left(
+                state.carried, event, state.cycle, state.considered, state.cluster
             )
+        case SearchDeferred():
+            state.deferred = state.deferred.with_search(event, state.cycle)
         case ActionFailed():
             state.cluster.internal_errors.actions[event.action] = FailedAction(
                 state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
@@ -135,19 +138,22 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         state.cluster.internal_errors.clear(group.key, event.action)
     bear_with(state.cluster, group, refusal, state.now_ns)
     state.cluster.settle(group)
-    if _waits_for_earlier_action(state.cluster, group, event.action):
+    if _waits_for_earlier_action(state, group, event.action):
         state.cluster.due.groups[group.key] = None
     else:
         state.cluster.due.groups.pop(group.key, None)
 
 
-def _waits_for_earlier_action(cluster: Cluster, group: PodGroup, action: str) -> bool:
+def _waits_for_earlier_action(state: Deciding, group: PodGroup, action: str) -> bool:
     """Whether the refusal by an action has put a group into a line of one that this cycle has passed already, as
-    `preempt` before `allocate`: then another cycle is due."""
+    `preempt` before `allocate`: then another cycle is due. One whose search goes on there is due anyhow."""
+    cluster = state.cluster
     actions = cluster.policy.actions
     earlier = actions[: actions.index(action)] if action in actions else ()
     return any(
-        line.action in earlier and line.action not in group.refusals
+        line.action in earlier
+        and line.action not in group.refusals
+        and state.deferred.search_of(line.action, group.key) is None
         for line in cluster.lines.of(group)
     )
 

@@ -2,13 +2,14 @@
 
 A cycle that has used up its budget of work records where it stopped (`work_deferred`). What it had to look at
 stays due for the actions that were cut short, except for the lines that they looked at since. A cycle that
-is not cut short leaves nothing behind.
+is not cut short leaves nothing behind. A search for pods to evict that was cut short (`search_deferred`) goes on
+where it stopped.
 """
 
 from msgspec import Struct, field
 
-from events.decision import WorkDeferred
-from projections.pod_groups import PodGroup
+from events.decision import SearchDeferred, WorkDeferred
+from projections.cluster import Cluster
 from projections.touched import Due, Names
 
 BATCHES_MAX = 2
@@ -25,6 +26,14 @@ class DueBatch(Struct):
     """The actions that still have to."""
 
 
+class DeferredSearch(Struct, frozen=True):
+    """A search that goes on."""
+
+    cycle: int
+    """Position of the cycle that cut it short."""
+    so_far: SearchDeferred
+
+
 class DeferredWork(Struct):
     """What earlier cycles left."""
 
@@ -36,12 +45,37 @@ class DeferredWork(Struct):
         """The cycle in which an action last looked at a group; 0 where it did not since it was cut short."""
         return self.looked.get(action, {}).get(group, 0)
 
-    def after(
-        self, event: WorkDeferred, cycle: int, due: Due, groups: dict[str, PodGroup]
+    searches: dict[str, dict[str, DeferredSearch]] = field(default_factory=dict)
+    """Action to pod group to the search for it that goes on."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left."""
+        return not self.batches and not self.searches
+
+    def search_of(self, action: str, group: str) -> DeferredSearch | None:
+        """The search of an action for a group that goes on, if one does."""
+        return self.searches.get(action, {}).get(group)
+
+    def with_search(self, event: SearchDeferred, cycle: int) -> "DeferredWork":
+        """What is left when a search was cut short, too."""
+        of_action = {
+            **self.searches.get(event.action, {}),
+            event.pod_group: DeferredSearch(cycle, event),
+        }
+        return DeferredWork(self.batches, self.looked, {**self.searches, event.action: of_action})
+
+    def with_left(
+        self,
+        carried: "DeferredWork",
+        event: WorkDeferred,
+        cycle: int,
+        due: Due,
+        cluster: Cluster,
     ) -> "DeferredWork":
-        """What is left once a cycle, which began with this and with `due`, was cut short."""
+        """What is left once a cycle, which began with `carried` and with `due`, was cut short."""
         cut = dict.fromkeys(one.action for one in event.actions)
-        batches = list(self.batches)
+        batches = list(carried.batches)
         if not due.is_empty or not batches:
             batches.append(DueBatch(cycle, due, cut))
         left = [
@@ -54,11 +88,25 @@ class DeferredWork(Struct):
             actions = {**before.actions, **last.actions}
             left.append(DueBatch(last.cycle, _together(before.due, last.due), actions))
         looked: dict[str, dict[str, int]] = {}
+        searches = dict(self.searches)
         for one in event.actions:
-            kept = self.looked.get(one.action, {})
-            looked[one.action] = {key: at for key, at in kept.items() if key in groups}
+            kept = carried.looked.get(one.action, {})
+            looked[one.action] = {key: at for key, at in kept.items() if key in cluster.groups}
             looked[one.action].update(dict.fromkeys(one.looked, cycle))
-        return DeferredWork(left, looked)
+            waiting = {
+                key: search
+                for key, search in carried.searches.get(one.action, {}).items()
+                if key not in one.looked and _waits(cluster, one.action, key)
+            }
+            if waiting:
+                searches[one.action] = {**waiting, **searches.get(one.action, {})}
+        return DeferredWork(left, looked, searches)
+
+
+def _waits(cluster: Cluster, action: str, key: str) -> bool:
+    """Whether a group still waits for an action."""
+    group = cluster.groups.get(key)
+    return group is not None and any(line.action == action for line in cluster.lines.of(group))
 
 
 def _together(first: Due, second: Due) -> Due:

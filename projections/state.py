@@ -43,6 +43,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.errors import MusterError, UsageError
@@ -202,6 +203,7 @@ class State:
                 | QueueFaulted()
                 | ObjectFaulted()
                 | ActionFailed()
+                | SearchDeferred()
                 | WorkDeferred()
             ):
                 decided.take(self, record, event)

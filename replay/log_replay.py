@@ -22,6 +22,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.process import DaemonStarted, PolicyChanged, PolicyWarned
@@ -148,6 +149,7 @@ class Replay:
                 | QueueFaulted()
                 | ObjectFaulted()
                 | ActionFailed()
+                | SearchDeferred()
                 | WorkDeferred()
                 | PolicyWarned()
             ):

@@ -27,6 +27,7 @@ from events.decision import (
     Placement,
     QueueFaulted,
     RefusalDecided,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.outcome import (
@@ -105,6 +106,7 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             | QueueFaulted()
             | ObjectFaulted()
             | ActionFailed()
+            | SearchDeferred()
             | WorkDeferred()
         ):
             first, *more = _decision(event)
@@ -187,6 +189,11 @@ def _decision(event: Decision) -> list[str]:
                 for one in event.actions
             ]
             return [f"cycle cut short after {event.work} units of work", *cut]
+        case SearchDeferred():
+            return [
+                f"search for {event.pod_group} in {event.queue} goes on in the next cycle: {event.action},"
+                f" nodes looked at: {event.nodes}"
+            ]
         case ActionFailed():
             after = "it ended there" if event.is_abandoned else "queues are served in turn"
             return [f"action {event.action} failed: {event.message}; {after}"]

@@ -7,7 +7,6 @@ remembered where more than that decides (`scheduling/victims/likeness.py`). This
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -40,12 +39,9 @@ class Known:
         self.counts = +self.counts
         self._read = len(self._table.moved)
 
-    def better_than(self, scores: npt.NDArray[np.int64], best: int, score: int) -> Iterable[int]:
-        """The slots with better scores than the best of all others."""
-        is_better = scores > score
-        is_better[:best] |= scores[:best] == score
-        found: list[int] = np.flatnonzero(is_better & self.slots).tolist()
-        return found
+    def text_of(self, slot: int) -> str:
+        """Why a node could not be freed."""
+        return self._texts[slot]
 
     def note(self, slot: int, text: str) -> None:
         """A node could not be freed."""

@@ -12,6 +12,7 @@ from events.decision import (
 from events.union import Decision
 from projections.audit import audit_trials
 from projections.cluster import Cluster
+from projections.deferred_work import DeferredSearch
 from projections.internal_error import OnError, ignore, report
 from projections.lines import Line
 from projections.pod_groups import PodGroup
@@ -25,7 +26,7 @@ from scheduling.quota.relief import Relief
 from scheduling.ranking import Rankings
 from scheduling.reach import Reach
 from scheduling.topology.network import Network
-from scheduling.wake import is_awakened
+from scheduling.wake import is_awakened, is_search_outdated
 from scheduling.work import Work
 
 
@@ -82,7 +83,7 @@ class Session:
 
     def could_change(self, line: Line) -> bool:
         """Whether, as things are now, the line could get another answer than the one that stands."""
-        if id(line) in self._due:
+        if id(line) in self._due or self.search_left(line) is not None:
             return True
         if is_awakened(self.state, line, self.state.considered, self.givers, self._on_error):
             return True
@@ -90,6 +91,27 @@ class Session:
         if not carried.batches:
             return False
         return self._was_due(line, carried.looked_at(line.action, line.head.key))
+
+    def search_left(self, line: Line) -> DeferredSearch | None:
+        """The search for the head of a line that an earlier cycle cut short, unless this one has gone on with it."""
+        action, key = line.action, line.head.key
+        if self.state.deferred.search_of(action, key) is not None:
+            return None
+        return self.state.carried.search_of(action, key)
+
+    def is_outdated(self, line: Line, left: DeferredSearch) -> bool:
+        """Whether something has changed since nodes were looked at for the head of a line."""
+        if left.so_far.is_outdated:
+            return True
+        missed = [
+            batch.due
+            for batch in self.state.carried.batches
+            if batch.cycle > left.cycle and line.action in batch.actions
+        ]
+        return any(
+            is_search_outdated(self.state, line, left.so_far, due, self.givers)
+            for due in (*missed, self.state.considered)
+        )
 
     def _was_due(self, line: Line, looked_at: int) -> bool:
         """Whether the line was due in a cycle that was cut short, and has not been looked at since."""

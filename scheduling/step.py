@@ -81,7 +81,7 @@ class Step:
     @property
     def is_cut_short(self) -> bool:
         """Whether the last cycle left work to the next, which is due at once."""
-        return bool(self.state.deferred.batches)
+        return not self.state.deferred.is_empty
 
     def start(
         self, started: DaemonStarted, policy: PolicyChanged | None, epoch: int, now_ns: int

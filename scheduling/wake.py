@@ -4,6 +4,7 @@ A group that was refused is not looked at again until something happens that cou
 a cycle in which nothing could change is not held, and a replay can tell that one was missed.
 """
 
+from events.decision import SearchDeferred
 from projections.accounts import members
 from projections.internal_error import OnError, ignore, report
 from projections.lines import Line
@@ -27,7 +28,7 @@ def wakes(state: State, at_ns: int) -> bool:
     """Whether a cycle at this moment could decide anything."""
     if not state.is_synced:
         return False
-    if state.deferred.batches:
+    if not state.deferred.is_empty:
         return True
     deadline = state.next_deadline_ns
     if deadline is not None and deadline <= at_ns:
@@ -43,6 +44,20 @@ def wakes(state: State, at_ns: int) -> bool:
         for lines in state.cluster.lines.by_queue.values()
         for line in lines.values()
     )
+
+
+def is_search_outdated(
+    state: State, line: Line, so_far: SearchDeferred, due: Due, givers: Givers
+) -> bool:
+    """Whether what happened could change what a search of the line found so far."""
+    if due.everything or (due.rewired and line.head.is_close):
+        return True
+    if so_far.barred and _is_eased(state, line.queue, so_far.barred, due):
+        return True
+    if line.action in RECLAIMING and not givers.is_any_but(line.queue):
+        return False
+    is_eased = line.action != "preempt" and bool(due.eased.get(line.queue))
+    return is_eased or _could_evict(state, line, due) or _minds(state, line.head, due)
 
 
 def is_awakened(

@@ -6,7 +6,7 @@ has just started has no caches. Each action has its part of the budget, and may 
 it left over.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from projections.cluster import Cluster
@@ -63,6 +63,10 @@ LATER: Final = 20
 """For each node that pods are leaving, when a place is sought for a pod."""
 
 
+SEARCHES: Final = 4
+"""A search for pods to evict may take at least one in so many of what its action may take."""
+
+
 class Work:
     """The work of the cycle that is open."""
 
@@ -96,6 +100,11 @@ class Work:
     def allowance(self) -> int:
         """Units that the action may take."""
         return self._ends_at - self._begun_at
+
+    @property
+    def least_search(self) -> int:
+        """Units that a search for pods to evict may take for nodes that it looks at in vain, however late it begins."""
+        return max(1, self.allowance // SEARCHES)
 
     @property
     def is_used_up(self) -> bool:
@@ -144,6 +153,10 @@ class Work:
             if slot not in passed:
                 passed[slot] = None
                 self.done += self._of_freeing(slot)
+
+    def passed_over(self, alike: tuple[object, ...] | None) -> Mapping[int, None]:
+        """The slots of nodes that this cycle has counted already for claims that are alike."""
+        return {} if alike is None else self._passed.get(alike, {})
 
     def _of_freeing(self, slot: int) -> int:
         return FREEING + VICTIM * len(self._cluster.nodes.order[slot].pods)

@@ -39,6 +39,7 @@ DECISIONS: Final = {
     "queue_faulted": "fault",
     "object_faulted": "fault",
     "action_failed": "fault",
+    "search_deferred": "defer",
     "work_deferred": "defer",
 }
 """Kind of a decision to what it is called in views and metrics."""

@@ -20,6 +20,7 @@ from events.decision import (
     PipelineWithdrawn,
     QueueFaulted,
     RefusalDecided,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.outcome import (
@@ -299,7 +300,7 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
             )
         case ObjectFaulted():
             tail = _storable("fault", record.subject, "", "", "", event.code, event.message)
-        case WorkDeferred():
+        case WorkDeferred() | SearchDeferred():
             return []
         case ActionFailed():
             tail = ("fault", record.subject, "", "", "", INTERNAL_ERROR, event.message)

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 
+from events.decision import SearchDeferred
 from events.union import Decision
 from projections.lines import Line
+from projections.pod_groups import PodGroup
 from projections.policy import GANGING
 from scheduling.attempt import incomplete, standing_problem
 from scheduling.serve import refuse_line, serve
 from scheduling.session import Session
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import Search
+from scheduling.victims.wanted import wanted
 
 
 def make_way(session: Session, action: str) -> Iterator[Decision]:
@@ -21,17 +24,38 @@ def make_way(session: Session, action: str) -> Iterator[Decision]:
         if problem is not None:
             yield from refuse_line(line, problem)
             return
-        search: Search | GangSearch = (
-            Search(session, action, group)
-            if action not in GANGING
-            else GangSearch(session, action, group)
-        )
-        if action == "preempt" and not search.is_whole and group.allocated_count:
-            within = Search(session, action, group, is_within=True)
-            search = within if within.is_whole else search
+        if action in GANGING:
+            gang_search = GangSearch(session, action, group)
+            if gang_search.is_whole:
+                yield from gang_search.decisions()
+            else:
+                yield from refuse_line(line, gang_search.reason)
+            return
+        left = session.search_left(line)
+        if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
+            left = None
+        search = _search(session, action, group, None if left is None else left.so_far)
+        is_outdated = left is not None and session.is_outdated(line, left)
         if search.is_whole:
             yield from search.decisions()
+        elif search.is_cut or is_outdated:
+            yield search.deferred(is_outdated=is_outdated, is_over=not search.is_cut)
         else:
             yield from refuse_line(line, search.reason)
 
     yield from serve(session, action, for_head)
+
+
+def _search(
+    session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
+) -> Search:
+    """Search among the pods of others, then, to preempt, among those of the group itself."""
+    is_within = so_far is not None and so_far.is_within
+    if is_within:
+        return Search(session, action, group, so_far, is_within=True)
+    search = Search(session, action, group, so_far)
+    if action != "preempt" or search.is_whole or search.is_cut or not group.allocated_count:
+        return search
+    within = Search(session, action, group, is_within=True)
+    within.come_after(search)
+    return within if within.is_whole or within.is_cut else search

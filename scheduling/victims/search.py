@@ -4,19 +4,28 @@ The rules are those of Volcano's preempt and reclaim: on each node those who los
 pod has room and its queue may be charged for it; a node that does not work out is left as it was; and the
 group gets all that makes its gang whole, or nobody is evicted. What differs: room that is there is used
 before anybody is evicted, and of those chosen on a node nobody goes whose room is not needed in the end.
+
+Once its action has used up its part of the work a search that goes on in vain is cut short, and goes on in the
+next cycle (`search_deferred`): what it had found for pods of the group is looked at first, and then nodes in the
+order of their names, from where it stopped. Only when all were looked at there is none.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import groupby, islice
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
+from events.decision import FreedNode, SearchCursor, SearchDeferred
 from events.union import Decision
 from projections import accounts
 from projections.contest import is_starving
 from projections.nodes import Node
+from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from scheduling.admission import ADMITTED, refused_demand
@@ -37,20 +46,46 @@ from scheduling.victims.likeness import likeness
 from scheduling.victims.loss import loss_of
 from scheduling.victims.outcome import decisions, is_whole
 from scheduling.victims.votes import released
+from scheduling.victims.wanted import wanted
+
+FIRST: Final = 8
+"""How many of the best nodes are found one by one before all are sorted."""
 
 
 class Search:
     """What came of trying to make room for a group."""
 
     def __init__(
-        self, session: Session, action: str, group: PodGroup, *, is_within: bool = False
+        self,
+        session: Session,
+        action: str,
+        group: PodGroup,
+        so_far: SearchDeferred | None = None,
+        *,
+        is_within: bool = False,
     ) -> None:
         self.session = session
         self.action = action
         self.group = group
         self.trial = Trial(session.cluster, group)
+        self.is_cut = False
+        """Whether it was cut short: unless the gang is whole it goes on in the next cycle."""
         self.counts: Counter[str] = Counter()
         """Why nodes were not freed for the first pod that got none, and how many."""
+        self._has_way = False
+        """Whether a node was found that can be freed for the pod."""
+        self._vain = self._nodes_before = 0
+        """Units that were spent on nodes in vain, and how many nodes earlier cycles looked at."""
+        self._nodes_looked = 0
+        """How many nodes were looked at in vain."""
+        self._freed: list[str] = []
+        """The nodes that were freed for pods, in order."""
+        self._plan: list[str] = []
+        """Those that earlier cycles had found, the next one last."""
+        self._cursors: dict[int, tuple[Pod, str, int]] = {}
+        """Class index to a pod of it, the node up to which all were looked at in vain, in the order of their names,
+        and how many pods of the group had a node then."""
+        self._counts_before: Counter[str] = Counter()
         self._is_within = is_within
         self._problem = ""
         self._barred: dict[str, None] = {}
@@ -60,8 +95,8 @@ class Search:
         """Class index to how many placements of the trial have been looked at for room that they left."""
         self._tried: dict[int, dict[int, None]] = {}
         """Class index to the slots of nodes that could not be freed for a pod of it."""
-        self._passed: tuple[npt.NDArray[np.int64], int, int] = (np.zeros(0, dtype=np.int64), 0, 0)
-        """The scores by which nodes are being tried, and of the last one its slot and its score."""
+        if so_far is not None:
+            self._go_on_from(so_far)
         session.groups_examined += 1
         with self.trial:
             self._keep_promises()
@@ -79,13 +114,70 @@ class Search:
         if self._problem:
             return Reason("NotEntitled", "", self._problem)
         total = len(self.session.cluster.nodes.order)
-        listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
+        counts = self._counts_before if self._is_within else self.counts
+        listed = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
         message = f"0/{total} nodes can be freed by {self.action}: {listed or 'none was tried'}."
         return Reason("NoVictims", "", message, barred=tuple(sorted(self._barred)))
 
     def decisions(self) -> Iterator[Decision]:
         """Who must leave, and the room that is promised for it."""
         return decisions(self.action, self.trial)
+
+    def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
+        """What was found so far. Where the search `is_over` it begins from the start."""
+        group = self.group
+        nodes = self._nodes_before + self._nodes_looked
+        start = SearchDeferred(
+            pod_group=group.key,
+            queue=group.queue,
+            action=self.action,
+            wanted=wanted(self.session.state.policy_position, group),
+            nodes=nodes,
+        )
+        if is_over:
+            return start
+        return structs.replace(
+            start,
+            is_within=self._is_within,
+            is_outdated=is_outdated,
+            freed=tuple(
+                FreedNode(node=name, pods=len(list(run))) for name, run in groupby(self._freed)
+            ),
+            cursors=tuple(
+                SearchCursor(pod=pod.key, node=name, placed=placed)
+                for pod, name, placed in self._cursors.values()
+            ),
+            counts=dict(sorted((self._counts_before if self._is_within else self.counts).items())),
+            barred=tuple(sorted(self._barred)),
+        )
+
+    def come_after(self, other: "Search") -> None:
+        """Among the pods of others there were none: that is told where there are none in the group either."""
+        self._counts_before = other.counts
+        self._barred.update(other._barred)  # noqa: SLF001  # of the same class
+
+    def _go_on_from(self, so_far: SearchDeferred) -> None:
+        self._nodes_before = so_far.nodes
+        self._counts_before = Counter(so_far.counts)
+        self._barred = dict.fromkeys(so_far.barred)
+        self._plan = [one.node for one in reversed(so_far.freed) for _ in range(one.pods)]
+        by_key = {pod.key: pod for pod in self.group.pending}
+        for one in so_far.cursors:
+            pod = by_key[one.pod]
+            self._cursors[pod.pod_class.index] = (pod, one.node, one.placed)
+
+    def _cursor_of(self, pod_class: PodClass) -> str | None:
+        """The node after which the search for pods of a class goes on; None where it is in no order of names."""
+        found = self._cursors.get(pod_class.index)
+        if found is None or (pod_class.looks_around and found[2] != self.trial.count):
+            return None
+        return found[1]
+
+    @property
+    def _is_used_up(self) -> bool:
+        """Whether enough nodes have been looked at in vain."""
+        work = self.session.work
+        return work.is_used_up and self._vain >= work.least_search
 
     def _keep_promises(self) -> None:
         for pod in self.group.pending:
@@ -113,7 +205,12 @@ class Search:
             claim = Claim(self.session, self.action, self.trial, pod, self._is_within)
             if self._take_free(claim) or self._free_some(claim):
                 continue
+            if self.is_cut:
+                return
             self._failed[pod_class.index] = None
+            last = self.session.cluster.nodes.order[-1:]
+            for node in last:
+                self._cursors[pod_class.index] = (pod, node.name, self.trial.count)
             if not self._goes_on(index):
                 return
 
@@ -173,28 +270,55 @@ class Search:
             if problem:
                 self._problem = self._problem or problem
                 return False
-        counts: Counter[str] = Counter()
+        if self._find_again(claim):
+            return True
+        counts = Counter() if self._failed else Counter(self._counts_before)
         ways = (
             (loss_of(claim.cluster, gone), node, gone) for node, gone in self._ways(claim, counts)
         )
         best = min(islice(ways, self._compared()), key=lambda way: way[0], default=None)
         if best is None:
+            if self.is_cut and not self._cursors[pod_class.index][1]:
+                counts = Counter()  # By their names, all are looked at once more.
             self.counts = self.counts if self._failed else counts
             return False
+        self.is_cut = False
         _, node, gone = best
         for pod in gone:
             self.trial.evict(pod)
-        is_free = not gone and node.fits(pod_class.request)
-        self.trial.place(claim.pod, node, later=not is_free)
+        self._place_on(claim, node, gone)
         return True
+
+    def _find_again(self, claim: Claim) -> bool:
+        """Free the node that an earlier cycle had found for the pod. Where that is no longer possible what it had
+        found is forgotten."""
+        if not self._plan:
+            return False
+        table, before = self.session.cluster.nodes, len(self.trial.evicted)
+        node = table.nodes.get(self._plan.pop())
+        if node is not None and node.facts is not None:
+            self.session.work.add_freeing(None, node.slot)
+            short = _short(claim, node)
+            self._barred.update(dict.fromkeys(short))
+            if _open_to(claim)[node.slot] and not self._on(claim, node, short):
+                self._place_on(claim, node, self.trial.evicted[before:])
+                return True
+        self._plan = []
+        self._cursors.clear()
+        return False
+
+    def _place_on(self, claim: Claim, node: Node, gone: list[Pod]) -> None:
+        is_free = not gone and node.fits(claim.pod.pod_class.request)
+        self.trial.place(claim.pod, node, later=not is_free)
+        self._freed.append(node.name)
 
     def _ways(self, claim: Claim, counts: Counter[str]) -> Iterator[tuple[Node, list[Pod]]]:
         """Nodes that can be freed, and who would leave each; nobody has left yet."""
         pod_class = claim.pod.pod_class
         alike = likeness(claim)
         known = None if alike is None else self.session.fruitless.of(alike)
-        work = self.session.work
-        work.add_pod(pod_class)
+        self.session.work.add_pod(pod_class)
+        self._has_way = False
         for node in self._nodes(claim, counts, known, alike):
             before = len(self.trial.evicted)
             short = _short(claim, node)
@@ -204,21 +328,24 @@ class Search:
                 gone = self.trial.evicted[before:]
                 for pod in reversed(gone):
                     self.trial.spare(pod)
-                if known is not None:
-                    # As if those known to be fruitless that are better than this one had been tried first.
-                    tried = self._tried.setdefault(pod_class.index, {})
-                    better = known.better_than(*self._passed)
-                    tried.update(dict.fromkeys(better))
-                    work.add_passed_over(alike, better)
+                self._has_way = True
                 yield node, gone
                 continue
-            counts[found] += 1
             if known is not None and not short:
                 # What the queue may use decided nothing, so that it need not be asked again.
                 known.note(node.slot, found)
-            # The trial only takes more: the next pod of the class would find no more there.
-            if not pod_class.looks_around:
-                self._tried.setdefault(pod_class.index, {})[node.slot] = None
+            self._in_vain(claim, node, counts, found)
+
+    def _in_vain(self, claim: Claim, node: Node, counts: Counter[str], why: str) -> None:
+        """A node cannot be freed for a pod."""
+        pod_class = claim.pod.pod_class
+        counts[why] += 1
+        self._nodes_looked += 1
+        # The trial only takes more: the next pod of the class would find no more there.
+        if not pod_class.looks_around:
+            self._tried.setdefault(pod_class.index, {})[node.slot] = None
+        if self._cursor_of(pod_class) is not None and not self._has_way:
+            self._cursors[pod_class.index] = (claim.pod, node.name, self.trial.count)
 
     def _compared(self) -> int:
         """How many nodes are compared by who would leave them."""
@@ -237,12 +364,9 @@ class Search:
         """Nodes that evictions could free, the better ones first; those known not to be left out."""
         session, pod_class, work = self.session, claim.pod.pod_class, self.session.work
         table, rankings = session.cluster.nodes, session.rankings
-        cards = _cards(claim)
-        ranking = rankings.of(pod_class, cards)
+        ranking = rankings.of(pod_class, _cards(claim))
         ranking.scores()
-        is_open = rankings.admission(pod_class).verdicts == ADMITTED
-        if cards is not None:
-            is_open = is_open & rankings.suited(cards)
+        is_open = _open_to(claim)
         if self._is_within:
             can = np.zeros(len(table.order), dtype=np.bool_)
             for pod in self.group.pods.values():
@@ -253,29 +377,50 @@ class Search:
             group = self.group
             who = whose(session.cluster, self.action, group.queue, group.priority)
             can = session.reach.within(who, pod_class.request)
-        _count(counts, "node(s) are closed to it", int((~is_open).sum()))
-        _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
+        if not counts:
+            _count(counts, "node(s) are closed to it", int((~is_open).sum()))
+            _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
         can[list(self._tried.get(pod_class.index, ()))] = False
         can &= is_open
-        if self.action == "reclaim":
-            for slot in np.flatnonzero(can):
-                work.add_freeing(None, int(slot))
-                yield table.order[int(slot)]
-            return
+        last = self._cursor_of(pod_class)
+        if last is not None:
+            first = bisect_right(table.order, last, key=lambda one: one.name)
+            can[:first] = False
         if not can.any():
             return
-        scores = ranking.scores_of(can)
-        passed = scores
-        if known is not None:
-            counts += known.counts
-            scores = np.where(known.slots, -1, scores)
-        while len(scores) and (score := int(scores[best := int(scores.argmax())])) >= 0:
-            scores[best] = -1
-            self._passed = (passed, best, score)
-            work.add_freeing(alike, best)
-            yield table.order[best]
-        if known is not None:
-            work.add_passed_over(alike, np.flatnonzero(known.slots & can).tolist())
+        skipped = work.passed_over(alike) if known is not None else {}
+        for slot in skipped:
+            if known is not None and known.slots[slot] and can[slot]:
+                can[slot] = False
+                counts[known.text_of(slot)] += 1
+                self._tried.setdefault(pod_class.index, {})[slot] = None
+        if self.action == "reclaim" or last is not None:
+            slots: Iterator[int] = iter(np.flatnonzero(can).tolist())
+        else:
+            slots = _by_score(ranking.scores_of(can))
+        for slot in slots:
+            if self._is_used_up:
+                self._cut(claim)
+                return
+            node, before = table.order[slot], work.done
+            if known is not None and known.slots[slot]:
+                work.add_passed_over(alike, (slot,))
+                self._in_vain(claim, node, counts, known.text_of(slot))
+            else:
+                work.add_freeing(alike, slot)
+                yield node
+            self._vain += work.done - before
+
+    def _cut(self, claim: Claim) -> None:
+        """Stop: the search goes on where it is, or by names from the first node on."""
+        self.is_cut = True
+        pod_class, index = claim.pod.pod_class, claim.pod.pod_class.index
+        if self._cursor_of(pod_class) is not None:
+            return
+        name = ""
+        if self.action == "reclaim" and index in self._tried:
+            name = self.session.cluster.nodes.order[max(self._tried[index])].name
+        self._cursors[index] = (claim.pod, name, self.trial.count)
 
     def _on(self, claim: Claim, node: Node, short: tuple[str, ...]) -> str:
         """Choose who leaves a node, where the quota is `short` of these. Why nobody does, if so; an empty text
@@ -312,6 +457,25 @@ class Search:
             if pod.facts.uid in needed:
                 self.trial.spare(pod)
                 self.trial.evict(pod)
+
+
+def _open_to(claim: Claim) -> npt.NDArray[np.bool_]:
+    """The nodes that a pod may go to, whoever stands there."""
+    rankings, cards = claim.session.rankings, _cards(claim)
+    is_open: npt.NDArray[np.bool_] = rankings.admission(claim.pod.pod_class).verdicts == ADMITTED
+    return is_open if cards is None else is_open & rankings.suited(cards)
+
+
+def _by_score(scores: npt.NDArray[np.int64]) -> Iterator[int]:
+    """The slots of nodes that a pod may go to, the better ones first, then by name."""
+    for _ in range(FIRST):
+        best = int(scores.argmax())
+        if scores[best] < 0:
+            return
+        yield best
+        scores[best] = -1
+    order: list[int] = np.argsort(-scores, kind="stable")[: int((scores >= 0).sum())].tolist()
+    yield from order
 
 
 def _count(counts: Counter[str], text: str, number: int) -> None:
