@@ -77,6 +77,11 @@ class Reach:
             can &= self._column(who, name) >= amount
         return can
 
+    def most(self, who: Whose, name: str) -> npt.NDArray[np.int64]:
+        """How much of a resource evictions could free at most, slot by slot. Not to be changed."""
+        self.within(who, ())
+        return self._column(who, name)
+
     def _column(self, who: Whose, name: str) -> npt.NDArray[np.int64]:
         table = self._cluster.nodes
         found = self._columns.get((who, name))

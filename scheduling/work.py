@@ -120,9 +120,9 @@ class Work:
         """Count some."""
         self.done += units
 
-    def add_bundles(self, count: int) -> None:
-        """Count the search for bundles of pods, of which so many were found."""
-        self.done += GIVER * len(self._cluster.groups) + BUNDLE * count
+    def add_bundles(self, groups: int, count: int) -> None:
+        """Count the search for bundles of pods, of which so many were found, in so many pod groups."""
+        self.done += GIVER * groups + BUNDLE * count
 
     def add_pod(self, pod_class: PodClass) -> None:
         """Count the search for a node for a pod of a class."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from projections.cluster import Cluster
 from projections.contest import MOVABLE
+from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, RUNNING, Pod
@@ -32,11 +33,11 @@ class Bundle(Struct, frozen=True):
     is_safe: bool
 
 
-def bundles(claim: Claim, where: Where, need: Amounts) -> list[Bundle]:
-    """The bundles that give anything of what is needed on the nodes of a domain, first to go first."""
+def bundles(claim: Claim, where: Where, need: Amounts, groups: Iterable[PodGroup]) -> list[Bundle]:
+    """The bundles of these groups that give anything of what is needed on the nodes of a domain, first to go first."""
     ganging = claim.policy.told.of_gangs(claim.action)
     found: list[tuple[Fraction, Bundle]] = []
-    for group in _givers(claim):
+    for group in groups:
         pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
         near = [
             pod for pod in pods if _may_leave(claim, pod) and freed(claim.cluster, [pod], where)
@@ -68,18 +69,34 @@ def may_go(claim: Claim, bundle: Bundle) -> bool:
     return len(not_held(claim, released(claim, list(bundle.pods)))) == len(bundle.pods)
 
 
-def _givers(claim: Claim) -> Iterator[PodGroup]:
+def givers_of(claim: Claim) -> Iterator[PodGroup]:
     """The groups that could have to give: less urgent ones of the queue, or those of other queues."""
     cluster = claim.cluster
-    names = [claim.queue.name]
-    if claim.is_reclaiming:
-        names = sorted(givers(cluster, claim.queue.name))
-    for name in names:
+    for name in _queues(claim):
         for key in cluster.queue(name).groups:
-            group = cluster.groups[key]
-            is_less = claim.is_reclaiming or group.priority < claim.group.priority
-            if group is not claim.group and group.allocated_count and is_less:
-                yield group
+            if _could_give(claim, cluster.groups[key]):
+                yield cluster.groups[key]
+
+
+def givers_on(claim: Claim, nodes: Iterable[Node]) -> Iterator[PodGroup]:
+    """Those of them with pods on some nodes."""
+    cluster, names = claim.cluster, dict.fromkeys(_queues(claim))
+    keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
+    for key in keys:
+        group = cluster.groups.get(key)
+        if group is not None and group.queue in names and _could_give(claim, group):
+            yield group
+
+
+def _queues(claim: Claim) -> list[str]:
+    if claim.is_reclaiming:
+        return sorted(givers(claim.cluster, claim.queue.name))
+    return [claim.queue.name]
+
+
+def _could_give(claim: Claim, group: PodGroup) -> bool:
+    is_less = claim.is_reclaiming or group.priority < claim.group.priority
+    return group is not claim.group and bool(group.allocated_count) and is_less
 
 
 def _may_leave(claim: Claim, pod: Pod) -> bool:

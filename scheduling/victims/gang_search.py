@@ -5,16 +5,28 @@ added until what is free there, is being freed, and what they leave would do for
 tried: everyone in the bundles has left, and the pods of the gang look for their nodes. Where that fails one
 more bundle is added. Of the bundles none leaves without which the gang has its place, too. (Volcano's
 gangpreempt and gangreclaim.)
+
+The search is bounded in work. Where the pods that could leave are too many to be looked at in one cycle, and where
+a search of the whole cluster goes on in vain until its action has used up its part of the work, the cluster is
+looked at part by part: nodes side by side in the order of their names, each part larger than the gang needs. A
+search that is cut short after one of them goes on with the next in the next cycle (`search_deferred`). A gang that
+would have its place only on nodes of several parts finds none then.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+from msgspec import structs
+
+from events.decision import SearchCursor, SearchDeferred
 from events.union import Decision
 from projections.blocked import closeness_reason
 from projections.contest import is_starving
+from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
@@ -23,18 +35,24 @@ from scheduling.admission import refused_demand
 from scheduling.attempt import charged
 from scheduling.quota.choice import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
+from scheduling.reach import whose
 from scheduling.refuse import Reason
 from scheduling.session import Session
+from scheduling.topology.domains import TOP, Domain
 from scheduling.topology.network import limit_of, slots_of
 from scheduling.topology.where import ANYWHERE, Where, Within
 from scheduling.trial import Trial
-from scheduling.victims.bundles import Bundle, bundles, freed, may_go
+from scheduling.victims.bundles import Bundle, bundles, freed, givers_of, givers_on, may_go
 from scheduling.victims.claim import Claim
 from scheduling.victims.outcome import decisions, is_whole
+from scheduling.victims.wanted import wanted
 from scheduling.work import BUNDLE
 
 TRIES_MAX: Final = 32
 """How many bundles are looked at in the end that may stay after all."""
+
+MARGIN: Final = 2
+"""A part of the cluster has at least so many times what the gang needs, with all that could leave."""
 
 GROWTH: Final = 4
 """After a gang found no place a part of the bundles is added before it is tried again: one in so many."""
@@ -43,7 +61,13 @@ GROWTH: Final = 4
 class GangSearch:
     """What came of trying to make room for a gang."""
 
-    def __init__(self, session: Session, action: str, group: PodGroup) -> None:
+    def __init__(
+        self,
+        session: Session,
+        action: str,
+        group: PodGroup,
+        so_far: SearchDeferred | None = None,
+    ) -> None:
         self.session = session
         self.action = action
         self.group = group
@@ -51,6 +75,20 @@ class GangSearch:
         self.is_whole = False
         self.counts: Counter[str] = Counter()
         """Why domains could not be freed, and how many."""
+        self.is_cut = False
+        """Whether it was cut short: it goes on in the next cycle."""
+        self._last: str | None = None
+        """The last node, or domain, that was looked at in vain; None where it is not in parts."""
+        self._nodes_looked = 0
+        self._begun_at = session.work.done
+        self._has_tried = False
+        """Whether the gang found no place though there was enough by sums."""
+        self._is_left = False
+        """Whether it was to end before all was looked at."""
+        if so_far is not None:
+            self.counts = Counter(so_far.counts)
+            self._last = so_far.cursors[0].node if so_far.cursors else None
+            self._nodes_looked = so_far.nodes
         self._problem = ""
         self._wanted = self._missing()
         self._need: Amounts = {}
@@ -72,6 +110,26 @@ class GangSearch:
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
         message = f"no domain can be freed by {self.action}: {listed or 'none was tried'}."
         return Reason("NoVictims", "", message)
+
+    def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
+        """What was found so far. Where the search `is_over` it begins from the start."""
+        group = self.group
+        start = SearchDeferred(
+            pod_group=group.key,
+            queue=group.queue,
+            action=self.action,
+            wanted=wanted(self.session.state.policy_position, group),
+            nodes=self._nodes_looked,
+        )
+        if is_over or self._last is None:
+            return start
+        cursor = SearchCursor(pod=self._wanted[0].key, node=self._last, placed=self._kept)
+        return structs.replace(
+            start,
+            is_outdated=is_outdated,
+            cursors=(cursor,),
+            counts=dict(sorted(self.counts.items())),
+        )
 
     def decisions(self) -> Iterator[Decision]:
         """Who must leave, and the room that is promised for it."""
@@ -114,37 +172,127 @@ class GangSearch:
         return bool(self._problem)
 
     def _search(self) -> None:
-        ganging = self.session.cluster.policy.told.of_gangs(self.action)
-        for where in islice(self._domains(), ganging.domains):
-            if self._free(where):
+        closeness = self.group.closeness
+        if closeness is not None and closeness.is_hard:
+            self._search_in(self._domains(), "domain(s)")
+            return
+        if self._last is None and self._is_small and self._free(ANYWHERE, None):
+            self.is_whole = True
+            return
+        if self._last is None and self._is_small:
+            self._stay_all()
+            if not self._is_left:
+                self.counts["domain(s) have too little that may be evicted"] += 1
+                return
+            self._last, self.is_cut = "", True
+            return
+        self._search_in(self._parts(), "part(s) of the cluster")
+
+    def _search_in(self, domains: Iterator[tuple[str, Within]], what: str) -> None:
+        """Search domain by domain, each with its name, until one is freed or this is enough for a cycle."""
+        is_first = True
+        for name, where in domains:
+            work = self.session.work
+            if not is_first and work.is_used_up and self._is_long:
+                self.is_cut = True
+                return
+            if self._free(where, where.domain.slots.tolist()):
                 self.is_whole = True
                 return
-            for pod in reversed(self.trial.evicted[:]):
-                self.trial.spare(pod)
+            self._stay_all()
+            self.counts[f"{what} have too little that may be evicted"] += 1
+            self._nodes_looked += len(where.domain.slots)
+            self._last, is_first = name, False
 
-    def _domains(self) -> Iterator[Where]:
-        """The domains in which the whole gang may be, the closest first."""
+    @property
+    def _is_long(self) -> bool:
+        """Whether it took as much already as a search may at least."""
+        work = self.session.work
+        return work.done - self._begun_at >= work.least_search
+
+    @property
+    def _is_exhausted(self) -> bool:
+        """Whether it is to end though the gang has found no place."""
+        return self._has_tried and self.session.work.is_used_up and self._is_long
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether all pods that could leave can be looked at in one cycle."""
+        pods = sum(group.allocated_count for group in givers_of(self._claim))
+        return BUNDLE * pods <= self.session.work.budget
+
+    def _stay_all(self) -> None:
+        for pod in reversed(self.trial.evicted[:]):
+            self.trial.spare(pod)
+
+    def _domains(self) -> Iterator[tuple[str, Within]]:
+        """The domains in which the whole gang may be, the closest first, from where the search goes on."""
         cluster, closeness = self.session.cluster, self.group.closeness
-        if closeness is None or not closeness.is_hard:
-            yield ANYWHERE
-            return
-        if closeness_reason(cluster.nodes.hyper, closeness) is not None:
+        if closeness is None or closeness_reason(cluster.nodes.hyper, closeness) is not None:
             return
         domains = self.session.network.domains
         slots = slots_of(cluster, self.group)
         used = domains.holding(slots) if slots else None
-        for step in domains.steps(limit_of(cluster, closeness), used, None):
-            for domain in sorted([domains.all[one] for one in step], key=lambda one: one.name):
-                yield Within(cluster.nodes, domain, None, lambda _: 0)
+        ordered = [
+            domain
+            for step in domains.steps(limit_of(cluster, closeness), used, None)
+            for domain in sorted([domains.all[one] for one in step], key=lambda one: one.name)
+        ]
+        ordered = ordered[: cluster.policy.told.of_gangs(self.action).domains]
+        names = [one.name for one in ordered]
+        first = names.index(self._last) + 1 if self._last in names else 0
+        for domain in ordered[first:]:
+            yield domain.name, Within(cluster.nodes, domain, None, lambda _: 0)
 
-    def _free(self, where: Where) -> bool:
-        """Whether the gang gets its place in a domain; if so, the trial says how."""
-        room = self._idle(where)
+    def _parts(self) -> Iterator[tuple[str, Within]]:
+        """The cluster part by part, from where the search goes on."""
+        session, table, group = self.session, self.session.cluster.nodes, self.group
+        who = whose(session.cluster, self.action, group.queue, group.priority)
+        pods = np.cumsum([len(node.pods) for node in table.order])
+        rooms = {
+            name: np.cumsum(np.maximum(session.reach.most(who, name), 0)) for name in self._need
+        }
+        first = bisect_right(table.order, self._last or "", key=lambda one: one.name)
+        while first < len(table.order):
+            end = self._end_of_part(first, pods, rooms)
+            domain = Domain(TOP, 0, np.arange(first, end))
+            yield table.order[end - 1].name, Within(table, domain, None, lambda _: 0)
+            first = end
+
+    def _end_of_part(
+        self, first: int, pods: npt.NDArray[np.int64], rooms: dict[str, npt.NDArray[np.int64]]
+    ) -> int:
+        """Where the part ends that begins at a slot: it costs what the action may take, and has all that the gang
+        needs, and so does what comes after it."""
+        most = self.session.work.allowance // (2 * BUNDLE)
+        end = 1 + int(np.searchsorted(pods, (pods[first - 1] if first else 0) + most))
+        for name, amount in self._need.items():
+            room = rooms[name]
+            before = room[first - 1] if first else 0
+            end = max(end, 1 + int(np.searchsorted(room, before + MARGIN * amount)))
+        end = min(end, len(pods))
+        is_last = any(
+            rooms[name][-1] - rooms[name][end - 1] < MARGIN * most
+            for name, most in self._need.items()
+        )
+        return len(pods) if is_last else end
+
+    def _free(self, where: Where, slots: list[int] | None) -> bool:
+        """Whether the gang gets its place in a domain of these slots; if so, the trial says how."""
+        order = self.session.cluster.nodes.order
+        nodes = order if slots is None else [order[slot] for slot in slots]
+        room = self._idle(where, nodes)
         chosen: list[Bundle] = []
         enough = 0
-        found = bundles(self._claim, where, self._need)
-        self.session.work.add_bundles(len(found))
+        groups = list(givers_of(self._claim) if slots is None else givers_on(self._claim, nodes))
+        found = bundles(self._claim, where, self._need, groups)
+        total = len(self.session.cluster.groups) if slots is None else len(groups)
+        self.session.work.add_bundles(total, len(found))
+        self._has_tried = False
         for bundle in (None, *found, None):
+            if slots is None and self._is_exhausted:
+                self._is_left = True
+                return False
             if bundle is not None:
                 if not self._leave(bundle, chosen):
                     continue
@@ -157,9 +305,9 @@ class GangSearch:
             if self._try(where):
                 self._spare_some(where, chosen, room)
                 return is_whole(self.trial)
+            self._has_tried = True
             # So that not every further bundle is tried on its own: what is too much stays in the end.
             enough = len(chosen) + 1 + len(chosen) // GROWTH
-        self.counts["domain(s) have too little that may be evicted"] += 1
         return False
 
     def _leave(self, bundle: Bundle, chosen: list[Bundle]) -> bool:
@@ -177,11 +325,11 @@ class GangSearch:
         chosen.append(left)
         return True
 
-    def _idle(self, where: Where) -> Amounts:
+    def _idle(self, where: Where, nodes: list[Node]) -> Amounts:
         """What is free on the nodes of a domain, or will be."""
         total: Amounts = dict.fromkeys(self._need, 0)
-        self.session.work.add(len(self.session.cluster.nodes.order))
-        for node in self.session.cluster.nodes.order:
+        self.session.work.add(len(nodes))
+        for node in nodes:
             if where.admits(node):
                 for name in total:
                     total[name] += max(0, node.free.get(name, 0), node.future(name))

@@ -24,13 +24,6 @@ def make_way(session: Session, action: str) -> Iterator[Decision]:
         if problem is not None:
             yield from refuse_line(line, problem)
             return
-        if action in GANGING:
-            gang_search = GangSearch(session, action, group)
-            if gang_search.is_whole:
-                yield from gang_search.decisions()
-            else:
-                yield from refuse_line(line, gang_search.reason)
-            return
         left = session.search_left(line)
         if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
             left = None
@@ -48,8 +41,10 @@ def make_way(session: Session, action: str) -> Iterator[Decision]:
 
 def _search(
     session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
-) -> Search:
+) -> Search | GangSearch:
     """Search among the pods of others, then, to preempt, among those of the group itself."""
+    if action in GANGING:
+        return GangSearch(session, action, group, so_far)
     is_within = so_far is not None and so_far.is_within
     if is_within:
         return Search(session, action, group, so_far, is_within=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
-from events.decision import DeferredAction, Eviction, Placement
+from events.decision import DeferredAction, Eviction, FreedNode, Placement, SearchCursor
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.record import Fact
 from events.union import Event
@@ -53,6 +53,14 @@ FIELDS[tuple[DeferredAction, ...]] = st.lists(
         looked=FIELDS[tuple[str, ...]],
     ),
     max_size=3,
+).map(tuple)
+
+
+FIELDS[tuple[FreedNode, ...]] = st.lists(
+    st.builds(FreedNode, node=TEXTS, pods=NUMBERS), max_size=3
+).map(tuple)
+FIELDS[tuple[SearchCursor, ...]] = st.lists(
+    st.builds(SearchCursor, pod=TEXTS, node=TEXTS, placed=NUMBERS), max_size=3
 ).map(tuple)
 
 

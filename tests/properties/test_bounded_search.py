@@ -152,6 +152,7 @@ STEP: Final = 1_000
 """Units of the largest step here: a class of pods, a decision, or a node."""
 
 SEARCHING: Final = ("preempt", "reclaim")
+GANGING: Final = ("gangpreempt", "gangreclaim")
 
 
 @pytest.mark.parametrize("action", SEARCHING)
@@ -167,7 +168,18 @@ def test_a_cycle_takes_its_budget_and_one_step_where_a_search_is_in_vain(action:
     assert f"{NODES} node(s) have too little that may be evicted" in refusal.message
 
 
-@pytest.mark.parametrize("action", SEARCHING)
+@pytest.mark.parametrize("action", GANGING)
+def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) -> None:
+    pods = [*full(victims_of(action), ()), pod("high", 3_000, priority=100)]
+    told = cluster(NARROW, actions_of(action), pods)
+    units = to_rest(told)
+    assert max(units) <= 1_000 * NARROW + 2 * STEP
+    assert len(of_kind(told, SearchDeferred)) > 2
+    [refusal] = [one for one in of_kind(told, RefusalDecided) if one.action == action]
+    assert "part(s) of the cluster have too little that may be evicted" in refusal.message
+
+
+@pytest.mark.parametrize("action", [*SEARCHING, *GANGING])
 @pytest.mark.parametrize("last", [0, 11, NODES - 1])
 def test_a_node_that_can_be_freed_is_found_wherever_it_is(action: str, last: int) -> None:
     pods = [*full(victims_of(action), (last,)), pod("high", 3_000, priority=100)]
@@ -197,7 +209,7 @@ def test_nothing_is_evicted_for_a_gang_of_which_one_pod_finds_no_node() -> None:
     assert [one.code for one in of_kind(told, RefusalDecided) if one.action == "preempt"]
 
 
-@pytest.mark.parametrize("action", SEARCHING)
+@pytest.mark.parametrize("action", [*SEARCHING, *GANGING])
 def test_a_node_that_was_looked_at_in_vain_and_changes_is_looked_at_again(action: str) -> None:
     victims = victims_of(action)
     pods = [*full(victims, ()), pod("high", 3_000, priority=100)]
@@ -248,8 +260,8 @@ def described(action: str, free: tuple[int, ...], pods: list[tuple[int, int]]) -
     ]
 
 
-@pytest.mark.parametrize("action", SEARCHING)
-@settings(max_examples=10, deadline=None)
+@pytest.mark.parametrize("action", [*SEARCHING, *GANGING])
+@settings(max_examples=5, deadline=None)
 @given(free=running, pods=waiting)
 def test_at_rest_a_search_without_a_bound_would_find_no_more(
     action: str, free: tuple[int, ...], pods: list[tuple[int, int]]
@@ -263,10 +275,10 @@ def test_at_rest_a_search_without_a_bound_would_find_no_more(
     assert len(of_kind(told, EvictionDecided)) == found
 
 
-ALL: Final = "preempt, reclaim"
+ALL: Final = "preempt, reclaim, gangpreempt, gangreclaim"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(free=running, pods=waiting)
 def test_a_replay_and_a_daemon_started_from_a_snapshot_search_the_same(
     free: tuple[int, ...], pods: list[tuple[int, int]]

@@ -23,6 +23,7 @@ from events.decision import (
     PipelineWithdrawn,
     Placement,
     QueueFaulted,
+    SearchDeferred,
     WorkDeferred,
 )
 from events.outcome import (
@@ -170,6 +171,13 @@ SAID: list[tuple[Event, list[str]]] = [
     (
         ActionFailed(action="allocate", message="m", is_abandoned=False),
         ["action allocate failed: m; queues are served in turn (because of 3)"],
+    ),
+    (
+        SearchDeferred(pod_group="d/g", queue="q", action="preempt", wanted="0f", nodes=110),
+        [
+            "search for d/g in q goes on in the next cycle: preempt, nodes looked at: 110"
+            " (because of 3)"
+        ],
     ),
     (
         WorkDeferred(
