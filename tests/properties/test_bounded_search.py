@@ -11,7 +11,7 @@ from events.decision import EvictionDecided, RefusalDecided, SearchDeferred
 from events.record import Record
 from events.sighting import Seen
 from projections import snapshot
-from replay.run import Replay
+from replay.log_replay import Replay
 from scheduling.step import Step
 from tests.scheduling.given import Told, gone, node, raw
 
