@@ -85,6 +85,7 @@ Missed: TypeAlias = (
 
 
 T = TypeVar("T")
+WholeT = TypeVar("WholeT", PodGroupObject, HyperNodeObject, NodeObject)
 FaultedT = TypeVar("FaultedT", GroupFacts, HyperNodeFacts, NodeFacts)
 
 UNREADABLE: Final = "Unreadable"
@@ -266,28 +267,11 @@ def _see_node(cluster: Cluster, reading: Reading) -> None:
     node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
     if node is not None and node.digest == reading.digest:
         return
-
-    def bare(problem: str, metadata: Metadata) -> NodeFacts:
-        return node_facts(NodeObject(metadata=metadata), problem)
-
-    def whole(content: bytes) -> NodeFacts:
-        obj = read(NodeObject, content)
-        return bare(obj, reading.metadata()) if isinstance(obj, str) else node_facts(obj)
-
-    facts = reading.of(whole, bare)
-    put_node(cluster, _with_faults(facts, reading), reading.digest)
+    put_node(cluster, _facts_of(reading, NodeObject, node_facts), reading.digest)
 
 
 def _see_hyper_node(cluster: Cluster, reading: Reading) -> None:
-    def bare(problem: str, metadata: Metadata) -> HyperNodeFacts:
-        return hyper_node_facts(HyperNodeObject(metadata=metadata), problem)
-
-    def whole(content: bytes) -> HyperNodeFacts:
-        obj = read(HyperNodeObject, content)
-        return bare(obj, reading.metadata()) if isinstance(obj, str) else hyper_node_facts(obj)
-
-    facts = reading.of(whole, bare)
-    put_hyper_node(cluster, _with_faults(facts, reading))
+    put_hyper_node(cluster, _facts_of(reading, HyperNodeObject, hyper_node_facts))
 
 
 def _see_workload(cluster: Cluster, reading: Reading) -> None:
@@ -327,14 +311,7 @@ def _see_queue(cluster: Cluster, reading: Reading) -> None:
 
 
 def _see_group(cluster: Cluster, reading: Reading) -> None:
-    def bare(problem: str, metadata: Metadata) -> GroupFacts:
-        return group_facts(PodGroupObject(metadata=metadata), problem)
-
-    def whole(content: bytes) -> GroupFacts:
-        obj = read(PodGroupObject, content)
-        return bare(obj, reading.metadata()) if isinstance(obj, str) else group_facts(obj)
-
-    facts = _with_faults(reading.of(whole, bare), reading)
+    facts = _facts_of(reading, PodGroupObject, group_facts)
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
         cluster.put_group(facts, reading.digest)
@@ -376,6 +353,21 @@ def _see_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
         cluster.namespaces[name] = queue
     else:
         cluster.namespaces.pop(name, None)
+
+
+def _facts_of(
+    reading: Reading, kind: type[WholeT], facts_of: Callable[[WholeT, str], FaultedT]
+) -> FaultedT:
+    """The facts of an object that is read whole; with a problem, those of one of which only the metadata is known."""
+
+    def bare(problem: str, metadata: Metadata) -> FaultedT:
+        return facts_of(kind(metadata=metadata), problem)
+
+    def whole(content: bytes) -> FaultedT:
+        obj = read(kind, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else facts_of(obj, "")
+
+    return _with_faults(reading.of(whole, bare), reading)
 
 
 def _with_faults(facts: FaultedT, reading: Reading) -> FaultedT:
