@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from tests.checkout import ROOT
 from tests.deploy.promql import NoQueryError, kind_of
 
 RULES = ROOT / "deploy/monitoring/rules.yaml"
+CASES = ROOT / "deploy/monitoring/rules_test.yaml"
 DASHBOARD = ROOT / "deploy/kustomize/components/monitoring/dashboard.json"
 PROMETHEUS_OWN = {"le", "instance"}
 """Labels that come with a histogram, and with the scrape."""
@@ -133,6 +135,66 @@ def test_every_alert_is_named_once_and_says_how_bad_it_is() -> None:
     rules = [rule for group in groups for rule in group["rules"]]
     assert len({rule["alert"] for rule in rules}) == len(rules)
     assert {rule["labels"]["severity"] for rule in rules} <= {"critical", "warning", "info"}
+
+
+def rules() -> dict[str, dict[str, Any]]:
+    """Alerts by their names."""
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def cases() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each check of `promtool test rules`, with the test in which it stands."""
+    for test in yaml.safe_load(CASES.read_text(encoding="utf-8"))["tests"]:
+        for case in test["alert_rule_test"]:
+            yield test, case
+
+
+def minutes(text: str) -> int:
+    """A duration as the rules write it."""
+    return int(text[:-1]) * {"m": 1, "h": 60, "d": 1440}[text[-1]]
+
+
+def pattern(template: str) -> str:
+    """What a text with values in it looks like when they are filled in."""
+    return re.sub(r"\\\{\\\{.*?\\\}\\\}", ".+", re.escape(template))
+
+
+def test_every_alert_has_a_case_in_which_it_fires() -> None:
+    fired = {case["alertname"] for _, case in cases() if case.get("exp_alerts")}
+    assert fired == set(rules())
+
+
+@pytest.mark.parametrize("alert", rules())
+def test_cases_of_an_alert_fit_its_rule(alert: str) -> None:
+    """What promtool would find first: other series, labels and texts than those of the rule."""
+    rule = rules()[alert]
+    grouped = re.findall(r"\bby \(([^)]*)\)", rule["expr"])
+    found = [(test, case) for test, case in cases() if case["alertname"] == alert]
+    for test, case in found:
+        series = [one["series"] for one in test["input_series"]]
+        assert names(rule["expr"]) <= {name for one in series for name in names(one)}
+        ends = min(_length(one["values"]) for one in test["input_series"])
+        assert minutes(case["eval_time"]) < ends * minutes(test["interval"])
+        for expected in case.get("exp_alerts", ()):
+            assert minutes(case["eval_time"]) >= minutes(rule.get("for", "0m"))
+            given = dict(expected["exp_labels"])
+            assert given.pop("severity") == rule["labels"]["severity"]
+            if grouped:
+                assert set(given) <= {one.strip() for group in grouped for one in group.split(",")}
+            assert all(
+                any(f'{key}="{text}"' in one for one in series) for key, text in given.items()
+            )
+            texts, templates = expected["exp_annotations"], rule["annotations"]
+            assert set(texts) == set(templates)
+            for key, template in templates.items():
+                assert re.fullmatch(pattern(template), texts[key]), (texts[key], template)
+
+
+def _length(values: str) -> int:
+    """Samples of a series in the notation of promtool."""
+    repeated = [re.fullmatch(r".*x(\d+)", one) for one in values.split()]
+    return sum(1 if one is None else int(one[1]) + 1 for one in repeated)
 
 
 def test_the_dashboard_lays_no_panel_over_another() -> None:
