@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle session growth hostile network spot memory start] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle idle session growth hostile loop network spot memory start] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -22,6 +22,7 @@ from benchmarks import (
     growth,
     hostile,
     idle,
+    loop,
     memory,
     network,
     session,
@@ -43,6 +44,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "spot": spot.measure,
     "growth": growth.measure,
     "hostile": hostile.measure,
+    "loop": loop.measure,
     "network": network.measure,
     "memory": memory.measure,
     "start": start.measure,

@@ -20,6 +20,10 @@ class Scale(Struct, frozen=True, kw_only=True):
     """Pods whose lives are appended as watch events."""
     waiting: int
     """Pods that wait for a full cluster."""
+    waiting_beside: int
+    """Pods that wait while the loop takes in events of others."""
+    loop_seconds: float
+    """CPU time for which the loop takes in events, for each size of batches."""
     running: int
     """Pods that run when memory is measured."""
     started_nodes: int
@@ -39,6 +43,8 @@ SCALES: Final = {
         large_gang=4_096,
         watched_pods=5_000,
         waiting=10_000,
+        waiting_beside=8_000,
+        loop_seconds=30,
         running=150_000,
         started_nodes=5_000,
         started_pods=140_000,
@@ -53,6 +59,8 @@ SCALES: Final = {
         large_gang=256,
         watched_pods=1_000,
         waiting=1_000,
+        waiting_beside=1_000,
+        loop_seconds=2,
         running=5_000,
         started_nodes=500,
         started_pods=5_000,

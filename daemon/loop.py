@@ -343,6 +343,11 @@ class Loop:
         return self._effects.in_flight
 
     @property
+    def audited_ns(self) -> int:
+        """Time spent on audits since State was last folded."""
+        return 0 if self._audits is None else self._audits.spent_ns
+
+    @property
     def intake(self) -> int:
         """Sightings not yet taken in."""
         return len(self._inbox)

@@ -1,0 +1,167 @@
+"""Watch events through the daemon's own loop, at several sizes of batches, while pods wait: rate, and share of the audits.
+
+What runs is what `muster run` composes around State: the loop, the deciding thread, views, SQLite, snapshots and audits.
+The cluster beside it shows a batch as soon as the one before was taken in. All times are CPU times of the process, so
+other work on the machine does not count, and what making the events takes is left out.
+"""
+
+import asyncio
+import time  # CPU times
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from benchmarks import manifests
+from benchmarks.append import lives
+from benchmarks.driving import SECOND, folder, nothing_of
+from benchmarks.figures import Figure
+from benchmarks.full import Filled, ran, waits
+from benchmarks.scale import Scale
+from daemon.cli.assemble import refolder
+from daemon.clock import WallClock
+from daemon.deciding_thread import DecidingThread
+from daemon.durable import DurableLog
+from daemon.log.opening import open_log
+from daemon.loop import Loop, Running
+from daemon.settings import Settings
+from events.sighting import Done, Progress, Reply, Request, Sighting
+from projections.batch import Batch
+from projections.internal_error import ignore
+
+BATCHES: Final = (1, 10, 100, 1_000)
+LIVES_MAX: Final = 1_000_000
+SHARE_MAX: Final = 1.0
+"""Per cent of the time that audits may take (`daemon/auditing.py`)."""
+
+
+class CpuClock(WallClock):
+    """Real time, of which only what this process computes counts as elapsed."""
+
+    def elapsed_ns(self) -> int:
+        """CPU time of the process."""
+        return time.process_time_ns()
+
+
+class Feed:
+    """A cluster that shows a full cluster with waiting pods, and then batches of a size without end."""
+
+    def __init__(self, shape: Filled, size: int) -> None:
+        self._shape = shape
+        self._size = size
+        self.loop: Loop | None = None
+        self.making_ns = 0
+        """CPU time that making the events took."""
+        self.count = 0
+        """Events taken in."""
+        self.is_filled = asyncio.Event()
+        self._appended = asyncio.Event()
+
+    async def sightings(self) -> AsyncIterator[list[Sighting]]:
+        """All there is, and then one batch after the other."""
+        yield self._cluster()
+        loop = self.loop
+        assert loop is not None
+        await self._until(lambda: loop.is_synced and loop.cycles > 1 and not _is_cut_short(loop))
+        self.is_filled.set()
+        events = lives(LIVES_MAX, self._shape.nodes)
+        while True:
+            began = time.thread_time_ns()
+            batch = list(islice(events, self._size))
+            self.making_ns += time.thread_time_ns() - began
+            yield batch
+            await self._until(lambda: not loop.intake)
+            self.count += len(batch)
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        """Return when something is so after a batch of the loop is durable."""
+        while True:
+            await self._appended.wait()
+            self._appended.clear()
+            if is_so():
+                return
+
+    def on_batch(self, batch: Batch, seconds: float) -> None:
+        """A batch of the loop is durable."""
+        self._appended.set()
+
+    def show_since(self, progress: Mapping[str, Progress]) -> None:
+        """Nothing was shown before."""
+
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        """Everything that is asked is done."""
+        return Done(), 1
+
+    def _cluster(self) -> list[Sighting]:
+        shape = self._shape
+        return [
+            *manifests.nodes(shape.nodes),
+            *nothing_of("PriorityClass", "Namespace", "PodGroup"),
+            *manifests.queues(shape.nodes, share=1, count=shape.queues),
+            *manifests.listed("Pod", self._pods()),
+        ]
+
+    def _pods(self) -> Iterator[Sighting]:
+        for index in range(self._shape.nodes):
+            yield ran(index, 0, self._shape, "Running")
+        for index in range(self._shape.waiting):
+            yield waits(f"wait-{index:06}", index)
+
+
+async def measure(scale: Scale) -> list[Figure]:
+    """Rate and share at each size of batches."""
+    figures: list[Figure] = []
+    for size in BATCHES:
+        figures += await _measured(scale, size)
+    return figures
+
+
+async def _measured(scale: Scale, size: int) -> list[Figure]:
+    shape = Filled(nodes=scale.nodes[0], waiting=scale.waiting_beside)
+    clock, feed = CpuClock(), Feed(shape, size)
+    thread = DecidingThread(clock.elapsed_ns)
+    with folder() as place:
+        stored = await open_log(str(place / "loop.db"), "write")
+        log = DurableLog(stored, clock.elapsed_ns, (feed.on_batch,), ignore)
+        running = Running(
+            holder="benchmark",
+            version="0",
+            snapshot_every=Settings().snapshot_every,
+            tells=True,
+            has_deciding_thread=True,
+        )
+        loop = Loop(log, feed, clock, refolder(stored, with_views=True), running, thread=thread)
+        feed.loop = loop
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(loop.run(), name="loop")
+            await feed.is_filled.wait()
+            began, made, count = time.process_time_ns(), feed.making_ns, feed.count
+            audited = loop.audited_ns
+            while time.process_time_ns() - began < scale.loop_seconds * SECOND:  # noqa: ASYNC110  # nothing tells of CPU time
+                await asyncio.sleep(0.1)
+            spent = time.process_time_ns() - began - (feed.making_ns - made)
+            audited, count = loop.audited_ns - audited, feed.count - count
+            loop.stop()
+        thread.close()
+        await stored.close()
+    name = f"batches of {size:,}, {shape.waiting:,} pods waiting"
+    return [
+        Figure(
+            benchmark="loop",
+            name=f"watch events a second of CPU, {name}",
+            value=count / (spent / SECOND),
+            unit="events/s",
+        ),
+        Figure(
+            benchmark="loop",
+            name=f"share of the audits, {name}",
+            value=100 * audited / spent,
+            unit="%",
+            bound="at most",
+            target=SHARE_MAX,
+            detail={"cpu_seconds": spent / SECOND, "events": count},
+        ),
+    ]
+
+
+def _is_cut_short(loop: Loop) -> bool:
+    return loop.step is None or loop.step.is_cut_short
