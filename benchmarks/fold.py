@@ -9,9 +9,10 @@ from time import perf_counter
 from benchmarks.driving import folder
 from benchmarks.figures import Figure
 from benchmarks.scale import Scale
-from daemon.cli.assemble import fold, simulate
+from daemon.fold import fold
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
+from daemon.simulation import simulate
 from replay.log_replay import Replay
 from simulator.generated_workload import with_pieces
 from simulator.openb_table import shipped_table

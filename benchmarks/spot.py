@@ -18,9 +18,9 @@ from msgspec import Struct
 from benchmarks.driving import folder
 from benchmarks.figures import Figure
 from benchmarks.scale import Scale
-from daemon.cli.assemble import simulate
 from daemon.cli.run_report import memory_mib
 from daemon.log.opening import open_log
+from daemon.simulation import simulate
 from events.codec import event_of
 from events.decision import EvictionDecided, GangBindDecided
 from replay.log_replay import Replay

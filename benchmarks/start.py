@@ -17,7 +17,7 @@ from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, PodShape
 from benchmarks.memory import running
 from benchmarks.scale import Scale
-from daemon.cli.assemble import refolder
+from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import INTAKE_MAX
 from events.sighting import Sighting

@@ -2,9 +2,9 @@
 
 from textwrap import dedent
 
-from daemon.cli.assemble import simulate
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
+from daemon.simulation import simulate
 from simulator.scenario import parse_scenario
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 
-from daemon.cli.assemble import VERSION
 from daemon.cli.completion import completion
 from daemon.cli.demo import demo
 from daemon.cli.failure import PIPE_CLOSED, explain
@@ -25,6 +24,7 @@ from daemon.cli.verify import verify
 from daemon.cli.why import why
 from daemon.memory import collect_rarely
 from daemon.stderr import print_warnings_on_stderr
+from daemon.version import VERSION
 from events.errors import SettingsError
 
 

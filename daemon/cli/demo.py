@@ -9,7 +9,6 @@ from typing import Final
 import click
 from msgspec import Struct
 
-from daemon.cli.assemble import HOLDER
 from daemon.cli.inputs import complete
 from daemon.cli.output import (
     Line,
@@ -29,6 +28,7 @@ from daemon.log.opening import open_log
 from daemon.log.store import Asked, SqlLog
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
+from daemon.simulation import HOLDER
 from events.cluster import NodeObserved
 from events.codec import event_of
 from events.errors import UsageError

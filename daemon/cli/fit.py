@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from daemon.cli.assemble import fold
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
     Line,
@@ -17,6 +16,7 @@ from daemon.cli.output import (
     print_warning,
     verdict,
 )
+from daemon.fold import fold
 from daemon.limits import limits_of
 from daemon.log.opening import open_log
 from daemon.text_file import read_text

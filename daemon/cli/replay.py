@@ -8,7 +8,6 @@ import click
 import msgspec
 from msgspec import Struct
 
-from daemon.cli.batches import batches
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
     Line,
@@ -27,6 +26,7 @@ from daemon.cli.output import (
 from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
+from daemon.view_rebuild import batches
 from events.errors import UsageError
 from events.record import GENESIS
 from projections.left_out import LeftOut, folded

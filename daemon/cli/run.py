@@ -13,26 +13,26 @@ import structlog
 from msgspec import Struct, structs
 
 from daemon.address import parse_address
+from daemon.app import DaemonConfig, run_daemon
 from daemon.cli import volcano_flags
-from daemon.cli.assemble import VERSION, policy_of, refolder
-from daemon.cli.crashing import Crash, DeadlyShore
 from daemon.cli.inputs import load_scenario, read_policy
-from daemon.cli.living import Plan, live
-from daemon.cli.stopping import Stop, on_signals
 from daemon.clock import WallClock
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.server.running import Listening, running_server
 from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.connections import raise_descriptor_limit
+from daemon.fold import refolder
 from daemon.log.auditing import keep_audited
 from daemon.log.opening import open_log
-from daemon.log.store import no_faults
 from daemon.loop import Loop, Running
 from daemon.operation import Operation
 from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, read_settings, supervision
+from daemon.simulation import policy_of
 from daemon.stderr import Teller, say_on_stderr
+from daemon.stop_signal import Stop, on_signals
+from daemon.version import VERSION
 from events.errors import UsageError
 from events.process import PolicyChanged
 from projections.policy import BUILT_IN
@@ -113,9 +113,8 @@ class _Run(click.Command):
     help="With --simulate: put the simulated cluster behind HTTP there (port 0: any), as a Kubernetes API "
     "server, and reach it as one. Its kubeconfig is LOG.kubeconfig.",
 )
-@click.option("--crash-at", metavar="POINT[:N]", default="", hidden=True)
 @volcano_flags.understands_volcano
-def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
+def run(**given: Path | str | tuple[str, ...] | None) -> None:
     """The daemon: observe, decide, record, act, until SIGTERM or SIGINT.
 
     It schedules on a Kubernetes API server, found by --kubeconfig, the settings, a pod's service account,
@@ -132,10 +131,10 @@ def run(crash_at: str, **given: Path | str | tuple[str, ...] | None) -> None:
     """
     flags = volcano_flags.given(click.get_current_context())
     options = msgspec.convert({**given, "volcano": flags}, Options)
-    asyncio.run(_run(options, Crash(crash_at)))
+    asyncio.run(_run(options))
 
 
-async def _run(options: Options, crash: Crash) -> None:
+async def _run(options: Options) -> None:
     settings = _settings(options)
     raise_descriptor_limit()
     teller = Teller()
@@ -151,13 +150,13 @@ async def _run(options: Options, crash: Crash) -> None:
         for name in ("world", "http"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} belongs to --simulate")
-        await live(
-            _plan(options, settings, url, _policy_file(options, settings)), operation, crash, stop
+        await run_daemon(
+            _plan(options, settings, url, _policy_file(options, settings)), operation, stop
         )
     elif options.http is not None:
-        await _simulate_over_http(options, settings, operation, crash, stop)
+        await _simulate_over_http(options, settings, operation, stop)
     else:
-        await _simulate(options, settings, url, operation, crash, stop)
+        await _simulate(options, settings, url, operation, stop)
 
 
 def _settings(options: Options) -> Settings:
@@ -180,12 +179,14 @@ def _folder(options: Options) -> Path:
     return Path() if options.config is None else options.config.parent
 
 
-def _plan(options: Options, settings: Settings, url: str, policy: PolicyFile | None) -> Plan:
+def _plan(
+    options: Options, settings: Settings, url: str, policy: PolicyFile | None
+) -> DaemonConfig:
     folder = _folder(options)
     kubeconfig = options.kubeconfig
     if kubeconfig is None and settings.kubeconfig is not None:
         kubeconfig = folder / settings.kubeconfig
-    return Plan(
+    return DaemonConfig(
         settings=settings,
         access=Access(kubeconfig=kubeconfig, context=options.context or settings.context),
         log=url,
@@ -196,7 +197,7 @@ def _plan(options: Options, settings: Settings, url: str, policy: PolicyFile | N
 
 
 async def _simulate_over_http(
-    options: Options, settings: Settings, operation: Operation, crash: Crash, stop: Stop
+    options: Options, settings: Settings, operation: Operation, stop: Stop
 ) -> None:
     """A daemon as on a real API server, whose API server is a simulated cluster in this process."""
     assert options.scenario is not None
@@ -212,7 +213,7 @@ async def _simulate_over_http(
         path = Path(f"{_file_of(settings.log)}.kubeconfig")
         server.kubeconfig(path)
         logger.info("simulated API server", url=server.url, kubeconfig=str(path))
-        plan = Plan(
+        plan = DaemonConfig(
             settings=settings,
             access=Access(kubeconfig=path),
             log=settings.log,
@@ -222,7 +223,7 @@ async def _simulate_over_http(
             folder=_folder(options),
             policy=policy,
         )
-        await live(plan, operation, crash, stop)
+        await run_daemon(plan, operation, stop)
 
 
 def _file_of(log: str) -> str:
@@ -235,7 +236,6 @@ async def _simulate(  # what the command was given, and what it made of it
     settings: Settings,
     url: str,
     operation: Operation,
-    crash: Crash,
     stop: Stop,
 ) -> None:
     """The same loop against a simulated cluster that keeps itself in a file."""
@@ -251,15 +251,14 @@ async def _simulate(  # what the command was given, and what it made of it
         await stack.enter_async_context(
             operation.open(settings, _folder(options), supervision(os.getpid()))
         )
-        log = await open_log(url, "write", faults=crash if crash.point else no_faults)
+        log = await open_log(url, "write")
         stack.push_async_callback(log.close)
         file = WorldFile(options.world, scenario, clock.now_ns())
         cluster = SimulatedCluster(scenario, file, clock.now_ns)
         stack.push_async_callback(cluster.close)
         secret = settings.secret_annotations
         refold = refolder(log, with_views=True, secret=secret, on_error=operation.on_error)
-        shore = DeadlyShore(cluster, crash)
-        loop = Loop(operation.heard(log), shore, clock, refold, running, operation.health)
+        loop = Loop(operation.heard(log), cluster, clock, refold, running, operation.health)
         loop.cycle_held = operation.metrics.counted.cycle_held
         sources = operation.metrics.sources
         sources.state = lambda: None if loop.step is None else loop.step.state

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from daemon.cli import assemble
-from daemon.cli.assemble import Simulated
+from daemon import simulation
 from daemon.cli.failure import reason_of
 from daemon.cli.inputs import load_scenario, scenario_files
 from daemon.cli.output import (
@@ -30,6 +29,7 @@ from daemon.cli.run_report import account_lines, pace_line
 from daemon.clock import WallClock
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
+from daemon.simulation import SimulationRun
 from events.codec import event_of
 from events.errors import MusterError, UsageError
 from projections.pod_groups import PodGroup
@@ -50,7 +50,7 @@ class Run(Struct, frozen=True):
     """A scenario that was run, and how long that took on the wall."""
 
     loaded: Completed
-    simulated: Simulated
+    simulated: SimulationRun
     outcome: Outcome
     elapsed_ns: int
 
@@ -133,7 +133,7 @@ async def run_scenario(loaded: Completed, url: str | None) -> Run:
             raise UsageError(f"{log.place} is not empty: a simulation begins a new log")
         with progress("simulate") as shown:
             began = clock.elapsed_ns()
-            simulated = await assemble.simulate(
+            simulated = await simulation.simulate(
                 loaded.scenario, log, with_views=url is not None, progress=shown
             )
             elapsed_ns = clock.elapsed_ns() - began
@@ -143,7 +143,7 @@ async def run_scenario(loaded: Completed, url: str | None) -> Run:
     return Run(loaded, simulated, told, elapsed_ns)
 
 
-async def _read_back(log: ReadableLog, simulated: Simulated) -> Outcome:
+async def _read_back(log: ReadableLog, simulated: SimulationRun) -> Outcome:
     """What a log says was decided, and what came of it. In a simulation time begins at 0."""
     decisions, account = Decisions(), Account()
     async for entries in log.read(after=log.base.position):

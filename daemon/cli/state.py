@@ -5,7 +5,6 @@ import asyncio
 import click
 import msgspec
 
-from daemon.cli.assemble import fold
 from daemon.cli.output import (
     Cell,
     Line,
@@ -16,6 +15,7 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
+from daemon.fold import fold
 from daemon.log.opening import open_log
 from events.errors import UsageError
 from events.record import GENESIS

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from daemon.cli.batches import write_views_anew
 from daemon.cli.output import (
     Progress,
     log_option,
@@ -21,6 +20,7 @@ from daemon.cli.output import (
 from daemon.log.opening import is_postgresql, open_log
 from daemon.log.renewing import renew
 from daemon.log.store import SqlLog
+from daemon.view_rebuild import write_views_anew
 from events.errors import UsageError
 from projections.views.catalogue import VIEWS
 from projections.views.project import row_hash

@@ -24,7 +24,7 @@ from events.sighting import Progress, Reply, Request, Sighting
 from projections.cluster import Cluster
 
 
-class Manner(Struct, frozen=True):
+class ClusterOptions(Struct, frozen=True):
     """How muster behaves towards an API server."""
 
     streams_lists: bool = False
@@ -44,7 +44,7 @@ class KubernetesCluster:
     def __init__(
         self,
         client: Client,
-        manner: Manner,
+        manner: ClusterOptions,
         identity: str,
         *,
         jitter: Callable[[], float],

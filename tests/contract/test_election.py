@@ -12,8 +12,8 @@ from daemon.cluster.client.calls import LEASES
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.lease import ApiLease
+from daemon.leader import hold_term
 from daemon.leadership import Elector, Timing
-from daemon.leading import reign
 from tests.contract.served import Served
 from tests.control_plane.api import MERGE, Object
 
@@ -45,7 +45,7 @@ class Candidate:
         """One term, to its end in order or in disorder."""
         await self.elector.campaign()
         began = asyncio.get_running_loop().time()
-        term = await reign(self.elector, self._lead)
+        term = await hold_term(self.elector, self._lead)
         self.led.append((began, asyncio.get_running_loop().time()))
         self.lost = term.lost
         await self.elector.release()

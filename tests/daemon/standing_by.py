@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from daemon.cli.assemble import refolder, simulate
-from daemon.following import Follower
+from daemon.fold import refolder
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
+from daemon.simulation import simulate
+from daemon.standby import StandbyFollower
 from events.process import DaemonStarted
 from projections import snapshot
 from projections.views.catalogue import VIEWS
@@ -35,7 +36,7 @@ async def write(log: Log, text: str = SLICE) -> None:
     await simulate(scenario, log, with_views=True)
 
 
-def follower(url: str, *, retry_seconds: float = 0.1) -> Follower:
+def follower(url: str, *, retry_seconds: float = 0.1) -> StandbyFollower:
     """A standby of the log at a URL."""
 
     async def reading() -> SqlLog:
@@ -43,11 +44,11 @@ def follower(url: str, *, retry_seconds: float = 0.1) -> Follower:
         assert isinstance(log, SqlLog)
         return log
 
-    return Follower(reading, retry_seconds=retry_seconds)
+    return StandbyFollower(reading, retry_seconds=retry_seconds)
 
 
 @asynccontextmanager
-async def following(standby: Follower) -> AsyncIterator[Follower]:
+async def following(standby: StandbyFollower) -> AsyncIterator[StandbyFollower]:
     """A standby that follows as long as the block lasts; it must have been warm by its end."""
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(standby.follow())

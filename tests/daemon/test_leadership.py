@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.cluster.lease import Lease
+from daemon.leader import hold_term
 from daemon.leadership import Elector, Timing, holder_identity
-from daemon.leading import reign
 from events.errors import SettingsError
 from tests.daemon.leases import Fate, Server, Wire
 from tests.daemon.processes import Process, Universe
@@ -59,7 +59,7 @@ class Candidate:
         while not self._stop:
             await self.elector.campaign()
             self.terms += 1
-            term = await reign(self.elector, self._work)
+            term = await hold_term(self.elector, self._work)
             self.lost.append(term.lost or repr(term.error))
             await self.elector.release()
 

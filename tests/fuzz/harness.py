@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from structlog.testing import capture_logs
 
-from daemon.cli.assemble import fold, refolder
 from daemon.cluster.acting.correlation import Correlator
 from daemon.cluster.acting.notices import NOTICED, Noticer
+from daemon.fold import fold, refolder
 from daemon.log.contract import Log
 from daemon.log.entry import Entry
 from daemon.log.verify import verify

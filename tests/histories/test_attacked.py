@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli.assemble import Simulated, fold, simulate
+from daemon.fold import fold
 from daemon.log.contract import Log
 from daemon.log.copying import copy_whole
 from daemon.log.opening import open_log
+from daemon.simulation import SimulationRun, simulate
 from projections import snapshot
 from simulator.scenario import parse_scenario
 from tests.histories.write_attacked import DURABLE, FORGED
@@ -24,7 +25,7 @@ cluster:
 """
 
 
-async def served(log: Log) -> Simulated:
+async def served(log: Log) -> SimulationRun:
     """A daemon on the log, in a cluster with a pod of others."""
     return await simulate(parse_scenario(CANARY, "canary.yaml"), log, with_views=True)
 

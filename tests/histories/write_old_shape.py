@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from daemon.cli.assemble import simulate
 from daemon.log.copying import export
 from daemon.log.memory import MemoryLog
+from daemon.simulation import simulate
 from events.chain import Draft, seal
 from events.record import Head, Record, StoredObject
 from projections.batch import Batch

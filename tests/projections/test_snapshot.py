@@ -2,9 +2,9 @@
 
 import pytest
 
-from daemon.cli.assemble import simulate
 from daemon.log.entry import Entry
 from daemon.log.memory import MemoryLog
+from daemon.simulation import simulate
 from projections import snapshot
 from replay.log_replay import Replay
 from simulator.scenario import parse_scenario

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from daemon.cli.assemble import VERSION
+from daemon.version import VERSION
 from events.cluster import ObjectUnreadable
 from events.codec import encode, event_of
 from events.decision import (

@@ -1,7 +1,7 @@
 """The account of a run: waiting, evictions and use, reckoned by hand."""
 
-from daemon.cli.assemble import simulate
 from daemon.log.memory import MemoryLog
+from daemon.simulation import simulate
 from events.codec import event_of
 from events.normalize import JsonObject
 from replay.run_report import Account

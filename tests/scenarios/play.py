@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from daemon.cli.assemble import Simulated, simulate
 from daemon.log.memory import MemoryLog
+from daemon.simulation import SimulationRun, simulate
 from events.codec import event_of
 from replay.log_replay import Divergence, Replay
 from replay.run_report import Account
@@ -20,7 +20,7 @@ class Played(Struct):
     """A scenario that was played: its document, its end, and what a replay of its log found."""
 
     outcome: Outcome
-    end: Simulated
+    end: SimulationRun
     replay: Replay
     divergence: Divergence | None
 

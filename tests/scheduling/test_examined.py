@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from daemon.cli.assemble import Simulated, simulate
 from daemon.log.memory import MemoryLog
+from daemon.simulation import SimulationRun, simulate
 from simulator.scenario import parse_scenario
 
 CROWD = """\
@@ -22,7 +22,7 @@ until: UNTIL
 """
 
 
-async def _played(nodes: int, pods: int, until: str, tail: str = "") -> Simulated:
+async def _played(nodes: int, pods: int, until: str, tail: str = "") -> SimulationRun:
     text = CROWD.replace("NODES", str(nodes)).replace("PODS", str(pods)).replace("UNTIL", until)
     scenario = parse_scenario("scenario: a crowd\n" + dedent(text + tail), "crowd")
     return await simulate(scenario, MemoryLog(), with_views=False)

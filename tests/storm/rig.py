@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from daemon.cli.assemble import policy_of, refolder
 from daemon.clock import WallClock
 from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
+from daemon.fold import refolder
 from daemon.log.entry import Entry
 from daemon.log.memory import Memory, MemoryLog
 from daemon.loop import Loop, Running
+from daemon.simulation import policy_of
 from events.codec import event_of
 from events.errors import LogUnavailableError
 from events.record import Head

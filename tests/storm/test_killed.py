@@ -41,7 +41,7 @@ async def storm(victim: Victim, kills: int, rounds: int, seed: int) -> None:
 
 async def crash(victim: Victim, point: str, times: int) -> None:
     """Let it die when it comes to a point for the so-manieth time."""
-    await victim.start("--crash-at", f"{point}:{times}")
+    await victim.start(crash_at=f"{point}:{times}")
     assert await victim.died() == KILLED, victim.told[-2000:]
 
 

@@ -42,10 +42,11 @@ class Victim:
         """What the present process has said so far."""
         return self._stderr.read_text()
 
-    async def start(self, *options: str) -> None:
-        """Start it; it may well die soon."""
+    async def start(self, *options: str, crash_at: str = "") -> None:
+        """Start it; it may end itself at a point."""
         self._starts += 1
-        command = ["-m", "daemon", "run", *self._shore]
+        program = ["tests.crash_injection", crash_at] if crash_at else ["daemon"]
+        command = ["-m", *program, "run", *self._shore]
         command += ["--log", self.log, "--config", str(self._config)]
         with self._stderr.open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(

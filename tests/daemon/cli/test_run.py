@@ -43,12 +43,13 @@ class Daemon:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.world, self.log, self._told = folder / "world", folder / "run.db", folder / "told"
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Start it."""
+    def start(self, *words: str, crash_at: str = "") -> subprocess.Popen[bytes]:
+        """Start it; it may end itself at a point."""
+        program = ("tests.crash_injection", crash_at) if crash_at else ("daemon",)
         with self._told.open("wb") as told:
             process = subprocess.Popen(  # noqa: S603  # our own command
                 [
-                    *(sys.executable, "-m", "daemon", "run", "--simulate", str(self.scenario)),
+                    *(sys.executable, "-m", *program, "run", "--simulate", str(self.scenario)),
                     *("--world", str(self.world), "--log", str(self.log), *words),
                 ],
                 cwd=ROOT,
@@ -142,7 +143,7 @@ def test_a_daemon_that_is_started_again_goes_on(daemon: Daemon) -> None:
     ["inside_commit:4", "after_commit:4", "after_commit:5", "after_effect", "after_effect:9"],
 )
 def test_a_daemon_that_dies_is_continued_without_loss(daemon: Daemon, point: str) -> None:
-    process = daemon.start("--crash-at", point)
+    process = daemon.start(crash_at=point)
     assert process.wait(DEADLINE_SECONDS) == 137
     assert muster("log", "verify", daemon.log).exit_code == 0
     process = daemon.start()

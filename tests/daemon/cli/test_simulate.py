@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from daemon.cli import assemble, simulate
+from daemon import simulation
+from daemon.cli import simulate
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
 from simulator.scenario import Scenario
@@ -177,14 +178,14 @@ def test_the_examples_of_the_manual_run() -> None:
 @pytest.fixture
 def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Three scenarios, of which the second meets a bug while it runs."""
-    run = assemble.simulate
+    run = simulation.simulate
 
-    async def simulate(scenario: Scenario, log: Log, **how: Any) -> assemble.Simulated:
+    async def simulate(scenario: Scenario, log: Log, **how: Any) -> simulation.SimulationRun:
         if scenario.name == "b.yaml":
             raise LookupError("an index is gone")
         return await run(scenario, log, **how)
 
-    monkeypatch.setattr(assemble, "simulate", simulate)
+    monkeypatch.setattr(simulation, "simulate", simulate)
     return [scenario(tmp_path, "expect: {}\n", name) for name in ("a.yaml", "b.yaml", "c.yaml")]
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from daemon.cli.assemble import refolder
+from daemon.fold import refolder
 from daemon.log.contract import Log
 from daemon.log.verify import verify
 from events.codec import event_of

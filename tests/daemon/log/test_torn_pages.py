@@ -15,13 +15,14 @@ from random import Random  # noqa: TID251  # with a seed
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.cli.assemble import refolder, simulate
+from daemon.fold import refolder
 from daemon.log.auditing import audit, keep_audited
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.renewing import renew
 from daemon.log.store import SqlLog
 from daemon.log.verify import verify
+from daemon.simulation import simulate
 from events.errors import DamagedLogError
 from events.process import DaemonStarted
 from projections import snapshot
@@ -70,7 +71,7 @@ async def _write(path: Path) -> None:
 
 
 async def _state_at(log: Log, position: int) -> bytes:
-    from daemon.cli.assemble import fold
+    from daemon.fold import fold
 
     return snapshot.take(await fold(log, position))
 

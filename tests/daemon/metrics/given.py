@@ -6,10 +6,10 @@ from msgspec import Struct, field
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from daemon.cli.assemble import simulate
 from daemon.health import Health
 from daemon.log.memory import MemoryLog
 from daemon.metrics.export import Metrics, text_of
+from daemon.simulation import simulate
 from events import codec
 from events.record import GENESIS, Record
 from events.union import Event

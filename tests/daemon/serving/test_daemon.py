@@ -9,14 +9,15 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.cli.assemble import policy_of, refolder
 from daemon.clock import WallClock
 from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
+from daemon.fold import refolder
 from daemon.health import Health
 from daemon.loop import Loop, Running
 from daemon.operation import Operation
 from daemon.settings import Settings, Supervision
+from daemon.simulation import policy_of
 from daemon.stderr import Teller
 from events.decision import GangBindDecided
 from simulator.scenario import parse_scenario

@@ -17,9 +17,7 @@ import pytest
 from msgspec import Struct
 from structlog.testing import capture_logs
 
-from daemon.cli import living
-from daemon.cli.assemble import VERSION, policy_of
-from daemon.cli.crashing import Crash
+from daemon import app
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.server.running import Listening, Server, running_server
 from daemon.log.memory import Memory, MemoryLog
@@ -27,7 +25,9 @@ from daemon.log.verify import verify
 from daemon.loop import Running
 from daemon.operation import Operation
 from daemon.settings import Settings
+from daemon.simulation import policy_of
 from daemon.stderr import Teller
+from daemon.version import VERSION
 from events.codec import event_of
 from events.decision import GangBindDecided
 from events.normalize import Json, JsonObject
@@ -121,7 +121,9 @@ class Given(Struct, frozen=True, kw_only=True):
 class Trial:
     """A server, a daemon, and a test between them."""
 
-    def __init__(self, server: Server, faults: Moments, plan: living.Plan, memory: Memory) -> None:
+    def __init__(
+        self, server: Server, faults: Moments, plan: app.DaemonConfig, memory: Memory
+    ) -> None:
         assert plan.access.kubeconfig is not None
         self.folder = plan.access.kubeconfig.parent
         self.server = server
@@ -135,9 +137,9 @@ class Trial:
         self._tasks: asyncio.TaskGroup | None = None
         self.operation, self.life = self._made()
 
-    def _made(self) -> tuple[Operation, living.Life]:
+    def _made(self) -> tuple[Operation, app.DaemonApp]:
         operation = Operation(self.clock.elapsed_ns, Teller(), VERSION, DECIDER)
-        return operation, living.Life(self._plan, operation, self.clock, Crash(""))
+        return operation, app.DaemonApp(self._plan, operation, self.clock)
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
         """Let the daemon run, as one of these tasks."""
@@ -327,7 +329,7 @@ async def trial(
         log.base = GENESIS
         return log
 
-    monkeypatch.setattr(living, "open_log", open_log)
+    monkeypatch.setattr(app, "open_log", open_log)
     async with running_server(
         scenario,
         behaviour=Behaviour(has_volcano=given.has_volcano),
@@ -336,7 +338,7 @@ async def trial(
         listening=given.listening,
     ) as server:
         write = given.kubeconfig or (lambda one, folder: one.kubeconfig(folder / "kubeconfig"))
-        plan = living.Plan(
+        plan = app.DaemonConfig(
             settings=given.settings,
             access=Access(kubeconfig=write(server, folder)),
             log="memory:",

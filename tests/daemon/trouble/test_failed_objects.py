@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from daemon.cli.assemble import Simulated, fold, simulate
-from daemon.cli.batches import write_views_anew
+from daemon.fold import fold
+from daemon.simulation import SimulationRun, simulate
+from daemon.view_rebuild import write_views_anew
 from daemon.cli.replay import replay_log
 from daemon.cli.why import ask_why
 from daemon.log.memory import MemoryLog
@@ -90,7 +91,7 @@ def break_(monkeypatch: pytest.MonkeyPatch, where: object, name: str, is_after: 
     monkeypatch.setattr(where, name, broken)
 
 
-async def daemon(log: MemoryLog, *steps: str) -> Simulated:
+async def daemon(log: MemoryLog, *steps: str) -> SimulationRun:
     """A daemon on the log, in a cluster in which this happens."""
     return await simulate(
         parse_scenario(BEGUN + "".join(steps) + AFTER, "a.yaml"), log, with_views=True
@@ -107,7 +108,7 @@ def records(log: MemoryLog, kind: type) -> list[Record]:
     return [one for one in found if isinstance(event_of(one), kind)]
 
 
-async def assert_sound(log: MemoryLog, ended: Simulated, first: int = 1) -> None:
+async def assert_sound(log: MemoryLog, ended: SimulationRun, first: int = 1) -> None:
     """Others were served; State adds up, is folded as it is, and from a position on is decided again as it was."""
     pods = {pod.key: pod.node for pod in ended.state.cluster.pods.values()}
     assert pods["default/before"] == pods["default/after"] == "n1"

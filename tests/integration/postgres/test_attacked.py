@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daemon.cli.assemble import fold
+from daemon.fold import fold
 from daemon.log.contract import Log
 from daemon.log.copying import copy_whole
 from daemon.log.memory import MemoryLog

@@ -9,17 +9,18 @@ from secrets import SystemRandom
 import pytest
 from msgspec.structs import replace
 
-from daemon.cli.assemble import policy_of, refolder
 from daemon.clock import WallClock
 from daemon.cluster.lease import Lease
 from daemon.cluster.simulated import SimulatedCluster
 from daemon.cluster.world_file import WorldFile
+from daemon.fold import refolder
+from daemon.leader import LeaderLoop, Warm, Work
 from daemon.leadership import Elector, Timing
-from daemon.leading import Career, Warm, Work
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from daemon.loop import Loop, Running
+from daemon.simulation import policy_of
 from events.errors import ClusterError
 from events.record import Head
 from scheduling.step import Step
@@ -114,7 +115,7 @@ class Daemon:
             jitter=SystemRandom().random,
             timing=QUICK,
         )
-        self.career = Career(
+        self.career = LeaderLoop(
             self._begin, elector=self.elector, standby=lambda: follower(url), pause_seconds=0.5
         )
 

@@ -15,15 +15,16 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from daemon.cli.assemble import policy_of, refolder
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
-from daemon.cluster.kubernetes import KubernetesCluster, Manner
+from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
 from daemon.cluster.server.running import Server, running_server
+from daemon.fold import refolder
 from daemon.health import Health
 from daemon.log.memory import Memory, MemoryLog
 from daemon.log.verify import verify
 from daemon.loop import Loop, Running
+from daemon.simulation import policy_of
 from events.record import GENESIS
 from projections.batch import Batch
 from projections.state import State
@@ -149,7 +150,7 @@ class Tempest:
         client = await Client.connect(Access(kubeconfig=self._kubeconfig), self.jitter, "storm/1")
         cluster = KubernetesCluster(
             client,
-            Manner(),
+            ClusterOptions(),
             "storm",
             jitter=self.jitter,
             now_ns=clock.now_ns,

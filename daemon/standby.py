@@ -56,7 +56,7 @@ class Lag(Struct, frozen=True):
     """Since the leader was first known to be further than we are now; nothing when we are level."""
 
 
-class Follower:
+class StandbyFollower:
     """One standby, from its first look at the log until it leads or leaves."""
 
     def __init__(

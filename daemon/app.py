@@ -15,29 +15,29 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
-from daemon.cli.assemble import VERSION, refolder
-from daemon.cli.crashing import Crash, DeadlyShore
-from daemon.cli.stopping import Stop
 from daemon.clock import WallClock
 from daemon.cluster.client.access import missing_calls
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
-from daemon.cluster.kubernetes import KubernetesCluster, Manner
+from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
 from daemon.cluster.lease import ApiLease
 from daemon.deciding_thread import DecidingThread
-from daemon.following import Follower
+from daemon.fold import refolder
 from daemon.health import Health
+from daemon.leader import LeaderLoop, Standby, Warm, Work
 from daemon.leadership import Elector, Timing, holder_identity
-from daemon.leading import Career, Standby, Warm, Work
 from daemon.log.auditing import keep_audited
 from daemon.log.contract import Log
 from daemon.log.opening import is_postgresql, open_log
-from daemon.log.store import SqlLog, no_faults
+from daemon.log.store import SqlLog
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
 from daemon.operation import Operation
 from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, supervision
+from daemon.standby import StandbyFollower
+from daemon.stop_signal import Stop
+from daemon.version import VERSION
 from events.errors import ClusterError
 from events.process import PolicyChanged
 from events.record import Head
@@ -52,7 +52,7 @@ ACCESS_SECONDS: Final = 60.0
 logger: Final = structlog.get_logger("muster")
 
 
-class Plan(Struct, frozen=True):
+class DaemonConfig(Struct, frozen=True):
     """What was said about a daemon, by the command line and the settings."""
 
     settings: Settings
@@ -65,21 +65,20 @@ class Plan(Struct, frozen=True):
     """The file from which the policy comes, where it comes from one."""
 
 
-class Life:
+class DaemonApp:
     """One daemon on one API server."""
 
-    def __init__(self, plan: Plan, operation: Operation, clock: WallClock, crash: Crash) -> None:
+    def __init__(self, plan: DaemonConfig, operation: Operation, clock: WallClock) -> None:
         self._plan = plan
         self._operation = operation
         self._clock = clock
-        self._crash = crash
         self._jitter = SystemRandom().random
         self._identity = holder_identity()
         self._elector: Elector | None = None
         self._loop: Loop | None = None
         self._cluster: KubernetesCluster | None = None
-        self._follower: Follower | None = None
-        self._career: Career | None = None
+        self._follower: StandbyFollower | None = None
+        self._career: LeaderLoop | None = None
         self._thread: DecidingThread | None = None
         """One for all terms: no term begins while a call of the last one is under way."""
         if plan.running.has_deciding_thread:
@@ -139,7 +138,7 @@ class Life:
         if self._cluster is not None:
             self._cluster.doubt(reason)
 
-    def _new_career(self, client: Client, elector: Elector | None) -> Career:
+    def _new_career(self, client: Client, elector: Elector | None) -> LeaderLoop:
         is_shared = is_postgresql(self._plan.log)
 
         @asynccontextmanager
@@ -148,7 +147,7 @@ class Life:
                 yield work
 
         standby = self._new_follower if is_shared and elector is not None else None
-        return Career(
+        return LeaderLoop(
             begin,
             elector=elector,
             standby=standby,
@@ -162,7 +161,9 @@ class Life:
             return log
 
         secret = self._plan.settings.secret_annotations
-        self._follower = Follower(open_reading, secret=secret, on_error=self._operation.on_error)
+        self._follower = StandbyFollower(
+            open_reading, secret=secret, on_error=self._operation.on_error
+        )
         # To wait for the lead is no start that takes long: a supervisor need not wait for it.
         self._operation.health.clear("start")
         self._operation.health.role = "standby"
@@ -173,23 +174,21 @@ class Life:
         self, client: Client, elector: Elector | None, warm: Warm
     ) -> AsyncIterator["_Term"]:
         plan, clock = self._plan, self._clock
-        faults = self._crash if self._crash.point else no_faults
-        log = await open_log(plan.log, "write", faults=faults)
+        log = await open_log(plan.log, "write")
         try:
             cluster = KubernetesCluster(
                 client,
-                _manner(plan.settings),
+                _cluster_options(plan.settings),
                 self._identity,
                 jitter=self._jitter,
                 now_ns=clock.now_ns,
                 elapsed_ns=clock.elapsed_ns,
             )
-            shore = _Shore(cluster, elector)
-            deadly = DeadlyShore(shore, self._crash)
+            fenced = FencedCluster(cluster, elector)
             health = self._operation.health
             heard = self._operation.heard(log, self._noted)
             refold = self._refold(log, warm)
-            loop = Loop(heard, deadly, clock, refold, self._running(), health, self._thread)
+            loop = Loop(heard, fenced, clock, refold, self._running(), health, self._thread)
             loop.cycle_held = self._operation.metrics.counted.cycle_held
             self._dropped = 0
             self._loop, self._cluster = loop, cluster
@@ -313,7 +312,7 @@ class Life:
             await asyncio.sleep(ACCESS_SECONDS if "access" in health.reasons else 5.0)
 
 
-class _Shore:
+class FencedCluster:
     """The cluster, of which nothing is asked by a daemon that does not lead any more (rule K14.4)."""
 
     def __init__(self, cluster: KubernetesCluster, elector: Elector | None) -> None:
@@ -362,8 +361,8 @@ class _Term:
                 audit.cancel()
 
 
-def _manner(settings: Settings) -> Manner:
-    return Manner(
+def _cluster_options(settings: Settings) -> ClusterOptions:
+    return ClusterOptions(
         streams_lists=settings.streams_lists,
         full_list_seconds=settings.full_list_seconds,
         writes_events=settings.writes_events,
@@ -372,9 +371,9 @@ def _manner(settings: Settings) -> Manner:
     )
 
 
-async def live(plan: Plan, operation: Operation, crash: Crash, stop: Stop) -> None:
+async def run_daemon(plan: DaemonConfig, operation: Operation, stop: Stop) -> None:
     """A daemon from its first breath to its last."""
-    life = Life(plan, operation, WallClock(), crash)
+    life = DaemonApp(plan, operation, WallClock())
     stop.reaches(life.stop)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(

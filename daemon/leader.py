@@ -60,7 +60,7 @@ Begin: TypeAlias = Callable[[Warm], AbstractAsyncContextManager[Work]]
 """Opens the log for writing and builds the loop around it; closes the log behind it."""
 
 
-class Post(Struct):
+class LeaderStatus(Struct):
     """Where a daemon stands, for whoever asks."""
 
     role: str = "standby"
@@ -82,7 +82,7 @@ class _Term(Struct):
     """Whether it was allowed to act when it failed."""
 
 
-class Career:
+class LeaderLoop:
     """The life of one daemon. Without an elector it leads at once: then nothing but the log keeps others out."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Career:
         may_stand: Callable[[], bool] = lambda: True,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self.post = Post()
+        self.post = LeaderStatus()
         self._begin = begin
         self._elector = elector
         self._standby = standby
@@ -151,7 +151,7 @@ class Career:
         """One term, from the election to the release."""
         self.post.role, self.post.reason = "leading", ""
         self.post.terms += 1
-        term = await reign(elector, lambda: self._lead(standby))
+        term = await hold_term(elector, lambda: self._lead(standby))
         self.post.role = "standby"
         self.post.reason = term.lost or ("" if term.error is None else _told(term.error))
         # Whatever it was, nothing of it runs any more (K14.4).
@@ -183,7 +183,7 @@ class Career:
             return
 
 
-async def reign(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _Term:
+async def hold_term(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _Term:
     """Lead for as long as the lease is renewed. When this returns, nothing of it runs any more."""
     term = _Term()
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from daemon.leader import LeaderLoop, Warm, Work
 from daemon.leadership import Elector
-from daemon.leading import Career, Warm, Work
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head
 from scheduling.step import Step
@@ -39,7 +39,7 @@ class Daemon:
         )
         self._elects = elects
         self._name = name
-        self.career = Career(
+        self.career = LeaderLoop(
             self._begin, elector=self.elector if elects else None, standby=lambda: Idle(self)
         )
         self.process: Process = server.universe.process(self.career.run)

@@ -1,0 +1,104 @@
+"""A scenario run in virtual time, on the loop, the log and the core of the daemon."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from daemon.cluster.stepped import SteppedCluster, VirtualClock
+from daemon.fold import refolder
+from daemon.log.contract import Log
+from daemon.loop import Loop, Running
+from daemon.version import VERSION
+from events.process import PolicyChanged
+from events.record import Head
+from projections.policy import BUILT_IN
+from projections.state import State
+from simulator.cluster import World
+from simulator.scenario import Scenario
+
+HOLDER: Final = "simulation"
+"""Who holds the log of a simulation."""
+
+SCHEDULER_NAMES: Final = ("muster", "volcano")
+"""Whose pods a simulation decides: manifests made for Volcano are tried as they are."""
+
+TOLD_EVERY_SECONDS: Final = 0.1
+"""How often a simulation says how far it is."""
+
+
+class SimulationRun(Struct):
+    """A simulation that has ended."""
+
+    scenario: Scenario
+    state: State
+    head: Head
+    world: World
+    examined: int
+    """How often a node was scored for a class of pods."""
+    groups_examined: int
+    """How often a pod group was tried."""
+
+
+async def simulate(
+    scenario: Scenario,
+    log: Log,
+    *,
+    with_views: bool,
+    progress: Callable[[int], None] | None = None,
+) -> SimulationRun:
+    """Run a scenario (with the pieces of its trace in it) in virtual time.
+
+    `progress` is told the position of the log, now and then.
+    """
+    world = World(scenario)
+    cluster = SteppedCluster(world)
+    running = Running(
+        holder=HOLDER,
+        version=VERSION,
+        period_ns=scenario.period_ns,
+        policy=policy_of(scenario),
+        cycles_max=scenario.cycles,
+        scheduler_names=SCHEDULER_NAMES,
+    )
+    clock = VirtualClock(cluster, scenario.until_ns)
+    loop = Loop(log, cluster, clock, refolder(log, with_views=with_views), running)
+    if progress is None:
+        await loop.run()
+    else:
+        await _run_watched(loop, progress)
+    step = loop.step
+    assert step is not None
+    return SimulationRun(
+        scenario=scenario,
+        state=step.state,
+        head=step.head,
+        world=world,
+        examined=step.decider.examined,
+        groups_examined=step.decider.session.groups_examined,
+    )
+
+
+async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(TOLD_EVERY_SECONDS)
+            if loop.step is not None:
+                progress(loop.step.head.position)
+
+    async with asyncio.TaskGroup() as tasks:
+        teller = tasks.create_task(tell(), name="progress")
+        try:
+            await loop.run()
+        finally:
+            teller.cancel()
+
+
+def policy_of(scenario: Scenario) -> PolicyChanged:
+    """The policy of a scenario, or the one that is built in."""
+    if scenario.policy is None:
+        return PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
+    content = msgspec.json.encode(scenario.policy, order="deterministic")
+    return PolicyChanged(source=scenario.policy_file or "scenario", policy=msgspec.Raw(content))
