@@ -21,13 +21,13 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.cli.replay import Replayed, replay_log
 from daemon.cli.simulate import Run, cards_per_model, run_scenario
-from daemon.cli.why import ask_why
 from daemon.log.opening import open_log
 from daemon.log.store import Asked, SqlLog
 from daemon.log.verify import Verified
 from daemon.log.verify import verify as verify_log
+from daemon.queries.replay import Replayed, replay_log
+from daemon.queries.why import why
 from daemon.simulation import HOLDER
 from events.cluster import NodeObserved
 from events.codec import event_of
@@ -123,7 +123,7 @@ async def _demo(url: str, *, is_replaced: bool, as_json: bool) -> int:
             replayed = await replay_log(log, progress=told)
         subject = _one_that_waits(run)
         say(f"asking why {subject} waits ...")
-        answer = await ask_why(log, subject)
+        answer = await why(log, subject)
         assert isinstance(log, SqlLog)
         asked = await log.ask(QUERY)
     finally:

@@ -16,18 +16,15 @@ from daemon.cli.output import (
     print_warning,
     verdict,
 )
-from daemon.fold import fold
 from daemon.limits import limits_of
 from daemon.log.opening import open_log
+from daemon.queries import fit as fit_query
 from daemon.text_file import read_text
-from events.errors import UsageError
 from events.process import PolicyChanged
-from events.record import GENESIS
-from projections.state import State
 from replay.amount import amounts_text
 from replay.why_text import waiting_lines
-from simulator.fit import Fit, Fitted, Fitting
-from simulator.manifest import read_manifests
+from simulator.fit import Fit, Fitted
+from simulator.manifest import Placed, read_manifests
 from simulator.yaml_document import read_documents
 
 DOES_NOT_FIT = 1
@@ -69,7 +66,7 @@ def fit(
     changed = None
     if policy is not None:
         changed = PolicyChanged(source=str(policy), policy=msgspec.Raw(read_policy(policy)))
-    answer = Fitting(asyncio.run(state_at(log, at)), objects, changed).answer()
+    answer = asyncio.run(_fit(log, at, objects, changed))
     if as_json:
         print_json(answer)
     else:
@@ -77,17 +74,12 @@ def fit(
     return 0 if answer.fits else DOES_NOT_FIT
 
 
-async def state_at(url: str, at: int | None) -> State:
-    """State as a log says, at a position or at its end."""
+async def _fit(
+    url: str, at: int | None, objects: list[Placed], policy: PolicyChanged | None
+) -> Fit:
     log = await open_log(url)
     try:
-        if log.base != GENESIS:
-            raise UsageError(
-                f"{log.place} begins behind position {log.base.position}: what led there is missing"
-            )
-        if at is not None and not 0 <= at <= log.head.position:
-            raise UsageError(f"--at {at}: {log.place} ends at position {log.head.position}")
-        return await fold(log, at)
+        return await fit_query.fit(log, objects, policy=policy, at=at)
     finally:
         await log.close()
 

@@ -1,11 +1,9 @@
 """`muster queue`: quota, use and line of queues."""
 
 import asyncio
-from difflib import get_close_matches
 
 import click
 
-from daemon.cli.fit import state_at
 from daemon.cli.output import (
     Line,
     counted,
@@ -16,17 +14,14 @@ from daemon.cli.output import (
     print_lines,
     table,
 )
-from events.errors import UsageError
-from projections.state import State
+from daemon.log.opening import open_log
+from daemon.queries.queues import all_queues, one_queue
 from replay.amount import amount_text, amounts_text
 from replay.log_time import shown
-from replay.queue_answer import InLine, QueueAnswer, Resource, queue_answer, queue_answers
+from replay.queue_answer import InLine, QueueAnswer, Resource
 
 LINE_MAX = 40
 """Pod groups of a line that text shows; JSON has all."""
-
-NEAR_MAX = 5
-"""Queues named to who asks for one that is not there."""
 
 _at_option = click.option(
     "--at", type=int, metavar="P", help="The position; by default the end of the log."
@@ -53,8 +48,7 @@ def list_queues(log: str, at: int | None, as_json: bool) -> None:
         muster queue list --log demo.db
         muster queue list --log demo.db --at 500 --output json
     """
-    state = asyncio.run(state_at(log, at))
-    answers = queue_answers(state.cluster)
+    answers = asyncio.run(_all(log, at))
     if as_json:
         for one in answers:
             print_json(one)
@@ -84,17 +78,27 @@ def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
     \b
         muster queue show q1 --log demo.db
     """
-    state = asyncio.run(state_at(log, at))
-    found = state.cluster.queues.get(name)
-    if found is None:
-        raise UsageError(
-            f"there is no queue {name!r} at position {state.position}: {_known(state, name)}"
-        )
-    answer = queue_answer(state.cluster, found)
+    answer, position = asyncio.run(_one(log, name, at))
     if as_json:
         print_json(answer)
     else:
-        print_lines(_lines(state, answer))
+        print_lines(_lines(answer, position))
+
+
+async def _all(url: str, at: int | None) -> list[QueueAnswer]:
+    log = await open_log(url)
+    try:
+        return await all_queues(log, at)
+    finally:
+        await log.close()
+
+
+async def _one(url: str, name: str, at: int | None) -> tuple[QueueAnswer, int]:
+    log = await open_log(url)
+    try:
+        return await one_queue(log, name, at)
+    finally:
+        await log.close()
 
 
 _COLUMNS = ("resource", "quota", "guarantee", "deserved", "used", "reserved", "waiting", "limit")
@@ -116,10 +120,10 @@ def _waits(one: QueueAnswer) -> int:
     return len({each.pod_group for each in one.line})
 
 
-def _lines(state: State, answer: QueueAnswer) -> list[Line]:
+def _lines(answer: QueueAnswer, position: int) -> list[Line]:
     phases = ", ".join(f"{count} {phase}" for phase, count in answer.pod_groups.items())
     lines: list[Line] = [
-        f"{answer.queue} at position {state.position}: {answer.message or 'open'}",
+        f"{answer.queue} at position {position}: {answer.message or 'open'}",
         f"  priority {answer.priority}, weight {answer.weight}"
         + (f", below {answer.parent}" if answer.parent else "")
         + ("" if answer.has_object else "; it has no object"),
@@ -143,17 +147,6 @@ def _lines(state: State, answer: QueueAnswer) -> list[Line]:
             lines += _in_line(one)
         lines += _more(len(line))
     return lines
-
-
-def _known(state: State, name: str) -> str:
-    """How many queues there are, and all names of a few, else those nearest to a name."""
-    names = sorted(state.cluster.queues)
-    counted_names = counted(len(names), "queue")
-    if len(names) <= NEAR_MAX:
-        return f"of {counted_names}: {', '.join(names)}" if names else "there are none"
-    near = get_close_matches(name, names, NEAR_MAX)
-    said = f"of {counted_names}"
-    return f"{said}, near it: {', '.join(near)}" if near else f"none {said} has a name like it"
 
 
 def _in_line(one: InLine) -> list[str]:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 import msgspec
-from msgspec import Struct
 
 from daemon.cli.inputs import read_policy
 from daemon.cli.output import (
     Line,
-    Progress,
     Styled,
     counted,
     heading,
@@ -23,30 +21,14 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.log.contract import ReadableLog
-from daemon.log.entry import Entry
 from daemon.log.opening import open_log
-from daemon.view_rebuild import batches
-from events.errors import UsageError
-from events.record import GENESIS
-from projections.left_out import LeftOut, folded
-from replay.log_replay import Divergence, Replay, Side
+from daemon.queries.replay import Replayed, replay_document, replay_log
+from replay.log_replay import Side
 from replay.printable import printable
 from scheduling.decide import DECIDER
 
 WIDTH = 56
 """Columns of each side of a divergence."""
-
-
-class Replayed(Struct, frozen=True):
-    """What came of a replay."""
-
-    place: str
-    first: int
-    replay: Replay
-    divergence: Divergence | None
-    causes: tuple[Entry, ...]
-    """The records that fed the divergence."""
 
 
 @click.command()
@@ -79,7 +61,7 @@ def replay(
     content = read_policy(policy) if policy is not None else None
     replayed = asyncio.run(_replay(log, first, last, content))
     if as_json:
-        print_json(as_document(replayed))
+        print_json(replay_document(replayed))
     else:
         print_lines(_told(replayed))
     return 0 if replayed.divergence is None else 1
@@ -92,93 +74,6 @@ async def _replay(url: str, first: int | None, last: int | None, policy: bytes |
             return await replay_log(log, first, last, policy=policy, progress=shown)
     finally:
         await log.close()
-
-
-async def replay_log(
-    log: ReadableLog,
-    first: int | None = None,
-    last: int | None = None,
-    *,
-    policy: bytes | None = None,
-    progress: Progress | None = None,
-) -> Replayed:
-    """Replay a whole log, or a stretch of it. Records that State cannot apply are left out."""
-    _check_stretch(log, first, last)
-    stretch = (first or 1, last or log.head.position)
-
-    async def attempt(left_out: LeftOut) -> Replayed:
-        replay = Replay(log.base, policy=policy, left_out=left_out)
-        return await _replayed(log, replay, *stretch, progress)
-
-    return await folded(attempt)
-
-
-async def _replayed(
-    log: ReadableLog, replay: Replay, first: int, last: int, progress: Progress | None
-) -> Replayed:
-    found: Divergence | None = None
-    async for batch in batches(log):
-        if batch[0].record.position > last:
-            break
-        if batch[-1].record.position < first:
-            for entry in batch:
-                replay.fold(entry.record, entry.content)
-        else:
-            found = _compare(replay, batch)
-        if found is not None:
-            break
-        if progress is not None:
-            progress(replay.head.position)
-    found = found or replay.finish()
-    causes = await _records(log, found.causes) if found is not None else ()
-    return Replayed(log.place, first, replay, found, causes)
-
-
-def as_document(replayed: Replayed) -> dict[str, object]:
-    """What came of it, as JSON."""
-    replay, found = replayed.replay, replayed.divergence
-    return {
-        "log": replayed.place,
-        "equal": found is None,
-        "from": replayed.first,
-        "to": replay.head.position,
-        "records": replay.counts.records,
-        "cycles": replay.counts.cycles,
-        "decisions": replay.counts.decisions,
-        "digest": replay.head.digest,
-        "decider": DECIDER,
-        "divergence": None if found is None else _as_json(found),
-    }
-
-
-def _check_stretch(log: ReadableLog, first: int | None, last: int | None) -> None:
-    if log.base != GENESIS:
-        raise UsageError(
-            f"{log.place} begins behind position {log.base.position}: what led there is missing, "
-            "and only a whole log can be decided again"
-        )
-    end = log.head.position
-    for name, position in (("--from", first), ("--to", last)):
-        if position is not None and not 1 <= position <= end:
-            raise UsageError(f"{name} {position}: {log.place} holds positions 1 to {end}")
-    if first is not None and last is not None and first > last:
-        raise UsageError(f"--from {first} comes after --to {last}")
-
-
-def _compare(replay: Replay, batch: list[Entry]) -> Divergence | None:
-    for entry in batch:
-        found = replay.take(entry.record, entry.content)
-        if found is not None:
-            return found
-    return None
-
-
-async def _records(log: ReadableLog, positions: tuple[int, ...]) -> tuple[Entry, ...]:
-    found: list[Entry] = []
-    for position in positions:
-        async for entries in log.read(after=position - 1, until=position):
-            found += entries
-    return tuple(found)
 
 
 def _told(replayed: Replayed) -> list[Line]:
@@ -233,22 +128,3 @@ def _lines(side: Side | None) -> list[str]:
 def _cut(line: str) -> str:
     shown = printable(line)
     return shown if len(shown) <= WIDTH else shown[: WIDTH - 3] + "..."
-
-
-def _as_json(found: Divergence) -> dict[str, object]:
-    return {
-        "position": found.position,
-        "what": found.what,
-        "cycle": found.cycle,
-        "causes": list(found.causes),
-        "decider": found.decider,
-        "is_of_another_version": found.is_of_another_version,
-        "recorded": _side_as_json(found.recorded),
-        "decided": _side_as_json(found.decided),
-    }
-
-
-def _side_as_json(side: Side | None) -> dict[str, object] | None:
-    if side is None:
-        return None
-    return {"kind": side.kind, "subject": side.subject, "body": msgspec.Raw(side.body)}

@@ -10,9 +10,9 @@ from msgspec import Struct
 from daemon.cli.failure import BUG, reason_of
 from daemon.cli.inputs import complete, is_scenario, read_scenario
 from daemon.cli.output import counted, output_option, print_json, print_lines, verdict
-from daemon.cli.replay import Replayed, replay_log
 from daemon.cli.simulate import SHOWN_MAX, run_scenario
 from daemon.log.opening import open_log
+from daemon.queries.replay import Replayed, replay_log
 from events.errors import UsageError
 
 LOG_SUFFIXES = (".db", ".muster")

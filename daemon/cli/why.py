@@ -4,15 +4,10 @@ import asyncio
 
 import click
 
-from daemon.cli.output import Progress, log_option, output_option, print_json, print_lines, progress
-from daemon.log.contract import ReadableLog
+from daemon.cli.output import log_option, output_option, print_json, print_lines, progress
 from daemon.log.opening import open_log
-from events.chain import check_link
-from events.errors import UsageError
-from events.record import GENESIS
-from projections.left_out import folded
+from daemon.queries import why as why_query
 from replay.log_time import HEAD, Moment, parse_moment
-from replay.why import Inquiry
 from replay.why_answer import Answer
 from replay.why_text import lines_of
 
@@ -50,31 +45,6 @@ async def _why(url: str, subject: str, moment: Moment) -> Answer:
     log = await open_log(url)
     try:
         with progress("why", total=moment.position or log.head.position) as shown:
-            return await ask_why(log, subject, moment, progress=shown)
+            return await why_query.why(log, subject, moment, progress=shown)
     finally:
         await log.close()
-
-
-async def ask_why(
-    log: ReadableLog, subject: str, moment: Moment = HEAD, *, progress: Progress | None = None
-) -> Answer:
-    """The answer of a log to `why`."""
-    if log.base != GENESIS:
-        raise UsageError(
-            f"{log.place} begins behind position {log.base.position}: what led there is missing"
-        )
-    return await folded(
-        lambda left_out: _ask(log, Inquiry(subject, moment, left_out=left_out), progress)
-    )
-
-
-async def _ask(log: ReadableLog, inquiry: Inquiry, progress: Progress | None) -> Answer:
-    head = log.base
-    async for entries in log.read():
-        for entry in entries:
-            head = check_link(head, entry.record)
-            if not inquiry.take(entry.record, entry.content):
-                return inquiry.answer()
-        if progress is not None:
-            progress(entries[-1].record.position)
-    return inquiry.answer()

@@ -11,8 +11,8 @@ import pytest
 from daemon.fold import fold
 from daemon.simulation import SimulationRun, simulate
 from daemon.view_rebuild import write_views_anew
-from daemon.cli.replay import replay_log
-from daemon.cli.why import ask_why
+from daemon.queries.replay import replay_log
+from daemon.queries.why import why
 from daemon.log.memory import MemoryLog
 from events.cluster import Deleted, ObjectUnreadable, Observed
 from events.codec import event_of
@@ -148,7 +148,7 @@ async def test_a_start_leaves_out_a_record_that_state_cannot_apply(
     break_(monkeypatch, where, name, is_after)
     await assert_sound(log, await daemon(log), before + 1)
     (await write_views_anew(log)).state.validate()
-    assert (await ask_why(log, "Pod/default/after")).subject == "Pod/default/after"
+    assert (await why(log, "Pod/default/after")).subject == "Pod/default/after"
 
 
 async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(

@@ -1,0 +1,132 @@
+"""A recorded past decided again and compared with the record, to the byte."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from daemon.log.contract import ReadableLog
+from daemon.log.entry import Entry
+from daemon.queries.log_state import check_complete
+from daemon.view_rebuild import batches
+from events.errors import UsageError
+from projections.left_out import LeftOut, folded
+from replay.log_replay import Divergence, Replay, Side
+from scheduling.decide import DECIDER
+
+
+class Replayed(Struct, frozen=True):
+    """What came of a replay."""
+
+    place: str
+    first: int
+    replay: Replay
+    divergence: Divergence | None
+    causes: tuple[Entry, ...]
+    """The records that fed the divergence."""
+
+
+async def replay_log(
+    log: ReadableLog,
+    first: int | None = None,
+    last: int | None = None,
+    *,
+    policy: bytes | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Replayed:
+    """Replay a whole log, or a stretch of it. Records that State cannot apply are left out."""
+    _check_stretch(log, first, last)
+    stretch = (first or 1, last or log.head.position)
+
+    async def attempt(left_out: LeftOut) -> Replayed:
+        replay = Replay(log.base, policy=policy, left_out=left_out)
+        return await _replayed(log, replay, *stretch, progress)
+
+    return await folded(attempt)
+
+
+async def _replayed(
+    log: ReadableLog,
+    replay: Replay,
+    first: int,
+    last: int,
+    progress: Callable[[int], None] | None,
+) -> Replayed:
+    found: Divergence | None = None
+    async for batch in batches(log):
+        if batch[0].record.position > last:
+            break
+        if batch[-1].record.position < first:
+            for entry in batch:
+                replay.fold(entry.record, entry.content)
+        else:
+            found = _compare(replay, batch)
+        if found is not None:
+            break
+        if progress is not None:
+            progress(replay.head.position)
+    found = found or replay.finish()
+    causes = await _records(log, found.causes) if found is not None else ()
+    return Replayed(log.place, first, replay, found, causes)
+
+
+def replay_document(replayed: Replayed) -> dict[str, object]:
+    """What came of it, as JSON."""
+    replay, found = replayed.replay, replayed.divergence
+    return {
+        "log": replayed.place,
+        "equal": found is None,
+        "from": replayed.first,
+        "to": replay.head.position,
+        "records": replay.counts.records,
+        "cycles": replay.counts.cycles,
+        "decisions": replay.counts.decisions,
+        "digest": replay.head.digest,
+        "decider": DECIDER,
+        "divergence": None if found is None else _as_json(found),
+    }
+
+
+def _check_stretch(log: ReadableLog, first: int | None, last: int | None) -> None:
+    check_complete(log, ", and only a whole log can be decided again")
+    end = log.head.position
+    for name, position in (("--from", first), ("--to", last)):
+        if position is not None and not 1 <= position <= end:
+            raise UsageError(f"{name} {position}: {log.place} holds positions 1 to {end}")
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"--from {first} comes after --to {last}")
+
+
+def _compare(replay: Replay, batch: list[Entry]) -> Divergence | None:
+    for entry in batch:
+        found = replay.take(entry.record, entry.content)
+        if found is not None:
+            return found
+    return None
+
+
+async def _records(log: ReadableLog, positions: tuple[int, ...]) -> tuple[Entry, ...]:
+    found: list[Entry] = []
+    for position in positions:
+        async for entries in log.read(after=position - 1, until=position):
+            found += entries
+    return tuple(found)
+
+
+def _as_json(found: Divergence) -> dict[str, object]:
+    return {
+        "position": found.position,
+        "what": found.what,
+        "cycle": found.cycle,
+        "causes": list(found.causes),
+        "decider": found.decider,
+        "is_of_another_version": found.is_of_another_version,
+        "recorded": _side_as_json(found.recorded),
+        "decided": _side_as_json(found.decided),
+    }
+
+
+def _side_as_json(side: Side | None) -> dict[str, object] | None:
+    if side is None:
+        return None
+    return {"kind": side.kind, "subject": side.subject, "body": msgspec.Raw(side.body)}
