@@ -14,9 +14,9 @@ from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
 from daemon.simulation import simulate
 from replay.log_replay import Replay
-from simulator.generated_workload import with_pieces
+from simulator.generated_workload import with_workload
 from simulator.openb_table import shipped_table
-from simulator.openb_workload import workload_pieces
+from simulator.openb_workload import openb_workload
 from simulator.scenario import Scenario, parse_scenario
 
 
@@ -25,7 +25,7 @@ def openb(percent: int) -> Scenario:
     text = f"scenario: openb\nworkload: {{name: openb, scale: {percent / 100}}}\n"
     scenario = parse_scenario(text, "benchmark")
     assert scenario.workload is not None
-    return with_pieces(scenario, workload_pieces(scenario.workload, shipped_table()))
+    return with_workload(scenario, openb_workload(scenario.workload, shipped_table()))
 
 
 async def measure(scale: Scale) -> list[Figure]:

@@ -24,9 +24,9 @@ from daemon.simulation import simulate
 from events.codec import event_of
 from events.decision import EvictionDecided, GangBindDecided
 from replay.log_replay import Replay
-from simulator.generated_workload import with_pieces
+from simulator.generated_workload import with_workload
 from simulator.scenario import Scenario, parse_scenario
-from simulator.scenario_sources import pieces_of_workload
+from simulator.scenario_sources import generate_workload
 
 TEXT = """\
 scenario: spot-gpu
@@ -77,7 +77,7 @@ def scenario_of(percent: int) -> Scenario:
     """The workload, scaled."""
     scenario = parse_scenario(TEXT.format(scale=percent / 100), "benchmark")
     assert scenario.workload is not None
-    return with_pieces(scenario, pieces_of_workload(scenario.workload))
+    return with_workload(scenario, generate_workload(scenario.workload))
 
 
 async def run(percent: int) -> Told:

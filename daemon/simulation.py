@@ -16,7 +16,7 @@ from events.process import PolicyChanged
 from events.record import Head
 from projections.policy import BUILT_IN
 from projections.state import State
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario
 
 HOLDER: Final = "simulation"
@@ -35,7 +35,7 @@ class SimulationRun(Struct):
     scenario: Scenario
     state: State
     head: Head
-    world: World
+    world: SimulatedCluster
     examined: int
     """How often a node was scored for a class of pods."""
     groups_examined: int
@@ -53,7 +53,7 @@ async def simulate(
 
     `progress` is told the position of the log, now and then.
     """
-    world = World(scenario)
+    world = SimulatedCluster(scenario)
     cluster = SteppedCluster(world)
     running = Running(
         holder=HOLDER,

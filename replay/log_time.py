@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _POSITION: Final = re.compile(r"[0-9]{1,18}")
 
 
-class Moment(Struct, frozen=True):
+class LogTime(Struct, frozen=True):
     """A moment as it was named: a position, a time of day, or a time since the log began."""
 
     position: int | None = None
@@ -37,17 +37,17 @@ class Moment(Struct, frozen=True):
         return self.since_start_ns is None or at_ns - start_ns <= self.since_start_ns
 
 
-HEAD: Final = Moment()
+HEAD: Final = LogTime()
 """The end of the log, wherever that is."""
 
 
-def parse_moment(text: str) -> Moment:
+def parse_log_time(text: str) -> LogTime:
     """`812`, `12.5s`, `1h30m` or `2026-01-31T09:30:00Z`. Raises UsageError."""
     text = text.strip()
     if _POSITION.fullmatch(text):
-        return Moment(position=int(text))
+        return LogTime(position=int(text))
     try:
-        return Moment(since_start_ns=nanoseconds(text))
+        return LogTime(since_start_ns=nanoseconds(text))
     except ValueError:
         pass
     try:
@@ -61,10 +61,10 @@ def parse_moment(text: str) -> Moment:
         at = at.replace(tzinfo=UTC)
     since = at - _EPOCH
     whole_seconds = since.days * 86_400 + since.seconds
-    return Moment(at_ns=whole_seconds * SECOND + since.microseconds * 1_000)
+    return LogTime(at_ns=whole_seconds * SECOND + since.microseconds * 1_000)
 
 
-def shown(at_ns: int, start_ns: int) -> str:
+def format_time(at_ns: int, start_ns: int) -> str:
     """A time in a log that began at `start_ns`, to the millisecond."""
     if start_ns < VIRTUAL_UNTIL_NS:
         return f"{at_ns // SECOND}.{at_ns % SECOND // 1_000_000:03}s"
@@ -76,11 +76,11 @@ def withheld_text(until_ns: Mapping[str, int]) -> str:
     """What a node does not give away for a while, by resource, and until when; empty for nothing (K5.12)."""
     if not until_ns:
         return ""
-    told = ", ".join(f"{name} until {shown(at, at)}" for name, at in until_ns.items())
+    told = ", ".join(f"{name} until {format_time(at, at)}" for name, at in until_ns.items())
     return f"its kubelet turned pods away, so nothing is given away there of {told}"
 
 
-def span(length_ns: int) -> str:
+def format_duration(length_ns: int) -> str:
     """How long something took: `350ms`, `12.5s`, `2h05m`."""
     if length_ns < SECOND:
         return f"{length_ns // 1_000_000}ms"

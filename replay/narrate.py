@@ -56,19 +56,19 @@ from events.watching import (
 )
 from projections.policy import parse_policy
 from replay.amount import amounts_text
-from replay.log_time import shown, span
-from replay.object_summary import glimpse
+from replay.log_time import format_duration, format_time
+from replay.object_summary import summarize_object
 
 _WHEN: Final = 9
 _POSITION: Final = 6
 
 
-def tell(
+def narrate(
     record: Record, event: Event, content: bytes | None = None, *, start_ns: int = 0
 ) -> list[str]:
     """The lines of one record, of a log that began at `start_ns`."""
     first, *more = sentences(record, event, content)
-    when = f"{shown(record.recorded_at_ns, start_ns):<{_WHEN}}"
+    when = f"{format_time(record.recorded_at_ns, start_ns):<{_WHEN}}"
     is_inside = record.cycle is not None and record.cycle != record.position
     margin = " " * (_POSITION + 2)
     head = f"{record.position:>{_POSITION}}  {when}  {'  ' if is_inside else ''}{first}"
@@ -125,13 +125,13 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
         case DaemonStarted():
             return (
                 f"daemon {event.holder} {event.version} takes the log over, epoch {record.epoch}:"
-                f" a cycle each {span(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
+                f" a cycle each {format_duration(event.period_ns)}, pods of {', '.join(event.scheduler_names)}"
             )
         case PolicyChanged():
             return f"policy {event.source} comes into force: {_policy(event)}"
         case Observed():
             kind = record.subject.partition("/")[0]
-            said = glimpse(kind, content) if content is not None else ""
+            said = summarize_object(kind, content) if content is not None else ""
             seen = f"{_subject(record)} is seen{': ' if said else ''}{said}"
             return seen + _answering(record)
         case Deleted():

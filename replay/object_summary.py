@@ -23,7 +23,7 @@ NAMED_MAX: Final = 4
 """Members of a HyperNode that are named."""
 
 
-def glimpse(kind: str, content: bytes) -> str:
+def summarize_object(kind: str, content: bytes) -> str:
     """What matters of an object of this kind; empty for kinds of which only the being matters."""
     look = _LOOKS.get(kind)
     return "" if look is None else ", ".join(part for part in look(content) if part)

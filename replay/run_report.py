@@ -25,7 +25,7 @@ _SECOND: Final = 1_000_000_000
 _PARTS: Final = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 
-class _Life(Struct):
+class _PodHistory(Struct):
     """A pod of ours, as far as it has come."""
 
     kind: str
@@ -38,7 +38,7 @@ class _Life(Struct):
     charged: Amounts = field(default_factory=dict)
 
 
-class _Kind(Struct):
+class _PriorityClassTotals(Struct):
     """The pods of one priority class."""
 
     pods: int = 0
@@ -50,7 +50,7 @@ class _Kind(Struct):
     lost_card_ns: int = 0
 
 
-class _Meter(Struct):
+class _TimeWeightedAmount(Struct):
     """An amount over time."""
 
     value: int = 0
@@ -65,7 +65,7 @@ class _Meter(Struct):
         self.most = max(self.most, value)
 
 
-class Account:
+class RunReport:
     """Takes all records of a log in order, from the first."""
 
     def __init__(self) -> None:
@@ -73,11 +73,11 @@ class Account:
         self.above = 0
         """Pods that were given a node while that put their queue above its quota of a card."""
         self._above: list[JsonObject] = []
-        self._lives: dict[str, _Life] = {}
-        self._kinds: dict[str, _Kind] = {}
-        self._used: dict[tuple[str, str], _Meter] = {}
-        self._quotas: dict[tuple[str, str], _Meter] = {}
-        self._totals: dict[str, _Meter] = {}
+        self._lives: dict[str, _PodHistory] = {}
+        self._kinds: dict[str, _PriorityClassTotals] = {}
+        self._used: dict[tuple[str, str], _TimeWeightedAmount] = {}
+        self._quotas: dict[tuple[str, str], _TimeWeightedAmount] = {}
+        self._totals: dict[str, _TimeWeightedAmount] = {}
         self._nodes: dict[str, Amounts] = {}
         self._begun_ns: int | None = None
         self._now_ns = 0
@@ -131,11 +131,11 @@ class Account:
         return (card for name, card in self._quotas if name == queue)
 
     def _turn(
-        self, meters: dict[tuple[str, str], _Meter], key: tuple[str, str], value: int
+        self, meters: dict[tuple[str, str], _TimeWeightedAmount], key: tuple[str, str], value: int
     ) -> None:
         meter = meters.get(key)
         if meter is None:
-            meter = meters[key] = _Meter(since_ns=self._now_ns)
+            meter = meters[key] = _TimeWeightedAmount(since_ns=self._now_ns)
         if meter.value != value:
             meter.turn(self._now_ns, value)
 
@@ -150,7 +150,7 @@ class Account:
             return
         self._nodes[name] = has
         for card in dict.fromkeys((*had, *has)):
-            meter = self._totals.setdefault(card, _Meter(since_ns=self._now_ns))
+            meter = self._totals.setdefault(card, _TimeWeightedAmount(since_ns=self._now_ns))
             meter.turn(self._now_ns, meter.value + has.get(card, 0) - had.get(card, 0))
 
     def _follow(self, uid: str, pod: Pod | None) -> None:
@@ -176,15 +176,15 @@ class Account:
         charged = {name: amount for name, amount in held if name in cards}
         self._charge(life, group.queue if group else "", charged)
 
-    def _born(self, pod: Pod) -> _Life:
+    def _born(self, pod: Pod) -> _PodHistory:
         """A pod is seen for the first time. It counts where it is still to be given its node."""
         name = pod.facts.priority_class or "none"
         has_started = bool(pod.facts.node) or pod.facts.phase in ("Succeeded", "Failed")
-        kind = self._kinds.setdefault(name, _Kind())
+        kind = self._kinds.setdefault(name, _PriorityClassTotals())
         kind.pods += not has_started
-        return _Life(name, self._now_ns, has_started=has_started)
+        return _PodHistory(name, self._now_ns, has_started=has_started)
 
-    def _charge(self, life: _Life, queue: str, cards: Amounts) -> None:
+    def _charge(self, life: _PodHistory, queue: str, cards: Amounts) -> None:
         if (queue, cards) == (life.queue, life.charged):
             return
         for card, amount in life.charged.items():
@@ -229,10 +229,13 @@ class Account:
         """By queue and card: mean and peak, and the mean as a part of the quota and of the cluster."""
         found: dict[str, dict[str, Json]] = {}
         for key in sorted({*self._used, *self._quotas}):
-            used = self._used.get(key, _Meter())
+            used = self._used.get(key, _TimeWeightedAmount())
             if not used.most:
                 continue
-            quota, there = self._quotas.get(key, _Meter()), self._totals.get(key[1], _Meter())
+            quota, there = (
+                self._quotas.get(key, _TimeWeightedAmount()),
+                self._totals.get(key[1], _TimeWeightedAmount()),
+            )
             found.setdefault(key[0], {})[key[1]] = {
                 "quota": _mean(quota.area, length),
                 "mean": _mean(used.area, length),
@@ -255,7 +258,7 @@ class Account:
         return found
 
 
-def _waiting(kind: _Kind) -> JsonObject:
+def _waiting(kind: _PriorityClassTotals) -> JsonObject:
     waits = sorted(kind.waits_ns)
     seconds: JsonObject = {"mean": _mean(sum(waits), len(waits) * _SECOND)}
     for name, part in _PARTS.items():
@@ -268,7 +271,7 @@ def _waiting(kind: _Kind) -> JsonObject:
     }
 
 
-def _evictions(kind: _Kind) -> JsonObject:
+def _evictions(kind: _PriorityClassTotals) -> JsonObject:
     actions: Iterable[tuple[str, int]] = sorted(kind.evicted.items())
     return {
         "pods": sum(kind.evicted.values()),

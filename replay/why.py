@@ -16,7 +16,7 @@ from projections.left_out import LeftOut
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.state import State
-from replay.log_time import HEAD, Moment, shown
+from replay.log_time import HEAD, LogTime, format_time
 from replay.why_answer import Answer, Step, Waiting
 from replay.why_state import (
     Standing,
@@ -45,7 +45,7 @@ class Inquiry:
     def __init__(
         self,
         subject: str,
-        moment: Moment = HEAD,
+        moment: LogTime = HEAD,
         *,
         base: int = 0,
         left_out: LeftOut | None = None,
@@ -142,7 +142,7 @@ class Inquiry:
         return Answer(
             subject=trail.subject,
             position=self.state.position,
-            at=shown(self._at_ns, self._start_ns or 0),
+            at=format_time(self._at_ns, self._start_ns or 0),
             state=standing.state,
             facts=standing.facts,
             steps=tuple(trail.steps),
@@ -182,7 +182,7 @@ class Inquiry:
         keys = {pod.key for pod in cluster.pods.values()} | set(cluster.groups)
         near = sorted(key for key in keys if key.rpartition("/")[2] == name)[:SUGGESTIONS_MAX]
         hint = f"; there is {', '.join(near)}" if near else ""
-        when = shown(self._at_ns, self._start_ns or 0)
+        when = format_time(self._at_ns, self._start_ns or 0)
         return (
             f"{self._text!r} is not in the log up to position {self.state.position} ({when}){hint}"
         )

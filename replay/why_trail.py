@@ -31,7 +31,7 @@ from events.record import Record
 from events.union import Event
 from projections.cluster import Cluster
 from projections.pods import Pod
-from replay.log_time import shown
+from replay.log_time import format_time
 from replay.narrate import sentences
 from replay.why_answer import Step
 
@@ -73,7 +73,7 @@ class Told:
             details[DETAILS_MAX:] = [f"and {len(details) - DETAILS_MAX} more"]
         return Step(
             position=record.position,
-            at=shown(record.recorded_at_ns, self.start_ns),
+            at=format_time(record.recorded_at_ns, self.start_ns),
             kind=record.kind,
             text=first,
             details=details,

@@ -19,7 +19,7 @@ from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import REQUIRED, State
 from projections.suspensions import INTERNAL_ERROR
-from replay.log_time import span
+from replay.log_time import format_duration
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
 from scheduling.attempt import incomplete, standing_problem, task_text
 from scheduling.explain import (
@@ -107,7 +107,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
     if group.key in state.cluster.resting:
         left = max(0, state.cluster.resting[group.key] - state.now_ns)
         tries = state.cluster.failures.get(group.key, 0)
-        text = f"{tries} failed to be bound, one after the other: it rests for {span(left)} after the last cycle"
+        text = f"{tries} failed to be bound, one after the other: it rests for {format_duration(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
     if gated := group.counts.get(GATED, 0):
         yield Hurdle("pod group", False, f"{gated} pods are held back by scheduling gates")
@@ -145,7 +145,7 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
     until = session.cluster.commons.patience.get(group.key)
     if until is None:
         return ""
-    left = span(max(0, until - session.state.now_ns))
+    left = format_duration(max(0, until - session.state.now_ns))
     return f"; too many nodes that could take its pods are closed to it: its reservation ends in {left}"
 
 
@@ -202,7 +202,7 @@ def _tried_again(state: State, group: PodGroup, action: str) -> str:
     found = state.cluster.internal_errors.groups.get(group.key, {}).get(action)
     if found is None or not found.until_ns:
         return ""
-    left = span(max(0, found.until_ns - state.now_ns))
+    left = format_duration(max(0, found.until_ns - state.now_ns))
     return f"; tried again when the group changes, or {left} after the last cycle"
 
 

@@ -8,13 +8,13 @@ kept within `minReplicas` and `maxReplicas`, and done at once: metrics, toleranc
 from events.normalize import Json, JsonObject
 from simulator.manifest import AUTOSCALER, Manifest, kind_of
 from simulator.manifest_fields import changed, namespace_of, section, text_at, whole_at
-from simulator.object_factory import Shop
+from simulator.object_factory import ObjectFactory
 from simulator.object_store import Key
-from simulator.owned_objects import Children
+from simulator.owned_objects import OwnedObjects
 from simulator.workload_validation import WANTED_REPLICAS
 
 
-def reconcile_autoscaler(shop: Shop, owner: Manifest, _: Children) -> None:
+def reconcile_autoscaler(shop: ObjectFactory, owner: Manifest, _: OwnedObjects) -> None:
     """Scale the target, and say in the status how that went."""
     target = shop.store.find(target_of(owner))
     if target is None:
@@ -44,7 +44,9 @@ def target_of(owner: Manifest) -> Key:
     return text_at(target, "kind"), namespace_of(owner), text_at(target, "name")
 
 
-def _tell(shop: Shop, owner: Manifest, counts: JsonObject, condition: tuple[str, str, str]) -> None:
+def _tell(
+    shop: ObjectFactory, owner: Manifest, counts: JsonObject, condition: tuple[str, str, str]
+) -> None:
     kind, status, reason = condition
     told: list[Json] = [{"type": kind, "status": status, "reason": reason}]
     now: JsonObject = {**counts, "conditions": told}

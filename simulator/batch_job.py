@@ -11,11 +11,11 @@ from typing import Final
 
 from events.normalize import Json, JsonObject
 from projections.duration import SECOND
-from simulator.job_events import Happening
+from simulator.job_events import JobEvent
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, name_of, section, text_at, uid_of, whole_at
-from simulator.object_factory import Marks, Shop, is_finished
-from simulator.owned_objects import Child, Children
+from simulator.object_factory import ObjectFactory, PodOverrides, is_finished
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.scenario import kind_named
 from simulator.ttl_after_finished import expire
 
@@ -24,7 +24,7 @@ _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 BACKOFF_LIMIT: Final = 6
 
 
-def reconcile_job(shop: Shop, owner: Manifest, children: Children) -> None:
+def reconcile_job(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Bring the pods where the job wants them, or end it."""
     if is_finished(owner):
         expire(shop, owner, children)
@@ -39,16 +39,16 @@ def reconcile_job(shop: Shop, owner: Manifest, children: Children) -> None:
         _tell(shop, owner, children, [])
 
 
-def _keep_pods(shop: Shop, owner: Manifest, children: Children) -> None:
+def _keep_pods(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     wanted = 0 if section(owner, "spec").get("suspend") is True else _wanted(owner, children)
-    leaving = children.tally[Child.STOPPING] if _waits_for_the_old(owner) else 0
+    leaving = children.tally[ChildState.STOPPING] if _waits_for_the_old(owner) else 0
     for _ in range(children.active + leaving, wanted):
         _make_pod(shop, owner, children)
     for key in children.pods()[wanted:] if children.active > wanted else ():
         shop.dismiss(key, children)
 
 
-def _wanted(owner: Manifest, children: Children) -> int:
+def _wanted(owner: Manifest, children: OwnedObjects) -> int:
     """How many pods should be active now."""
     spec = section(owner, "spec")
     parallelism, completions = whole_at(spec, "parallelism", 1), _completions(owner)
@@ -63,7 +63,7 @@ def _completions(owner: Manifest) -> int:
     return whole_at(spec, "completions", 1 if "parallelism" not in spec else 0)
 
 
-def _is_done(owner: Manifest, children: Children) -> bool:
+def _is_done(owner: Manifest, children: OwnedObjects) -> bool:
     completions = _completions(owner)
     is_enough = children.succeeded >= max(completions, 1)
     return is_enough and (completions > 0 or children.active == 0)
@@ -76,7 +76,7 @@ def _waits_for_the_old(owner: Manifest) -> bool:
     return said == "Failed" or (not said and bool(section(spec, "podFailurePolicy")))
 
 
-def _why_failed(shop: Shop, owner: Manifest, children: Children) -> str:
+def _why_failed(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> str:
     spec = section(owner, "spec")
     if children.failed > whole_at(spec, "backoffLimit", BACKOFF_LIMIT):
         return "BackoffLimitExceeded"
@@ -91,7 +91,7 @@ def _why_failed(shop: Shop, owner: Manifest, children: Children) -> str:
     return ""
 
 
-def _excuse(owner: Manifest, children: Children) -> str:
+def _excuse(owner: Manifest, children: OwnedObjects) -> str:
     """Apply the policy for failed pods to those that failed since: whether one of them fails the job."""
     happened, children.happenings = children.happenings, []
     rules = list_at(section(owner, "spec", "podFailurePolicy"), "rules")
@@ -107,7 +107,7 @@ def _excuse(owner: Manifest, children: Children) -> str:
     return ""
 
 
-def _matches(rule: Mapping[str, Json], happening: Happening) -> bool:
+def _matches(rule: Mapping[str, Json], happening: JobEvent) -> bool:
     codes = section(rule, "onExitCodes")
     if codes and happening.event == "PodFailed":
         values = codes.get("values")
@@ -118,7 +118,7 @@ def _matches(rule: Mapping[str, Json], happening: Happening) -> bool:
     return is_disrupted and any(text_at(one, "type") == "DisruptionTarget" for one in conditions)
 
 
-def _make_pod(shop: Shop, owner: Manifest, children: Children) -> None:
+def _make_pod(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     name, spec = name_of(owner), section(owner, "spec")
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     annotations: dict[str, str] = {}
@@ -129,21 +129,27 @@ def _make_pod(shop: Shop, owner: Manifest, children: Children) -> None:
         prefix = f"{index}-"
     pod_name = shop.number(owner, children, prefix)
     shop.make_pod(
-        owner, children, section(spec, "template"), pod_name, marks=Marks(labels, annotations)
+        owner,
+        children,
+        section(spec, "template"),
+        pod_name,
+        marks=PodOverrides(labels, annotations),
     )
 
 
-def _free_index(shop: Shop, children: Children) -> str:
+def _free_index(shop: ObjectFactory, children: OwnedObjects) -> str:
     """The least completion index that no pod has or has finished."""
     taken = {
         text_at(section(pod, "metadata", "labels"), _INDEX)
         for key, child in children.all.items()
-        if child is not Child.FAILED and (pod := shop.store.find(key)) is not None
+        if child is not ChildState.FAILED and (pod := shop.store.find(key)) is not None
     }
     return next(str(index) for index in range(len(taken) + 1) if str(index) not in taken)
 
 
-def _finish(shop: Shop, owner: Manifest, children: Children, how: tuple[str, str]) -> None:
+def _finish(
+    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, how: tuple[str, str]
+) -> None:
     kind, reason = how
     condition: JsonObject = {"type": kind, "status": "True"}
     if reason:
@@ -153,11 +159,13 @@ def _finish(shop: Shop, owner: Manifest, children: Children, how: tuple[str, str
     _tell(shop, owner, children, [condition])
 
 
-def _tell(shop: Shop, owner: Manifest, children: Children, conditions: list[Json]) -> None:
+def _tell(
+    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, conditions: list[Json]
+) -> None:
     counts = {
         "active": 0 if conditions else children.active,
-        "ready": 0 if conditions else children.tally[Child.RUNNING],
-        "terminating": children.tally[Child.STOPPING],
+        "ready": 0 if conditions else children.tally[ChildState.RUNNING],
+        "terminating": children.tally[ChildState.STOPPING],
         "succeeded": children.succeeded,
         "failed": max(0, children.failed),
     }

@@ -14,7 +14,7 @@ from events.normalize import JsonObject
 from events.sighting import BindRequest, Done, EvictRequest, PhaseRequest, Refused, Reply, Sighting
 from projections.duration import SECOND
 from simulator.controllers import Controllers
-from simulator.disruption_budget import HELD, SEVERAL, why_held
+from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal
 from simulator.errors import ScenarioError
 from simulator.kubelet import POD, Kubelets
 from simulator.manifest import AUTOSCALER, KINDS, Kind, Manifest
@@ -28,9 +28,9 @@ from simulator.manifest_fields import (
     section,
 )
 from simulator.object_store import Key, Snapshot, Store, has_uid, key_of, resource_of
-from simulator.pod_group_controller import PodGroupMaker
+from simulator.pod_group_controller import PodGroupController
 from simulator.scenario import Apply, Delete, Fail, Patch, Scenario, Step, kind_named
-from simulator.timeline import Due, Timeline, Verb
+from simulator.timeline import ActionKind, ScheduledAction, Timeline
 from simulator.workload_validation import autoscaler_fault
 
 REACTIONS_MAX: Final = 10_000
@@ -39,7 +39,7 @@ REACTIONS_MAX: Final = 10_000
 _POD_GROUP: Final = kind_named("PodGroup")
 
 
-class Deed(Struct, frozen=True):
+class Call(Struct, frozen=True):
     """A call that reached the cluster, and what came of it: what really happened."""
 
     at_ns: int
@@ -55,7 +55,7 @@ class Deed(Struct, frozen=True):
     """`done`; `again` where it had been done before; else the code of the refusal."""
 
 
-class World:
+class SimulatedCluster:
     """A cluster as its scenario and the calls made of it. Times are nanoseconds from its start."""
 
     def __init__(
@@ -75,11 +75,11 @@ class World:
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
         self._controllers = Controllers(self._store, self._kubelets.delete, self._look_later)
-        self._maker = PodGroupMaker(self._store) if scenario.has_podgroup_controller else None
+        self._maker = PodGroupController(self._store) if scenario.has_podgroup_controller else None
         self._source = scenario.source
         self._steps = scenario.steps
         self._step = 0
-        self.journal: list[Deed] = []
+        self.journal: list[Call] = []
         order = {kind: index for index, kind in enumerate(KINDS)}
         for placed in sorted(scenario.cluster, key=lambda placed: order[placed.kind]):
             self._store.put(placed.kind, placed.manifest)
@@ -129,7 +129,7 @@ class World:
         reply, result = self._judge_bind(pod, request)
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(
-            Deed(self.now_ns, "bind", subject, request.uid, request.node, request.decision, result)
+            Call(self.now_ns, "bind", subject, request.uid, request.node, request.decision, result)
         )
         if result == "done" and pod is not None:
             self._store.put(POD, self._bound(pod, request))
@@ -143,7 +143,7 @@ class World:
         reply, result = _judge_phase(group, request)
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(
-            Deed(
+            Call(
                 self.now_ns, "phase", subject, request.uid, request.phase, request.decision, result
             )
         )
@@ -198,17 +198,17 @@ class World:
             result = "NotFound"
         elif is_terminating(pod):
             result = "again"
-        elif held := why_held(self._store, pod):
+        elif held := eviction_refusal(self._store, pod):
             result = held
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(
-            Deed(self.now_ns, "evict", subject, request.uid, request.node, request.decision, result)
+            Call(self.now_ns, "evict", subject, request.uid, request.node, request.decision, result)
         )
         if result == "done":
             self._kubelets.delete(key)
             self._follow()
             self.advance(self.now_ns)
-        if result in (HELD, SEVERAL):
+        if result in (BLOCKED, SEVERAL_BUDGETS):
             return Refused(result, "a disruption budget does not let it go")
         # What is gone, or is another by now, need not be evicted any more (K9.2).
         return Done()
@@ -225,14 +225,14 @@ class World:
     def _next_step_ns(self) -> int | None:
         return self._steps[self._step].at_ns if self._step < len(self._steps) else None
 
-    def _run(self, due: Due) -> None:
-        if due.verb is Verb.LOOK:
+    def _run(self, due: ScheduledAction) -> None:
+        if due.verb is ActionKind.LOOK:
             self._controllers.look(due.uid)
         else:
             self._kubelets.run(due)
 
     def _look_later(self, uid: str, at_ns: int) -> None:
-        self._timeline.push(at_ns, Due(Verb.LOOK, ("", "", ""), uid))
+        self._timeline.push(at_ns, ScheduledAction(ActionKind.LOOK, ("", "", ""), uid))
 
     def _follow(self, *, was_there: bool = False) -> None:
         """Let everyone act upon what changed, until nobody has anything to do."""

@@ -11,7 +11,7 @@ from typing import Final
 from simulator.autoscaler import reconcile_autoscaler, target_of
 from simulator.batch_job import reconcile_job
 from simulator.deployment import reconcile_deployment, reconcile_replica_set
-from simulator.job_events import TASK_SPEC, Happening, happening_of
+from simulator.job_events import TASK_SPEC, JobEvent, job_event_of
 from simulator.manifest import VOLCANO_JOB, Manifest
 from simulator.manifest_fields import (
     controller_of,
@@ -22,10 +22,10 @@ from simulator.manifest_fields import (
     text_at,
     uid_of,
 )
-from simulator.object_factory import Shop
+from simulator.object_factory import ObjectFactory
 from simulator.object_store import Change, Key, Store, resource_of
-from simulator.owned_objects import Child, Children
-from simulator.queue_controller import QueueClosing
+from simulator.owned_objects import ChildState, OwnedObjects
+from simulator.queue_controller import QueueController
 from simulator.scenario import kind_named
 from simulator.stateful_set import reconcile_stateful_set
 from simulator.volcano_job import reconcile_volcano_job
@@ -34,7 +34,7 @@ from simulator.workload_validation import TARGETS
 VOLCANO: Final = resource_of(VOLCANO_JOB)
 AUTOSCALER: Final = resource_of(kind_named("HorizontalPodAutoscaler"))
 COMMAND: Final = resource_of(kind_named("Command"))
-_RECONCILERS: Final[dict[str, Callable[[Shop, Manifest, Children], None]]] = {
+_RECONCILERS: Final[dict[str, Callable[[ObjectFactory, Manifest, OwnedObjects], None]]] = {
     "Deployment": reconcile_deployment,
     "ReplicaSet": reconcile_replica_set,
     "StatefulSet": reconcile_stateful_set,
@@ -58,10 +58,10 @@ class Controllers:
         wake: Callable[[str, int], None],
     ) -> None:
         self._store = store
-        self._shop = Shop(store, delete_pod, wake)
-        self._queues = QueueClosing(store)
+        self._shop = ObjectFactory(store, delete_pod, wake)
+        self._queues = QueueController(store)
         self._owners: dict[str, Key] = {}
-        self._children: dict[str, Children] = {}
+        self._children: dict[str, OwnedObjects] = {}
         self._due: dict[str, None] = {}
 
     def note(self, change: Change) -> None:
@@ -80,7 +80,7 @@ class Controllers:
             if change.after is None:
                 self._owners.pop(uid, None)
                 self._due.pop(uid, None)
-                for key in list(self._children.pop(uid, Children()).all):
+                for key in list(self._children.pop(uid, OwnedObjects()).all):
                     self._shop.delete(key)
             else:
                 self._owners[uid] = change.key
@@ -98,12 +98,12 @@ class Controllers:
         self._due.pop(uid, None)
 
     def _note_owned(self, owner: str, change: Change) -> None:
-        children = self._children.setdefault(owner, Children())
+        children = self._children.setdefault(owner, OwnedObjects())
         self._due[owner] = None
         if self._owners.get(owner, ("",))[0] in _ANSWERING and not children.is_dismissed(
             change.key
         ):
-            happening = happening_of(change)
+            happening = job_event_of(change)
             if happening is not None:
                 children.happenings.append(happening)
         children.note(change.key, _child(change), _role(change))
@@ -130,8 +130,8 @@ class Controllers:
             return
         job = self._store.find((VOLCANO, change.key[1], name))
         if job is not None:
-            children = self._children.setdefault(uid_of(job), Children())
-            children.happenings.append(Happening("CommandIssued", action=action))
+            children = self._children.setdefault(uid_of(job), OwnedObjects())
+            children.happenings.append(JobEvent("CommandIssued", action=action))
             self._due[uid_of(job)] = None
 
     def reconcile(self) -> bool:
@@ -141,7 +141,7 @@ class Controllers:
             key = self._owners.get(uid)
             owner = self._store.find(key) if key is not None else None
             if key is not None and owner is not None:
-                children = self._children.setdefault(uid, Children())
+                children = self._children.setdefault(uid, OwnedObjects())
                 _RECONCILERS[key[0]](self._shop, owner, children)
         return bool(due)
 
@@ -151,12 +151,12 @@ def _role(change: Change) -> str:
     return text_at(annotations, TASK_SPEC)
 
 
-def _child(change: Change) -> Child | None:
+def _child(change: Change) -> ChildState | None:
     manifest = change.after
     if manifest is None:
         return None
     if change.key[0] == "Pod" and is_terminal(manifest):
-        return Child.SUCCEEDED if phase_of(manifest) == "Succeeded" else Child.FAILED
+        return ChildState.SUCCEEDED if phase_of(manifest) == "Succeeded" else ChildState.FAILED
     if is_terminating(manifest):
-        return Child.STOPPING
-    return Child.RUNNING if phase_of(manifest) == "Running" else Child.ACTIVE
+        return ChildState.STOPPING
+    return ChildState.RUNNING if phase_of(manifest) == "Running" else ChildState.ACTIVE

@@ -14,7 +14,7 @@ _SYSTEM_CLASSES: Final = {
 }
 
 
-class Admission:
+class Defaulting:
     """Defaults for new pods; it keeps the priority classes that there are."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from typing import Final
 from events.normalize import Json, JsonObject
 from simulator.manifest import Manifest
 from simulator.manifest_fields import changed, name_of, section, text_at, whole_at
-from simulator.object_factory import Marks, Shop
-from simulator.owned_objects import Child, Children
+from simulator.object_factory import ObjectFactory, PodOverrides
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.scenario import kind_named
 
 _DEPLOYMENT: Final = kind_named("Deployment")
@@ -24,7 +24,7 @@ DEFAULT_SHARE: Final = "25%"
 """Of the replicas, what a rolling update may add or lack where it does not say."""
 
 
-def reconcile_deployment(shop: Shop, owner: Manifest, children: Children) -> None:
+def reconcile_deployment(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Find or make the ReplicaSet of the template, and take the roll-out a step further."""
     spec = section(owner, "spec")
     found = [one for key in children.of("ReplicaSet") if (one := shop.store.find(key))]
@@ -45,30 +45,30 @@ def reconcile_deployment(shop: Shop, owner: Manifest, children: Children) -> Non
     _tell(shop, owner, sets)
 
 
-def reconcile_replica_set(shop: Shop, owner: Manifest, children: Children) -> None:
+def reconcile_replica_set(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """So many pods that are not over; those without a node go first, then the youngest."""
     spec = section(owner, "spec")
     replicas, template = whole_at(spec, "replicas", 1), section(spec, "template")
     for _ in range(children.active, replicas):
-        shop.make_pod(owner, children, template, shop.number(owner, children), marks=Marks())
+        shop.make_pod(owner, children, template, shop.number(owner, children), marks=PodOverrides())
     if children.active > replicas:
         youngest = reversed(children.pods())
-        order = sorted(youngest, key=lambda key: children.all[key] is Child.RUNNING)
+        order = sorted(youngest, key=lambda key: children.all[key] is ChildState.RUNNING)
         for key in order[: children.active - replicas]:
             shop.dismiss(key, children)
-    ready = children.tally[Child.RUNNING]
+    ready = children.tally[ChildState.RUNNING]
     counts = {
-        "replicas": ready + children.tally[Child.ACTIVE],
+        "replicas": ready + children.tally[ChildState.ACTIVE],
         "readyReplicas": ready,
         "availableReplicas": ready,
-        "terminatingReplicas": children.tally[Child.STOPPING],
+        "terminatingReplicas": children.tally[ChildState.STOPPING],
     }
     status: JsonObject = {name: count for name, count in counts.items() if count}
     if status != section(owner, "status"):
         shop.store.put(_REPLICA_SET, {**owner, "status": status})
 
 
-def _make_set(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+def _make_set(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     """A ReplicaSet for a new template, named by its number. It gets its replicas step by step."""
     revision = str(_revision(sets[-1]) + 1 if sets else 1)
     template = _template(owner)
@@ -91,7 +91,7 @@ def _make_set(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
     )
 
 
-def _rise(shop: Shop, owner: Manifest, chosen: Manifest, revision: int) -> None:
+def _rise(shop: ObjectFactory, owner: Manifest, chosen: Manifest, revision: int) -> None:
     """An older ReplicaSet is the newest again."""
     annotations = {**_annotations(owner, chosen), _REVISION: str(revision)}
     shop.store.put(_REPLICA_SET, changed(chosen, "metadata", annotations=annotations))
@@ -105,7 +105,7 @@ def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
     }
 
 
-def _scale_paused(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+def _scale_paused(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     """What a paused Deployment gains or loses, its newest ReplicaSet with pods does."""
     more = _wanted(owner) - sum(_replicas(one) for one in sets)
     chosen = next((one for one in reversed(sets) if _replicas(one)), sets[-1] if sets else None)
@@ -113,7 +113,7 @@ def _scale_paused(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
         _scale(shop, chosen, max(0, _replicas(chosen) + more))
 
 
-def _recreate(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+def _recreate(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     old = sets[:-1]
     for one in old:
         _scale(shop, one, 0)
@@ -122,7 +122,7 @@ def _recreate(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
         _scale(shop, sets[-1], _wanted(owner))
 
 
-def _roll(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+def _roll(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     """One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink."""
     newest, old, wanted = sets[-1], sets[:-1], _wanted(owner)
     surge, unavailable = _limits(owner, wanted)
@@ -167,7 +167,7 @@ def _share(rolling: Mapping[str, Json], key: str, wanted: int, *, is_rounded_up:
     return said if isinstance(said, int) else 0
 
 
-def _tell(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
+def _tell(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     newest = next((one for one in sets if _template(one) == _template(owner)), {})
     available = sum(_count(one, "availableReplicas") for one in sets)
     counts = {
@@ -182,7 +182,7 @@ def _tell(shop: Shop, owner: Manifest, sets: list[Manifest]) -> None:
         shop.store.put(_DEPLOYMENT, {**owner, "status": status})
 
 
-def _scale(shop: Shop, replica_set: Manifest, replicas: int) -> None:
+def _scale(shop: ObjectFactory, replica_set: Manifest, replicas: int) -> None:
     if _replicas(replica_set) != replicas:
         shop.store.put(_REPLICA_SET, changed(replica_set, "spec", replicas=replicas))
 

@@ -12,11 +12,11 @@ from simulator.manifest import Manifest
 from simulator.manifest_fields import is_terminal, namespace_of, uid_of
 from simulator.object_store import Store
 
-SEVERAL: Final = "TooManyBudgets"
-HELD: Final = "DisruptionBudget"
+SEVERAL_BUDGETS: Final = "TooManyBudgets"
+BLOCKED: Final = "DisruptionBudget"
 
 
-def why_held(store: Store, manifest: Manifest) -> str:
+def eviction_refusal(store: Store, manifest: Manifest) -> str:
     """The code with which the server refuses to evict a pod; empty where it does not."""
     objects = store.objects()
     budgets = [
@@ -38,8 +38,8 @@ def why_held(store: Store, manifest: Manifest) -> str:
     pod = next(one for one in pods if one.facts.uid == uid_of(manifest))
     covering = counted.covering(pod) if pod.status == RUNNING else []
     if len(covering) > 1:
-        return SEVERAL
-    return HELD if covering and covering[0].allowed < 1 else ""
+        return SEVERAL_BUDGETS
+    return BLOCKED if covering and covering[0].allowed < 1 else ""
 
 
 def _pod(manifest: Manifest) -> Pod:

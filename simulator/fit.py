@@ -20,13 +20,13 @@ from projections.batch import Batch
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.state import REQUIRED, State
-from replay.log_time import shown
+from replay.log_time import format_time
 from replay.why_answer import Waiting
 from replay.why_waiting import waiting
 from scheduling.intake import COUNTED
 from scheduling.step import Step
-from simulator.cluster import World
-from simulator.manifest import Placed
+from simulator.cluster import SimulatedCluster
+from simulator.manifest import LocatedManifest
 from simulator.scenario import Apply, Scenario
 
 ROUNDS_MAX: Final = 16
@@ -36,7 +36,7 @@ ERA_NS: Final = 1
 """Part of every uid given to what the manifests make: no object of a cluster has one like it."""
 
 
-class Place(Struct, frozen=True):
+class FittedPod(Struct, frozen=True):
     """A pod that would get a node."""
 
     pod: str
@@ -44,13 +44,13 @@ class Place(Struct, frozen=True):
     cards: dict[str, int]
 
 
-class Fitted(Struct, frozen=True):
+class FittedPodGroup(Struct, frozen=True):
     """A pod group of the manifests, and what would become of it."""
 
     pod_group: str
     queue: str
     phase: str
-    placed: tuple[Place, ...]
+    placed: tuple[FittedPod, ...]
     waits: tuple[str, ...]
     """Pods that would get no node."""
     evicts: tuple[str, ...]
@@ -72,22 +72,27 @@ class Fit(Struct, frozen=True):
     """Of the record that the State is of."""
     at: str
     """The time of its last cycle."""
-    pod_groups: tuple[Fitted, ...]
+    pod_groups: tuple[FittedPodGroup, ...]
     not_ours: tuple[str, ...]
     """Pods that name another scheduler, and pod groups made for such pods."""
 
 
-class Fitting:
+class FitSimulation:
     """Puts manifests before a State, which is used up by that."""
 
     def __init__(
-        self, state: State, manifests: Sequence[Placed], policy: PolicyChanged | None = None
+        self,
+        state: State,
+        manifests: Sequence[LocatedManifest],
+        policy: PolicyChanged | None = None,
     ) -> None:
         self._state = state
         self._position, self._now_ns = state.position, state.now_ns
         self._step = Step(state, Head(position=state.position, digest="0" * 64, epoch=0))
         steps = tuple(Apply(0, one.kind, one.manifest) for one in manifests)
-        self._world = World(Scenario(name="fit", steps=steps), state.now_ns, era_ns=ERA_NS)
+        self._world = SimulatedCluster(
+            Scenario(name="fit", steps=steps), state.now_ns, era_ns=ERA_NS
+        )
         self._world.take()
         self._world.advance(0)
         self._evicts: dict[str, list[str]] = {}
@@ -118,7 +123,7 @@ class Fitting:
         return Fit(
             fits=not others and all(one.fits for one in fitted),
             position=self._position,
-            at=shown(self._now_ns, self._now_ns),
+            at=format_time(self._now_ns, self._now_ns),
             pod_groups=fitted,
             not_ours=others,
         )
@@ -162,7 +167,7 @@ class Fitting:
                 self._world.set_phase(one)
             self._step.report([Answer(one, Done())], self._now_ns)
 
-    def _fitted(self, group: PodGroup) -> Fitted:
+    def _fitted(self, group: PodGroup) -> FittedPodGroup:
         ours = sorted(
             (pod for uid, pod in group.pods.items() if uid in self._pods),
             key=lambda pod: pod.heading,
@@ -173,7 +178,7 @@ class Fitting:
         if answer is not None and answer.since > self._position:
             # The record that refuses it is in no log.
             answer = structs.replace(answer, since=0)
-        return Fitted(
+        return FittedPodGroup(
             pod_group=group.key,
             queue=group.queue,
             phase=group.phase,
@@ -183,7 +188,7 @@ class Fitting:
             waiting=answer,
         )
 
-    def _place(self, pod: Pod) -> Place:
+    def _place(self, pod: Pod) -> FittedPod:
         known = self._state.cluster.cards.resource
         cards = {name: amount for name, amount in pod.charge or () if name in known}
-        return Place(pod.key, pod.node, cards)
+        return FittedPod(pod.key, pod.node, cards)

@@ -6,11 +6,11 @@ import msgspec
 from msgspec import Struct
 
 from events.normalize import Json
-from simulator.manifest import Placed
+from simulator.manifest import LocatedManifest
 from simulator.scenario import Scenario, Step
 
 
-class Notes(Struct, frozen=True):
+class WorkloadSummary(Struct, frozen=True):
     """What a report has to say beside the result."""
 
     nodes: int
@@ -25,16 +25,16 @@ class Notes(Struct, frozen=True):
     """Where the pods come from, if they are not those of the trace."""
 
 
-class Pieces(Struct, frozen=True):
+class GeneratedWorkload(Struct, frozen=True):
     """Objects, what happens to them, and the policy where the scenario names none."""
 
-    cluster: tuple[Placed, ...]
+    cluster: tuple[LocatedManifest, ...]
     steps: tuple[Step, ...]
     policy: dict[str, Json]
-    notes: Notes
+    notes: WorkloadSummary
 
 
-def with_pieces(scenario: Scenario, pieces: Pieces) -> Scenario:
+def with_workload(scenario: Scenario, pieces: GeneratedWorkload) -> Scenario:
     """The scenario with what its trace or workload brings; its own steps come first at one time."""
     steps: Iterable[Step] = sorted((*scenario.steps, *pieces.steps), key=lambda step: step.at_ns)
     has_policy = scenario.policy is not None or scenario.policy_file is not None

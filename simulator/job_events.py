@@ -20,7 +20,7 @@ PARTITION: Final = "volcano.sh/partition-id"
 JOB_VERSION: Final = "volcano.sh/job-version"
 
 
-class Happening(Struct, frozen=True):
+class JobEvent(Struct, frozen=True):
     """Something that happened to a job, or to one of its pods."""
 
     event: str
@@ -36,20 +36,20 @@ class Happening(Struct, frozen=True):
     """What a command demands."""
 
 
-def happening_of(change: Change) -> Happening | None:
+def job_event_of(change: Change) -> JobEvent | None:
     """What a change of an owned object means for a job."""
     before, after = change.before, change.after
     if change.key[0] == "PodGroup":
         is_unknown = after is not None and phase_of(after) == "Unknown"
         was_unknown = before is not None and phase_of(before) == "Unknown"
-        return Happening("Unknown") if is_unknown and not was_unknown else None
+        return JobEvent("Unknown") if is_unknown and not was_unknown else None
     event = _event_of_pod(before, after)
     pod = after or before
     if not event or pod is None:
         return None
     annotations = section(pod, "metadata", "annotations")
     version = text_at(annotations, JOB_VERSION)
-    return Happening(
+    return JobEvent(
         event=event,
         task=text_at(annotations, TASK_SPEC),
         pod=change.key,

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from events.errors import UsageError
 from events.sighting import BindRequest, EvictRequest, PhaseRequest, Reply, Request
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario
 
 
-class Call(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """A call as it is stored, with what came of it. `value` is the node or the phase."""
 
     at_ns: int
@@ -30,7 +30,7 @@ class Call(Struct, frozen=True):
     result: str
 
 
-def perform(world: World, request: Request) -> Reply:
+def execute(world: SimulatedCluster, request: Request) -> Reply:
     """Carry a request out."""
     match request:
         case BindRequest():
@@ -43,13 +43,13 @@ def perform(world: World, request: Request) -> Reply:
             raise AssertionError("a simulated cluster is not told why pods wait")
 
 
-def answer(world: World, request: Request) -> tuple[Reply, Call]:
+def execute_and_record(world: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
     """Carry a request out, and tell it as a call."""
-    reply = perform(world, request)
+    reply = execute(world, request)
     assert isinstance(request, BindRequest | EvictRequest | PhaseRequest)
     annotations = request.annotations if isinstance(request, BindRequest) else {}
     deed = world.journal[-1]
-    call = Call(
+    call = JournalEntry(
         at_ns=deed.at_ns,
         verb=deed.verb,
         namespace=request.namespace,
@@ -63,12 +63,14 @@ def answer(world: World, request: Request) -> tuple[Reply, Call]:
     return reply, call
 
 
-def rebuild(scenario: Scenario, calls: Iterable[Call], origin_ns: int = 0) -> World:
+def rebuild_cluster(
+    scenario: Scenario, calls: Iterable[JournalEntry], origin_ns: int = 0
+) -> SimulatedCluster:
     """The world after all calls. Raises UsageError where a call would now end otherwise."""
-    world = World(scenario, origin_ns)
+    world = SimulatedCluster(scenario, origin_ns)
     for call in calls:
         world.advance(call.at_ns)
-        _, repeated = answer(world, _request(call))
+        _, repeated = execute_and_record(world, _request(call))
         if repeated.result != call.result:
             raise UsageError(
                 f"the calls do not fit the scenario: {call.verb} {call.namespace}/{call.name} "
@@ -83,7 +85,7 @@ def fingerprint(scenario: Scenario) -> str:
     return sha256(msgspec.json.encode(told, order="sorted")).hexdigest()
 
 
-def _request(call: Call) -> Request:
+def _request(call: JournalEntry) -> Request:
     if call.verb == "bind":
         return BindRequest(
             call.decision,

@@ -29,7 +29,7 @@ from simulator.manifest_fields import (
 )
 from simulator.object_store import Change, Key, Store
 from simulator.scenario import kind_named
-from simulator.timeline import Due, Timeline, Verb
+from simulator.timeline import ActionKind, ScheduledAction, Timeline
 
 POD: Final[Kind] = kind_named("Pod")
 _REASONS: Final = {"cpu": "OutOfcpu", "memory": "OutOfmemory", "pods": "OutOfpods"}
@@ -43,7 +43,7 @@ class _Node(Struct):
     used: Amounts = field(default_factory=dict)
     pods: dict[Key, str] = field(default_factory=dict)
     """Every pod with this node's name that is there, to its uid."""
-    waiting: list[Due] = field(default_factory=list)
+    waiting: list[ScheduledAction] = field(default_factory=list)
     """What the kubelet cannot do or report while the node is not ready."""
 
 
@@ -64,7 +64,7 @@ class Kubelets:
         elif change.key[0] == "Pod":
             self._note_pod(change, was_there=was_there)
 
-    def run(self, due: Due) -> None:
+    def run(self, due: ScheduledAction) -> None:
         """Something is due for a pod, if that pod is still there."""
         pod = self._store.find(due.key)
         if pod is None or uid_of(pod) != due.uid:
@@ -74,9 +74,9 @@ class Kubelets:
             return
         if not _is_ready(node.manifest):
             node.waiting.append(due)
-        elif due.verb is Verb.VANISH:
+        elif due.verb is ActionKind.VANISH:
             self._vanish(pod, due.key)
-        elif due.verb is Verb.FINISH:
+        elif due.verb is ActionKind.FINISH:
             if phase_of(pod) == "Running":
                 self._store.put(POD, _over(pod, "Succeeded", 0, "Completed"))
         elif phase_of(pod) == "Pending" and not is_terminating(pod):
@@ -110,7 +110,9 @@ class Kubelets:
             return
         at = self._store.timestamp(stop)
         self._store.put(POD, changed(pod, "metadata", deletionTimestamp=at))
-        self._timeline.push(self._store.now_ns + stop, Due(Verb.VANISH, key, uid_of(pod)))
+        self._timeline.push(
+            self._store.now_ns + stop, ScheduledAction(ActionKind.VANISH, key, uid_of(pod))
+        )
 
     def stop(self, key: Key, grace_ns: int) -> None:
         """The API server marked a pod as going: it goes when it has stopped, or its grace is over.
@@ -125,7 +127,9 @@ class Kubelets:
             self._vanish(pod, key)
             return
         stop = min(stop_ns(pod) or 0, grace_ns)
-        self._timeline.push(self._store.now_ns + stop, Due(Verb.VANISH, key, uid_of(pod)))
+        self._timeline.push(
+            self._store.now_ns + stop, ScheduledAction(ActionKind.VANISH, key, uid_of(pod))
+        )
 
     def used(self, node: str) -> Amounts:
         """What the pods of a node take of it."""
@@ -149,7 +153,7 @@ class Kubelets:
         node.allocatable = amounts(section(status, "allocatable") or section(status, "capacity"))
         if change.before is None:
             for key, uid in node.pods.items():
-                self._timeline.push(self._store.now_ns, Due(Verb.START, key, uid))
+                self._timeline.push(self._store.now_ns, ScheduledAction(ActionKind.START, key, uid))
         if node.waiting and _is_ready(change.after):
             for due in node.waiting:
                 self._timeline.push(self._store.now_ns, due)
@@ -188,11 +192,13 @@ class Kubelets:
         now = self._store.now_ns
         if is_terminating(pod):
             if (stop := stop_ns(pod)) is not None:
-                self._timeline.push(now + stop, Due(Verb.VANISH, key, uid))
+                self._timeline.push(now + stop, ScheduledAction(ActionKind.VANISH, key, uid))
         elif phase_of(pod) == "Pending":
-            self._timeline.push(now + self._start_delay_ns, Due(Verb.START, key, uid))
+            self._timeline.push(
+                now + self._start_delay_ns, ScheduledAction(ActionKind.START, key, uid)
+            )
         elif phase_of(pod) == "Running" and (run := run_ns(pod)) is not None:
-            self._timeline.push(now + run, Due(Verb.FINISH, key, uid))
+            self._timeline.push(now + run, ScheduledAction(ActionKind.FINISH, key, uid))
 
     def _vanish(self, pod: Manifest, key: Key) -> None:
         """The pod has stopped; who put a finalizer on it has to take it off before it goes."""
@@ -216,7 +222,9 @@ class Kubelets:
             POD, changed(pod, "status", phase="Running", startTime=at, conditions=conditions)
         )
         if (run := run_ns(pod)) is not None:
-            self._timeline.push(self._store.now_ns + run, Due(Verb.FINISH, key, uid_of(pod)))
+            self._timeline.push(
+                self._store.now_ns + run, ScheduledAction(ActionKind.FINISH, key, uid_of(pod))
+            )
 
 
 def _over(pod: Manifest, phase: str, exit_code: int, reason: str) -> Manifest:

@@ -19,7 +19,7 @@ from simulator.workload_validation import (
     check_job,
     check_stateful_set,
 )
-from simulator.yaml_document import Value
+from simulator.yaml_document import YamlValue
 
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 STOP_SECONDS: Final = "muster.sh/stop-seconds"
@@ -77,21 +77,21 @@ _COUNTS: Final = (
 )
 
 
-_CHECKS: Final[dict[Kind, Callable[[Mapping[str, Value]], None]]] = {
+_CHECKS: Final[dict[Kind, Callable[[Mapping[str, YamlValue]], None]]] = {
     VOLCANO_JOB: check_volcano_job,
     Kind("Deployment", "apps", "v1"): check_deployment,
     Kind("StatefulSet", "apps", "v1"): check_stateful_set,
     Kind("Job", "batch", "v1"): check_job,
 }
 """What must hold of objects of a kind, and of patches of them."""
-_WHOLE_CHECKS: Final[dict[Kind, Callable[[Value, Mapping[str, Value]], None]]] = {
+_WHOLE_CHECKS: Final[dict[Kind, Callable[[YamlValue, Mapping[str, YamlValue]], None]]] = {
     COMMAND: check_command,
     AUTOSCALER: check_autoscaler,
 }
 """What must hold of whole objects of a kind."""
 
 
-class Placed(Struct, frozen=True):
+class LocatedManifest(Struct, frozen=True):
     """A manifest with the place it came from."""
 
     kind: Kind
@@ -125,7 +125,7 @@ def metadata_of(manifest: Manifest) -> JsonObject:
     return metadata
 
 
-def read_manifest(value: Value) -> Iterator[Placed]:
+def read_manifest(value: YamlValue) -> Iterator[LocatedManifest]:
     """The objects of one manifest: as many as its `count` says."""
     fields = value.mapping("a manifest")
     kind = read_kind(value, fields)
@@ -141,17 +141,17 @@ def read_manifest(value: Value) -> Iterator[Placed]:
     if check := _WHOLE_CHECKS.get(kind):
         check(value, fields)
     if count is None:
-        yield Placed(kind, manifest, value.place)
+        yield LocatedManifest(kind, manifest, value.place)
         return
     for index in range(1, count + 1):
         filled = _filled(manifest, str(index))
         assert isinstance(filled, dict)
-        yield Placed(kind, filled, value.place)
+        yield LocatedManifest(kind, filled, value.place)
 
 
-def read_manifests(documents: Iterable[Value]) -> tuple[list[Placed], list[str]]:
+def read_manifests(documents: Iterable[YamlValue]) -> tuple[list[LocatedManifest], list[str]]:
     """The objects of whole documents, lists of kind List included, and what is of no kind that is read."""
-    found: list[Placed] = []
+    found: list[LocatedManifest] = []
     left_out: list[str] = []
     for document in documents:
         fields = document.mapping("a manifest")
@@ -167,7 +167,7 @@ def read_manifests(documents: Iterable[Value]) -> tuple[list[Placed], list[str]]
     return found, left_out
 
 
-def read_kind(value: Value, fields: dict[str, Value]) -> Kind:
+def read_kind(value: YamlValue, fields: dict[str, YamlValue]) -> Kind:
     """The kind that `kind` and, if given, `apiVersion` name."""
     if "kind" not in fields:
         raise value.error("a manifest must name its kind")
@@ -181,7 +181,7 @@ def read_kind(value: Value, fields: dict[str, Value]) -> Kind:
     raise fields["kind"].error(f"the simulated cluster does not read objects of kind {shown}")
 
 
-def _read_metadata(value: Value, fields: dict[str, Value], kind: Kind) -> JsonObject:
+def _read_metadata(value: YamlValue, fields: dict[str, YamlValue], kind: Kind) -> JsonObject:
     if "metadata" not in fields:
         raise value.error(f"a {kind.kind} without metadata.name")
     entries = fields["metadata"].mapping("metadata")
@@ -204,12 +204,12 @@ def _read_metadata(value: Value, fields: dict[str, Value], kind: Kind) -> JsonOb
     return metadata
 
 
-def read_texts(value: Value, what: str) -> JsonObject:
+def read_texts(value: YamlValue, what: str) -> JsonObject:
     """Labels or annotations: a number or a truth value there is meant as its text."""
     return {name: entry.scalar(f"{what}.{name}") for name, entry in value.mapping(what).items()}
 
 
-def read_merge(kind: Kind, entries: Mapping[str, Value]) -> JsonObject:
+def read_merge(kind: Kind, entries: Mapping[str, YamlValue]) -> JsonObject:
     """A JSON merge patch of an object of this kind, checked as far as a part can be."""
     for name, entry in entries.items():
         check_field(name, entry)
@@ -225,7 +225,7 @@ def read_merge(kind: Kind, entries: Mapping[str, Value]) -> JsonObject:
     return {**merge, "metadata": texts}
 
 
-def _merged_texts(what: str, value: Value) -> JsonObject:
+def _merged_texts(what: str, value: YamlValue) -> JsonObject:
     """As in a manifest, a number is meant as its text; nothing takes the entry away."""
     return {
         name: None if entry.is_null else entry.scalar(f"{what}.{name}")
@@ -233,13 +233,13 @@ def _merged_texts(what: str, value: Value) -> JsonObject:
     }
 
 
-def check_kind(kind: Kind, fields: Mapping[str, Value]) -> None:
+def check_kind(kind: Kind, fields: Mapping[str, YamlValue]) -> None:
     """What must hold of an object of this kind, or of a patch of one."""
     if check := _CHECKS.get(kind):
         check(fields)
 
 
-def check_field(name: str, value: Value) -> None:
+def check_field(name: str, value: YamlValue) -> None:
     """What must hold of the value of the key `name`, and of all that is inside it."""
     if name in _RESOURCE_LISTS and value.is_mapping:
         _check_quantities(name, value)
@@ -255,7 +255,7 @@ def check_field(name: str, value: Value) -> None:
             check_field("", item)
 
 
-def _check_quantities(name: str, value: Value) -> None:
+def _check_quantities(name: str, value: YamlValue) -> None:
     for resource, quantity in value.mapping(name).items():
         given = quantity.plain()
         if isinstance(given, dict | list) or given is None:
@@ -268,7 +268,7 @@ def _check_quantities(name: str, value: Value) -> None:
             raise quantity.error(f"{name}.{resource}: {given} is negative")
 
 
-def _check_annotations(value: Value) -> None:
+def _check_annotations(value: YamlValue) -> None:
     for name, entry in value.mapping("annotations").items():
         if name in (RUN_SECONDS, STOP_SECONDS):
             if not entry.scalar(name).replace(".", "", 1).isdecimal():

@@ -8,13 +8,13 @@ from simulator.job_events import TASK_SPEC
 from simulator.manifest import Kind, Manifest, kind_of
 from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at, uid_of
 from simulator.object_store import Key, Store, key_of
-from simulator.owned_objects import Child, Children
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.scenario import kind_named
 
 _POD: Final = kind_named("Pod")
 
 
-class Shop:
+class ObjectFactory:
     """The hands of the controllers."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Shop:
         else:
             self.store.remove(key)
 
-    def dismiss(self, key: Key, children: Children) -> None:
+    def dismiss(self, key: Key, children: OwnedObjects) -> None:
         """Delete a pod that is not wanted any more."""
         children.dismiss(key)
         self._delete_pod(key)
@@ -48,18 +48,18 @@ class Shop:
     def make_pod(
         self,
         owner: Manifest,
-        children: Children,
+        children: OwnedObjects,
         template: Mapping[str, Json],
         name: str,
         *,
-        marks: "Marks",
+        marks: "PodOverrides",
     ) -> None:
         """A pod from a template. A name that is taken is left alone: its pod has to go first."""
         key: Key = ("Pod", namespace_of(owner), name)
         if self.store.find(key) is not None:
             return
         children.made += 1
-        children.note(key, Child.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
+        children.note(key, ChildState.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
         metadata: JsonObject = {
             "name": name,
             "namespace": namespace_of(owner),
@@ -72,7 +72,7 @@ class Shop:
             _POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         )
 
-    def number(self, owner: Manifest, children: Children, prefix: str = "") -> str:
+    def number(self, owner: Manifest, children: OwnedObjects, prefix: str = "") -> str:
         """A name for the next pod: by its number, past those that others took."""
         namespace, start = namespace_of(owner), f"{name_of(owner)}-{prefix}"
         while self.store.find(("Pod", namespace, f"{start}{children.made}")) is not None:
@@ -96,7 +96,7 @@ class Shop:
         return self.store.put(kind, manifest)
 
 
-class Marks:
+class PodOverrides:
     """What a controller writes on a pod beyond its template."""
 
     def __init__(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from events.sighting import Gone, Listed, Seen, Sighting
 from projections.duration import SECOND
-from simulator.defaulting import Admission
+from simulator.defaulting import Defaulting
 from simulator.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
 from simulator.manifest_fields import (
     changed,
@@ -81,7 +81,7 @@ class Store:
         era = f"{era_ns // SECOND:08x}-{part:04x}-4000-8000-"
         self._mint = era + "{:012}" if era_ns else "uid-{:06}"
         self._uids = 0
-        self._admission = Admission()
+        self._admission = Defaulting()
         self._changes: list[Change] = []
         self._shown: list[tuple[bool, Manifest]] | None = None
         self._listeners: list[Callable[[Change], None]] = []

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
-from simulator.generated_workload import Notes, Pieces
-from simulator.manifest import RUN_SECONDS, Manifest, Placed
+from simulator.generated_workload import GeneratedWorkload, WorkloadSummary
+from simulator.manifest import RUN_SECONDS, LocatedManifest, Manifest
 from simulator.scenario import Apply, kind_named
 
 CARD: Final = "nvidia.com/gpu"
@@ -85,7 +85,9 @@ def models_of(spec: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in spec.split("|") if (name := part.strip())))
 
 
-def pieces_of(nodes: list[NamedNode], arrivals: list[Arrival], source: str) -> Pieces:
+def build_workload(
+    nodes: list[NamedNode], arrivals: list[Arrival], source: str
+) -> GeneratedWorkload:
     """The objects of a cluster and of its pods. Equal pods share one spec."""
     cards: dict[str, int] = {}
     for _, node in nodes:
@@ -97,14 +99,16 @@ def pieces_of(nodes: list[NamedNode], arrivals: list[Arrival], source: str) -> P
         Apply(at, _POD, _pod(name, shape, run, specs.setdefault(shape, _pod_spec(shape))))
         for at, name, shape, run in arrivals
     ]
-    cluster = [Placed(_NODE, _node(name, node), source) for name, node in nodes]
-    cluster += [Placed(_QUEUE, _queue(name, cards), source) for name in sorted(queues)]
-    return Pieces(tuple(cluster), tuple(steps), POLICY, _notes(nodes, arrivals, cards))
+    cluster = [LocatedManifest(_NODE, _node(name, node), source) for name, node in nodes]
+    cluster += [LocatedManifest(_QUEUE, _queue(name, cards), source) for name in sorted(queues)]
+    return GeneratedWorkload(tuple(cluster), tuple(steps), POLICY, _notes(nodes, arrivals, cards))
 
 
-def _notes(nodes: list[NamedNode], arrivals: list[Arrival], cards: dict[str, int]) -> Notes:
+def _notes(
+    nodes: list[NamedNode], arrivals: list[Arrival], cards: dict[str, int]
+) -> WorkloadSummary:
     shapes = [shape for _, _, shape, _ in arrivals]
-    return Notes(
+    return WorkloadSummary(
         nodes=len(nodes),
         pods=len(shapes),
         card_pods=sum(shape.cards > 0 for shape in shapes),

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from projections.duration import LONGEST_NS, SECOND
 from simulator.errors import TraceError
-from simulator.generated_workload import Pieces
-from simulator.openb import Arrival, NamedNode, NodeShape, PodShape, models_of, pieces_of
+from simulator.generated_workload import GeneratedWorkload
+from simulator.openb import Arrival, NamedNode, NodeShape, PodShape, build_workload, models_of
 
 _NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos")
@@ -40,14 +40,14 @@ class TracePod(Struct, frozen=True):
     run_seconds: int | None = None
 
 
-def openb_pieces(
+def openb_trace_workload(
     nodes: TraceText,
     pods: TraceText,
     *,
     order: str = "time",
     arrivals: TraceText | None = None,
     period_ns: int = SECOND,
-) -> Pieces:
+) -> GeneratedWorkload:
     """What the files bring to a scenario."""
     named = read_nodes(nodes)
     if order == "time":
@@ -64,7 +64,7 @@ def openb_pieces(
             (index * period_ns, name, listed[source].shape, None)
             for index, (name, source) in enumerate(names)
         ]
-    return pieces_of(named, offered, nodes.source)
+    return build_workload(named, offered, nodes.source)
 
 
 def read_nodes(file: TraceText) -> list[NamedNode]:

@@ -11,15 +11,15 @@ from hashlib import sha256
 from typing import TypeVar
 
 from projections.duration import SECOND
-from simulator.generated_workload import Pieces
-from simulator.openb import Arrival, NamedNode, PodShape, pieces_of
+from simulator.generated_workload import GeneratedWorkload
+from simulator.openb import Arrival, NamedNode, PodShape, build_workload
 from simulator.openb_table import LIFETIMES, NodeCount, OpenbTable, PodCount
 from simulator.scenario import WorkloadSource
 
 _CountT = TypeVar("_CountT", NodeCount, PodCount)
 
 
-def workload_pieces(source: WorkloadSource, table: OpenbTable) -> Pieces:
+def openb_workload(source: WorkloadSource, table: OpenbTable) -> GeneratedWorkload:
     """What the workload brings to a scenario."""
     nodes: list[NamedNode] = [
         (f"openb-node-{index:04}", row.shape)
@@ -34,7 +34,7 @@ def workload_pieces(source: WorkloadSource, table: OpenbTable) -> Pieces:
         (_arrival_ns(index, len(drawn), source), f"openb-pod-{index:04}", shape, lifetime)
         for index, (_, shape, lifetime) in enumerate(drawn)
     ]
-    return pieces_of(nodes, arrivals, "workload openb")
+    return build_workload(nodes, arrivals, "workload openb")
 
 
 def _spread(rows: list[_CountT], percent: int) -> Iterator[_CountT]:

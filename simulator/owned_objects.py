@@ -3,11 +3,11 @@
 from collections import Counter
 from enum import Enum
 
-from simulator.job_events import Happening
+from simulator.job_events import JobEvent
 from simulator.object_store import Key
 
 
-class Child(Enum):
+class ChildState(Enum):
     """How an owned object fares."""
 
     ACTIVE = "active"
@@ -19,11 +19,11 @@ class Child(Enum):
     FAILED = "failed"
 
 
-class Children:
+class OwnedObjects:
     """What a workload owns, and what its controller remembers of it."""
 
     def __init__(self) -> None:
-        self.all: dict[Key, Child] = {}
+        self.all: dict[Key, ChildState] = {}
         self.active = 0
         """Pods that are there, not over and not being deleted."""
         self.succeeded = 0
@@ -32,13 +32,13 @@ class Children:
         """Pods that ever failed, or were deleted by others before they were over."""
         self.made = 0
         """Pods that were ever made: the number of the next one."""
-        self.tally: Counter[Child] = Counter()
+        self.tally: Counter[ChildState] = Counter()
         """Pods that are there, by how they fare."""
-        self.roles: dict[str, Counter[Child]] = {}
+        self.roles: dict[str, Counter[ChildState]] = {}
         """The same by role."""
-        self.happenings: list[Happening] = []
+        self.happenings: list[JobEvent] = []
         """What happened and was not answered yet, where the controller has rules for that."""
-        self.pending: list[tuple[int, Happening, str]] = []
+        self.pending: list[tuple[int, JobEvent, str]] = []
         """Actions that are due later: when, upon what, and which."""
         self.began_ns: int | None = None
         """Since when the workload runs, where that has an end."""
@@ -47,7 +47,7 @@ class Children:
         self._role_of: dict[Key, str] = {}
         self._dismissed: dict[Key, None] = {}
 
-    def note(self, key: Key, now: Child | None, role: str = "") -> None:
+    def note(self, key: Key, now: ChildState | None, role: str = "") -> None:
         """An owned object came, changed, or is gone (None)."""
         before = self.all.get(key)
         if now is not None:
@@ -60,9 +60,9 @@ class Children:
         was_active, is_active = _is_active(before), _is_active(now)
         self.active += is_active - was_active
         if before is None or was_active:
-            if now is Child.SUCCEEDED:
+            if now is ChildState.SUCCEEDED:
                 self.succeeded += 1
-            elif not is_active and (now is Child.FAILED or key not in self._dismissed):
+            elif not is_active and (now is ChildState.FAILED or key not in self._dismissed):
                 self.failed += 1
         if now is None:
             self._dismissed.pop(key, None)
@@ -87,7 +87,9 @@ class Children:
         """Whether the owner deleted the pod itself."""
         return key in self._dismissed
 
-    def _count(self, key: Key, before: Child | None, now: Child | None, role: str) -> None:
+    def _count(
+        self, key: Key, before: ChildState | None, now: ChildState | None, role: str
+    ) -> None:
         role = self._role_of.setdefault(key, role)
         of_role = self.roles.setdefault(role, Counter())
         for child, change in ((before, -1), (now, 1)):
@@ -98,5 +100,5 @@ class Children:
             del self._role_of[key]
 
 
-def _is_active(child: Child | None) -> bool:
-    return child in (Child.ACTIVE, Child.RUNNING)
+def _is_active(child: ChildState | None) -> bool:
+    return child in (ChildState.ACTIVE, ChildState.RUNNING)

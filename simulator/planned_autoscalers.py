@@ -4,19 +4,19 @@ Nobody but the steps writes what an autoscaler says: it is known when the scenar
 """
 
 from events.normalize import JsonObject
-from simulator.manifest import AUTOSCALER, Kind, Manifest, Placed
+from simulator.manifest import AUTOSCALER, Kind, LocatedManifest, Manifest
 from simulator.manifest_fields import merged
 from simulator.workload_validation import raise_autoscaler_fault
-from simulator.yaml_document import Value
+from simulator.yaml_document import YamlValue
 
 
-class Foreseen:
+class PlannedAutoscalers:
     """What is there by the step that is read now."""
 
     def __init__(self) -> None:
         self._autoscalers: dict[tuple[str, str], Manifest] = {}
 
-    def add(self, placed: Placed, value: Value | None = None) -> None:
+    def add(self, placed: LocatedManifest, value: YamlValue | None = None) -> None:
         """An object comes, or changes to what its manifest (`value`) says."""
         if placed.kind != AUTOSCALER:
             return
@@ -31,7 +31,9 @@ class Foreseen:
         if kind == AUTOSCALER:
             self._autoscalers.pop((namespace, name), None)
 
-    def patch(self, kind: Kind, namespace: str, name: str, merge: JsonObject, value: Value) -> None:
+    def patch(
+        self, kind: Kind, namespace: str, name: str, merge: JsonObject, value: YamlValue
+    ) -> None:
         """An object is changed; `value` is the patch as it is written."""
         found = self._autoscalers.get((namespace, name)) if kind == AUTOSCALER else None
         if found is None:

@@ -41,7 +41,7 @@ TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
 
 
-class PodGroupMaker:
+class PodGroupController:
     """It watches pods and their owners, and keeps the groups of those that name none."""
 
     def __init__(self, store: Store) -> None:

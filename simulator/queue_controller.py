@@ -17,7 +17,7 @@ CLOSING: Final = "Closing"
 CLOSED: Final = "Closed"
 
 
-class QueueClosing:
+class QueueController:
     """It keeps the state of queues that somebody closed."""
 
     def __init__(self, store: Store) -> None:

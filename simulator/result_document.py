@@ -25,7 +25,7 @@ from events.union import Event
 from projections.state import State
 from projections.views.now import queue_rows
 from scheduling.attempt import incomplete
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
 from simulator.scenario import Scenario
 from simulator.workload_status import workload_statuses
@@ -39,7 +39,7 @@ _Decided: TypeAlias = (
 )
 
 
-class Decisions:
+class DecisionEntries:
     """The decisions of a run, in order, as the document tells them."""
 
     def __init__(self, origin_ns: int = 0) -> None:
@@ -101,7 +101,7 @@ class Decisions:
         self.entries.append(entry)
 
 
-class Outcome(Struct, frozen=True):
+class ScenarioResult(Struct, frozen=True):
     """A run that is over: its document, and where it is not as expected."""
 
     document: JsonObject
@@ -113,15 +113,15 @@ class Outcome(Struct, frozen=True):
         return not self.differences
 
 
-def outcome(
+def scenario_result(
     *,
     scenario: Scenario,
-    world: World,
+    world: SimulatedCluster,
     head: Head,
-    decisions: Decisions,
+    decisions: DecisionEntries,
     state: State,
     account: "JsonObject | None" = None,
-) -> Outcome:
+) -> ScenarioResult:
     """The document of a run, compared with what its scenario expects."""
     entries: list[Json] = list(decisions.entries)
     document: JsonObject = {
@@ -139,7 +139,7 @@ def outcome(
     }
     expect = scenario.expect
     found = () if expect is None else tuple(differences(expect, document))
-    return Outcome({**document, "expected": not found}, found)
+    return ScenarioResult({**document, "expected": not found}, found)
 
 
 def _pods(state: State) -> JsonObject:

@@ -16,14 +16,14 @@ from simulator.manifest import (
     COMMAND,
     KINDS,
     Kind,
+    LocatedManifest,
     Manifest,
-    Placed,
     read_kind,
     read_manifest,
     read_merge,
 )
-from simulator.planned_autoscalers import Foreseen
-from simulator.yaml_document import NODES_MAX, Value, read_document
+from simulator.planned_autoscalers import PlannedAutoscalers
+from simulator.yaml_document import NODES_MAX, YamlValue, read_document
 
 
 class Apply(Struct, frozen=True):
@@ -108,7 +108,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     cycles: int | None = None
     has_podgroup_controller: bool = False
     """Whether Volcano's controller makes PodGroup objects for pods that name none."""
-    cluster: tuple[Placed, ...] = ()
+    cluster: tuple[LocatedManifest, ...] = ()
     steps: tuple[Step, ...] = ()
     """By time; those of one time in the order in which they are written."""
     trace: TraceSource | None = None
@@ -149,7 +149,7 @@ def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenar
     cluster = _read_cluster(fields.get("cluster"))
     trace = _read_trace(fields["trace"]) if "trace" in fields else None
     workload = _read_workload(fields["workload"]) if "workload" in fields else None
-    known = _Known(cluster, is_all=not (trace or workload))
+    known = _KnownObjects(cluster, is_all=not (trace or workload))
     return Scenario(
         name=fields["scenario"].text("scenario"),
         source=source,
@@ -171,18 +171,18 @@ def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenar
     )
 
 
-def _time(fields: dict[str, Value], name: str) -> int | None:
+def _time(fields: dict[str, YamlValue], name: str) -> int | None:
     return fields[name].time_ns(name) if name in fields else None
 
 
-def _truth(fields: dict[str, Value], name: str) -> bool:
+def _truth(fields: dict[str, YamlValue], name: str) -> bool:
     said = fields[name].plain() if name in fields else False
     if not isinstance(said, bool):
         raise fields[name].error(f"{name} must be true or false")
     return said
 
 
-def _period(fields: dict[str, Value]) -> int:
+def _period(fields: dict[str, YamlValue]) -> int:
     if "period" not in fields:
         return SECOND
     period = fields["period"].time_ns("period")
@@ -191,16 +191,16 @@ def _period(fields: dict[str, Value]) -> int:
     return period
 
 
-def _read_policy(value: Value) -> JsonObject:
+def _read_policy(value: YamlValue) -> JsonObject:
     return {name: entry.plain() for name, entry in value.mapping("policy").items()}
 
 
-def _read_expect(value: Value) -> Json:
+def _read_expect(value: YamlValue) -> Json:
     return {name: entry.plain() for name, entry in value.fields("expect", RESULT).items()}
 
 
-def _read_cluster(value: Value | None) -> tuple[Placed, ...]:
-    objects: dict[tuple[Kind, str, str], Placed] = {}
+def _read_cluster(value: YamlValue | None) -> tuple[LocatedManifest, ...]:
+    objects: dict[tuple[Kind, str, str], LocatedManifest] = {}
     for item in value.items("cluster") if value is not None else ():
         for placed in read_manifest(item):
             key = (placed.kind, placed.namespace, placed.name)
@@ -214,22 +214,22 @@ def _read_cluster(value: Value | None) -> tuple[Placed, ...]:
     return tuple(objects.values())
 
 
-class _Known:
+class _KnownObjects:
     """Which objects can be there when a step names one: a name nobody has is a mistake.
 
     Controllers make objects whose names begin with their own name.
     """
 
-    def __init__(self, cluster: tuple[Placed, ...], *, is_all: bool) -> None:
+    def __init__(self, cluster: tuple[LocatedManifest, ...], *, is_all: bool) -> None:
         self._is_all = is_all
         """Without, a trace or a workload brings others."""
-        self.foreseen = Foreseen()
+        self.foreseen = PlannedAutoscalers()
         self._names: dict[tuple[str, str, str], None] = {}
         self._makers: dict[tuple[str, str], None] = {}
         for placed in cluster:
             self.add(placed)
 
-    def add(self, placed: Placed, value: Value | None = None) -> None:
+    def add(self, placed: LocatedManifest, value: YamlValue | None = None) -> None:
         """An object comes; `value`: in a step, where whom a command names must be there already."""
         if value is not None and placed.kind == COMMAND:
             target = placed.manifest["target"]
@@ -242,7 +242,7 @@ class _Known:
         if "template" in str(placed.manifest.get("spec", "")):
             self._makers[placed.namespace, placed.name + "-"] = None
 
-    def check(self, value: Value, kind: str, namespace: str, name: str) -> None:
+    def check(self, value: YamlValue, kind: str, namespace: str, name: str) -> None:
         if not self._is_all:
             return
         made = any(
@@ -257,7 +257,7 @@ def _shown(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _read_steps(value: Value | None, until: int | None, known: _Known) -> Iterator[Step]:
+def _read_steps(value: YamlValue | None, until: int | None, known: _KnownObjects) -> Iterator[Step]:
     before = 0
     for item in value.items("steps") if value is not None else ():
         fields = item.fields("a step", _STEP_KEYS)
@@ -275,7 +275,7 @@ def _read_steps(value: Value | None, until: int | None, known: _Known) -> Iterat
                     yield from _read_action(name, action, at, known)
 
 
-def _read_action(name: str, value: Value, at: int, known: _Known) -> Iterator[Step]:
+def _read_action(name: str, value: YamlValue, at: int, known: _KnownObjects) -> Iterator[Step]:
     match name:
         case "apply":
             for placed in read_manifest(value):
@@ -299,7 +299,9 @@ def _read_action(name: str, value: Value, at: int, known: _Known) -> Iterator[St
             yield _read_fail(value, at, known)
 
 
-def _read_reference(value: Value, fields: dict[str, Value], known: _Known) -> tuple[Kind, str, str]:
+def _read_reference(
+    value: YamlValue, fields: dict[str, YamlValue], known: _KnownObjects
+) -> tuple[Kind, str, str]:
     kind = read_kind(value, fields)
     if "name" not in fields:
         raise value.error("name is missing")
@@ -311,7 +313,7 @@ def _read_reference(value: Value, fields: dict[str, Value], known: _Known) -> tu
     return kind, namespace, name
 
 
-def _read_fail(value: Value, at: int, known: _Known) -> Fail:
+def _read_fail(value: YamlValue, at: int, known: _KnownObjects) -> Fail:
     fields = value.fields("fail", ("pod", "exit_code"))
     if "pod" not in fields:
         raise value.error("pod is missing")
@@ -322,7 +324,7 @@ def _read_fail(value: Value, at: int, known: _Known) -> Fail:
     return Fail(at, namespace, name, exit_code)
 
 
-def _read_trace(value: Value) -> TraceSource:
+def _read_trace(value: YamlValue) -> TraceSource:
     fields = value.fields("trace", _TRACE_KEYS)
     for name in ("format", "nodes", "pods"):
         if name not in fields:
@@ -337,7 +339,7 @@ def _read_trace(value: Value) -> TraceSource:
     return trace
 
 
-def _read_workload(value: Value) -> WorkloadSource:
+def _read_workload(value: YamlValue) -> WorkloadSource:
     fields = {"name": value} if value.is_scalar else value.fields("workload", _WORKLOAD_KEYS)
     if "name" not in fields:
         raise value.error("workload: name is missing")
@@ -357,7 +359,7 @@ def _read_workload(value: Value) -> WorkloadSource:
     )
 
 
-def _percent(fields: dict[str, Value], name: str, most: int) -> int | None:
+def _percent(fields: dict[str, YamlValue], name: str, most: int) -> int | None:
     """A share of the whole such as 0.25, in percent."""
     if name not in fields:
         return None

@@ -7,33 +7,33 @@ from msgspec import Struct
 
 from events.normalize import Json
 from simulator import openb_table, spot_gpu_table
-from simulator.generated_workload import Notes, Pieces, with_pieces
-from simulator.openb_trace import TraceText, openb_pieces
-from simulator.openb_workload import workload_pieces
+from simulator.generated_workload import GeneratedWorkload, WorkloadSummary, with_workload
+from simulator.openb_trace import TraceText, openb_trace_workload
+from simulator.openb_workload import openb_workload
 from simulator.scenario import Scenario, WorkloadSource
-from simulator.spot_gpu import spot_gpu_pieces
+from simulator.spot_gpu import spot_gpu_workload
 from simulator.yaml_document import NODES_MAX, read_document
 
 Read = Callable[[str], str]
 """The text of a file by its name as the scenario has it; raises a UsageError where there is none."""
 
 
-class Completed(Struct, frozen=True):
+class LoadedScenario(Struct, frozen=True):
     """A scenario with everything in it, and what a report on its trace has to say."""
 
     scenario: Scenario
-    notes: Notes | None = None
+    notes: WorkloadSummary | None = None
 
 
-def completed(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> Completed:
+def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> LoadedScenario:
     """The scenario that can be run. Its own policy goes before that of its trace."""
     if scenario.policy_file is not None:
         policy = read_policy(read(scenario.policy_file), scenario.policy_file, nodes_max)
         scenario = msgspec.structs.replace(scenario, policy=policy)
     if scenario.workload is not None:
-        pieces = pieces_of_workload(scenario.workload)
+        pieces = generate_workload(scenario.workload)
     elif (trace := scenario.trace) is not None:
-        pieces = openb_pieces(
+        pieces = openb_trace_workload(
             TraceText(trace.nodes, read(trace.nodes)),
             TraceText(trace.pods, read(trace.pods)),
             order=trace.order,
@@ -43,15 +43,15 @@ def completed(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> Com
             period_ns=scenario.period_ns,
         )
     else:
-        return Completed(scenario)
-    return Completed(with_pieces(scenario, pieces), pieces.notes)
+        return LoadedScenario(scenario)
+    return LoadedScenario(with_workload(scenario, pieces), pieces.notes)
 
 
-def pieces_of_workload(source: WorkloadSource) -> Pieces:
+def generate_workload(source: WorkloadSource) -> GeneratedWorkload:
     """What a workload brings, made out of the counts that came with this release."""
     if source.name == "spot-gpu":
-        return spot_gpu_pieces(source, spot_gpu_table.shipped_table())
-    return workload_pieces(source, openb_table.shipped_table())
+        return spot_gpu_workload(source, spot_gpu_table.shipped_table())
+    return openb_workload(source, openb_table.shipped_table())
 
 
 def read_policy(text: str, source: str, nodes_max: int = NODES_MAX) -> dict[str, Json]:

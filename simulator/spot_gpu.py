@@ -16,9 +16,9 @@ from itertools import accumulate
 from typing import Final, Generic, TypeVar
 
 from projections.duration import SECOND
-from simulator.generated_workload import Notes, Pieces
+from simulator.generated_workload import GeneratedWorkload, WorkloadSummary
 from simulator.scenario import Apply, WorkloadSource
-from simulator.spot_gpu_objects import JOB, POLICY, Grant, Job, cluster_of, job_of
+from simulator.spot_gpu_objects import JOB, POLICY, CardQuota, Job, cluster_of, job_of
 from simulator.spot_gpu_table import TYPES, Fleet, Shape, SpotGpuTable, Tenancy
 
 HOUR_SECONDS: Final = 3600
@@ -29,16 +29,16 @@ ORIGIN: Final = (
 _T = TypeVar("_T")
 
 
-def spot_gpu_pieces(source: WorkloadSource, table: SpotGpuTable) -> Pieces:
+def spot_gpu_workload(source: WorkloadSource, table: SpotGpuTable) -> GeneratedWorkload:
     """What the workload brings to a scenario."""
-    load = _Load(source, table)
+    load = _JobGenerator(source, table)
     jobs = sorted((*load.standing(), *load.coming()), key=lambda job: (job.at_ns, job.index))
     cards = load.grounds.cards
-    return Pieces(
+    return GeneratedWorkload(
         cluster=tuple(cluster_of(load.grounds.fleet, load.grounds.grants())),
         steps=tuple(Apply(job.at_ns, JOB, job_of(job)) for job in jobs),
         policy=POLICY,
-        notes=Notes(
+        notes=WorkloadSummary(
             nodes=sum(fleet.nodes for fleet in load.grounds.fleet),
             pods=sum(job.workers for job in jobs),
             card_pods=sum(job.workers for job in jobs),
@@ -50,7 +50,7 @@ def spot_gpu_pieces(source: WorkloadSource, table: SpotGpuTable) -> Pieces:
     )
 
 
-class _Chance:
+class _RandomSequence:
     """Numbers for one purpose: the same for the same name."""
 
     def __init__(self, name: str) -> None:
@@ -64,7 +64,7 @@ class _Chance:
         return int.from_bytes(digest[:16], "big") % bound
 
 
-class _Wheel(Generic[_T]):
+class _WeightedChoice(Generic[_T]):
     """Things that come as often as their weight says."""
 
     def __init__(self, weighted: Iterable[tuple[_T, int]]) -> None:
@@ -72,11 +72,11 @@ class _Wheel(Generic[_T]):
         self._things = [thing for thing, _ in held]
         self._ends = list(accumulate(weight for _, weight in held))
 
-    def turn(self, chance: _Chance) -> _T:
+    def turn(self, chance: _RandomSequence) -> _T:
         return self._things[bisect_right(self._ends, chance.below(self._ends[-1]))]
 
 
-class _Grounds:
+class _Capacity:
     """The nodes there are, and how many cards each organization may use of them."""
 
     def __init__(self, table: SpotGpuTable, percent: int) -> None:
@@ -102,9 +102,9 @@ class _Grounds:
         quota = -(-share // (self._hours[tenancy.model] * model.mean))
         return min(max(quota, self._widest[tenancy.model]), cards)
 
-    def grants(self) -> list[Grant]:
+    def grants(self) -> list[CardQuota]:
         """The quota of every organization and model."""
-        return [Grant(one.organization, one.model, self.quota(one)) for one in self.tenancies]
+        return [CardQuota(one.organization, one.model, self.quota(one)) for one in self.tenancies]
 
     def widest(self, model: str) -> int:
         """The most cards of a model that one node has."""
@@ -129,7 +129,7 @@ def _scaled(fleets: list[Fleet], percent: int) -> Iterator[Fleet]:
             yield Fleet(fleet.model, fleet.cards, fleet.cores, nodes)
 
 
-class _Load:
+class _JobGenerator:
     """Draws the jobs."""
 
     def __init__(self, source: WorkloadSource, table: SpotGpuTable) -> None:
@@ -137,18 +137,18 @@ class _Load:
         self._table = table
         self._percent = source.scale_percent * source.load_percent
         """Of ten thousand."""
-        self.grounds = _Grounds(table, source.scale_percent)
+        self.grounds = _Capacity(table, source.scale_percent)
         self._made = 0
         self._jobs = list(zip(TYPES, _types(source, table), strict=True))
-        self._types = _Wheel(self._jobs)
-        self._cores = _Wheel(((low, high), jobs) for low, high, jobs in table.cores)
+        self._types = _WeightedChoice(self._jobs)
+        self._cores = _WeightedChoice(((low, high), jobs) for low, high, jobs in table.cores)
         models = list(self.grounds.cards)
         self._shapes = {
-            model: _Wheel((one, one.weight) for one in table.shapes if one.model == model)
+            model: _WeightedChoice((one, one.weight) for one in table.shapes if one.model == model)
             for model in models
         }
         self._sizes = {
-            shape.least_workers: _Wheel(
+            shape.least_workers: _WeightedChoice(
                 (size, jobs)
                 for size, jobs in table.workers
                 if shape.least_workers <= size <= shape.most_workers
@@ -165,10 +165,10 @@ class _Load:
         for model in self._table.models:
             if model.name not in self.grounds.cards:
                 continue
-            tenancies = _Wheel(
+            tenancies = _WeightedChoice(
                 (one, one.card_hours) for one in self.grounds.tenancies if one.model == model.name
             )
-            spans = _Wheel(
+            spans = _WeightedChoice(
                 ((kind, low, high), jobs * weight * (low + high))
                 for kind, jobs in self._jobs
                 for (low, high), weight in self._spans[model.name, kind]
@@ -184,10 +184,10 @@ class _Load:
 
     def coming(self) -> Iterator[Job]:
         """What comes hour by hour: as many as in the same hour of some day of the trace."""
-        tenancies = _Wheel((one, one.jobs) for one in self.grounds.tenancies)
+        tenancies = _WeightedChoice((one, one.jobs) for one in self.grounds.tenancies)
         seconds = self._source.window_ns // SECOND
         for hour in range(-(-seconds // HOUR_SECONDS)):
-            chance = _Chance(f"spot-gpu/{self._source.seed}/hour/{hour}")
+            chance = _RandomSequence(f"spot-gpu/{self._source.seed}/hour/{hour}")
             days = self._table.hours[hour % 24]
             length = min(HOUR_SECONDS, seconds - hour * HOUR_SECONDS)
             count = days[chance.below(len(days))] * self._percent * length
@@ -196,14 +196,14 @@ class _Load:
                 at = hour * HOUR_SECONDS + chance.below(length)
                 own = self._next()
                 tenancy, kind = tenancies.turn(own), self._types.turn(own)
-                low, high = _Wheel(self._spans[tenancy.model, kind]).turn(own)
+                low, high = _WeightedChoice(self._spans[tenancy.model, kind]).turn(own)
                 yield self._job(own, tenancy, kind, low + own.below(high - low), at)
 
-    def _next(self) -> _Chance:
+    def _next(self) -> _RandomSequence:
         self._made += 1
-        return _Chance(f"spot-gpu/{self._source.seed}/{self._made}")
+        return _RandomSequence(f"spot-gpu/{self._source.seed}/{self._made}")
 
-    def _job(self, chance: _Chance, tenancy: Tenancy, kind: str, run: int, at: int) -> Job:
+    def _job(self, chance: _RandomSequence, tenancy: Tenancy, kind: str, run: int, at: int) -> Job:
         model, quota = tenancy.model, self.grounds.quota(tenancy)
         shape: Shape = self._shapes[model].turn(chance)
         cards = min(shape.cards, self.grounds.widest(model))

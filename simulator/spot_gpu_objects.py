@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
-from simulator.manifest import RUN_SECONDS, STOP_SECONDS, VOLCANO_JOB, Manifest, Placed
+from simulator.manifest import RUN_SECONDS, STOP_SECONDS, VOLCANO_JOB, LocatedManifest, Manifest
 from simulator.scenario import kind_named
 from simulator.spot_gpu_table import Fleet
 
@@ -59,7 +59,7 @@ _PRIORITY_CLASS: Final = kind_named("PriorityClass")
 _PLACE: Final = "workload spot-gpu"
 
 
-class Grant(Struct, frozen=True):
+class CardQuota(Struct, frozen=True):
     """How many cards of a model an organization may use."""
 
     organization: int
@@ -83,12 +83,12 @@ class Job(Struct, frozen=True):
     run_seconds: int
 
 
-def cluster_of(fleets: Iterable[Fleet], grants: Iterable[Grant]) -> Iterator[Placed]:
+def cluster_of(fleets: Iterable[Fleet], grants: Iterable[CardQuota]) -> Iterator[LocatedManifest]:
     """What is there before the first job."""
     index = 0
     for fleet in fleets:
         for _ in range(fleet.nodes):
-            yield Placed(_NODE, _node(f"spot-gpu-{index:04}", fleet), _PLACE)
+            yield LocatedManifest(_NODE, _node(f"spot-gpu-{index:04}", fleet), _PLACE)
             index += 1
     for name, value in PRIORITIES.items():
         manifest: Manifest = {
@@ -97,12 +97,12 @@ def cluster_of(fleets: Iterable[Fleet], grants: Iterable[Grant]) -> Iterator[Pla
             "metadata": {"name": name.lower()},
             "value": value,
         }
-        yield Placed(_PRIORITY_CLASS, manifest, _PLACE)
+        yield LocatedManifest(_PRIORITY_CLASS, manifest, _PLACE)
     quotas: dict[int, dict[str, int]] = {}
     for grant in grants:
         quotas.setdefault(grant.organization, {})[grant.model] = grant.cards
     for organization, quota in sorted(quotas.items()):
-        yield Placed(_QUEUE, _queue(organization, quota), _PLACE)
+        yield LocatedManifest(_QUEUE, _queue(organization, quota), _PLACE)
 
 
 def job_of(job: Job) -> Manifest:

@@ -13,16 +13,16 @@ import msgspec
 from events.normalize import JsonObject
 from simulator.manifest import Manifest
 from simulator.manifest_fields import name_of, namespace_of, section, text_at, whole_at
-from simulator.object_factory import Marks, Shop
+from simulator.object_factory import ObjectFactory, PodOverrides
 from simulator.object_store import Key
-from simulator.owned_objects import Child, Children
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.scenario import kind_named
 
 _STATEFUL_SET: Final = kind_named("StatefulSet")
 _REVISION: Final = "controller-revision-hash"
 
 
-def reconcile_stateful_set(shop: Shop, owner: Manifest, children: Children) -> None:
+def reconcile_stateful_set(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Make, replace and dismiss what is due, and say how far it is."""
     spec = section(owner, "spec")
     replicas = whole_at(spec, "replicas", 1)
@@ -31,7 +31,7 @@ def reconcile_stateful_set(shop: Shop, owner: Manifest, children: Children) -> N
     extra = [key for key in children.of("Pod") if not 0 <= _ordinal(owner, key) < replicas]
     extra.sort(key=lambda key: -_ordinal(owner, key))
     for key in extra:
-        if children.all[key] is not Child.STOPPING:
+        if children.all[key] is not ChildState.STOPPING:
             shop.dismiss(key, children)
         if is_ordered:
             break
@@ -40,14 +40,16 @@ def reconcile_stateful_set(shop: Shop, owner: Manifest, children: Children) -> N
     _tell(shop, owner, children)
 
 
-def _make(shop: Shop, owner: Manifest, children: Children, *, is_ordered: bool) -> bool:
+def _make(
+    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, *, is_ordered: bool
+) -> bool:
     """Make the pods that are missing; whether all of them run."""
     spec = section(owner, "spec")
     is_whole = True
     for index in range(whole_at(spec, "replicas", 1)):
         key = _key(owner, index)
         child = children.all.get(key)
-        if child in (Child.SUCCEEDED, Child.FAILED):
+        if child in (ChildState.SUCCEEDED, ChildState.FAILED):
             shop.dismiss(key, children)
         if child is None:
             labels = {
@@ -55,15 +57,17 @@ def _make(shop: Shop, owner: Manifest, children: Children, *, is_ordered: bool) 
                 "statefulset.kubernetes.io/pod-name": key[2],
                 _REVISION: _revision(owner),
             }
-            shop.make_pod(owner, children, section(spec, "template"), key[2], marks=Marks(labels))
-        if child is not Child.RUNNING:
+            shop.make_pod(
+                owner, children, section(spec, "template"), key[2], marks=PodOverrides(labels)
+            )
+        if child is not ChildState.RUNNING:
             is_whole = False
             if is_ordered:
                 break
     return is_whole
 
 
-def _update(shop: Shop, owner: Manifest, children: Children) -> None:
+def _update(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Dismiss the last pod of an older template; it is made anew from the present one."""
     strategy = section(owner, "spec", "updateStrategy")
     if text_at(strategy, "type") == "OnDelete":
@@ -78,10 +82,10 @@ def _update(shop: Shop, owner: Manifest, children: Children) -> None:
             return
 
 
-def _tell(shop: Shop, owner: Manifest, children: Children) -> None:
-    ready = children.tally[Child.RUNNING]
+def _tell(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+    ready = children.tally[ChildState.RUNNING]
     counts = {
-        "replicas": ready + children.tally[Child.ACTIVE],
+        "replicas": ready + children.tally[ChildState.ACTIVE],
         "readyReplicas": ready,
         "availableReplicas": ready,
     }

@@ -8,7 +8,7 @@ from msgspec import Struct
 from simulator.object_store import Key
 
 
-class Verb(Enum):
+class ActionKind(Enum):
     """What befalls a pod on its node, or a workload."""
 
     START = "start"
@@ -18,10 +18,10 @@ class Verb(Enum):
     """A controller looks at a workload again; its key is of no matter."""
 
 
-class Due(Struct, frozen=True):
+class ScheduledAction(Struct, frozen=True):
     """Something that befalls one pod or workload; by then, another may bear its name."""
 
-    verb: Verb
+    verb: ActionKind
     key: Key
     uid: str
 
@@ -30,7 +30,7 @@ class Timeline:
     """A queue by time."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Due]] = []
+        self._heap: list[tuple[int, int, ScheduledAction]] = []
         self._count = 0
 
     @property
@@ -38,11 +38,11 @@ class Timeline:
         """When the next thing happens."""
         return self._heap[0][0] if self._heap else None
 
-    def push(self, at_ns: int, due: Due) -> None:
+    def push(self, at_ns: int, due: ScheduledAction) -> None:
         """It will happen then."""
         self._count += 1
         heappush(self._heap, (at_ns, self._count, due))
 
-    def pop(self) -> Due:
+    def pop(self) -> ScheduledAction:
         """The next thing."""
         return heappop(self._heap)[2]

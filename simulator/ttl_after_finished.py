@@ -3,11 +3,11 @@
 from projections.duration import SECOND
 from simulator.manifest import Manifest
 from simulator.manifest_fields import section, uid_of, whole_at
-from simulator.object_factory import Shop
-from simulator.owned_objects import Children
+from simulator.object_factory import ObjectFactory
+from simulator.owned_objects import OwnedObjects
 
 
-def expire(shop: Shop, owner: Manifest, children: Children) -> None:
+def expire(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Delete a workload that is over when its `ttlSecondsAfterFinished` have passed, if it has any."""
     now = shop.store.now_ns
     if children.finished_ns is None:

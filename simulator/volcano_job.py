@@ -21,11 +21,11 @@ from simulator.manifest_fields import (
     uid_of,
     whole_at,
 )
-from simulator.object_factory import Marks, Shop
+from simulator.object_factory import ObjectFactory, PodOverrides
 from simulator.object_store import Key
-from simulator.owned_objects import Child, Children
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.ttl_after_finished import expire
-from simulator.volcano_job_actions import Answer, answers
+from simulator.volcano_job_actions import DueAction, due_actions
 from simulator.volcano_job_constants import (
     RESTART_JOB,
     RESTART_PARTITION,
@@ -37,8 +37,8 @@ from simulator.volcano_job_phases import (
     LIVE,
     PENDING,
     RESTARTING,
-    Course,
-    course_of,
+    JobStatus,
+    job_status_of,
     max_retry,
     next_phase,
     phase_after,
@@ -60,11 +60,11 @@ _INHERITED: Final = (
 """Annotations of a job that its pods bear as well."""
 
 
-def reconcile_volcano_job(shop: Shop, owner: Manifest, children: Children) -> None:
+def reconcile_volcano_job(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Answer what happened, or take the job a step further; then write down how far it is."""
-    course = course_of(owner)
+    course = job_status_of(owner)
     acted = [
-        _act(shop, owner, children, course, answer) for answer in answers(shop, owner, children)
+        _act(shop, owner, children, course, answer) for answer in due_actions(shop, owner, children)
     ]
     if not any(acted):
         _keep(shop, owner, children, course)
@@ -73,7 +73,13 @@ def reconcile_volcano_job(shop: Shop, owner: Manifest, children: Children) -> No
         expire(shop, owner, children)
 
 
-def _act(shop: Shop, owner: Manifest, children: Children, course: Course, answer: Answer) -> bool:
+def _act(
+    shop: ObjectFactory,
+    owner: Manifest,
+    children: OwnedObjects,
+    course: JobStatus,
+    answer: DueAction,
+) -> bool:
     """Do what a policy or a command demands; False where that means nothing to the job now."""
     happening, action = answer
     if happening.version is not None and happening.version < course.version:
@@ -88,14 +94,14 @@ def _act(shop: Shop, owner: Manifest, children: Children, course: Course, answer
     course.phase = phase
     if action in (RESTART_TASK, RESTART_POD, RESTART_PARTITION):
         for key in _target(shop, children, answer):
-            if children.all[key] is not Child.STOPPING:
+            if children.all[key] is not ChildState.STOPPING:
                 shop.dismiss(key, children)
     else:
         _kill(shop, owner, children, course, keeps_ended=keeps_ended)
     return True
 
 
-def _target(shop: Shop, children: Children, answer: Answer) -> list[Key]:
+def _target(shop: ObjectFactory, children: OwnedObjects, answer: DueAction) -> list[Key]:
     """The pods that an action is about: the one, those of its task or those of its partition."""
     happening, action = answer
     if action == RESTART_POD:
@@ -112,10 +118,19 @@ def _partition(pod: Manifest | None) -> str:
 
 
 def _kill(
-    shop: Shop, owner: Manifest, children: Children, course: Course, *, keeps_ended: bool
+    shop: ObjectFactory,
+    owner: Manifest,
+    children: OwnedObjects,
+    course: JobStatus,
+    *,
+    keeps_ended: bool,
 ) -> None:
     """Delete the pods and the group; who is over already may stay."""
-    kept = (Child.STOPPING, Child.SUCCEEDED, Child.FAILED) if keeps_ended else (Child.STOPPING,)
+    kept = (
+        (ChildState.STOPPING, ChildState.SUCCEEDED, ChildState.FAILED)
+        if keeps_ended
+        else (ChildState.STOPPING,)
+    )
     for key, child in list(children.all.items()):
         if key[0] == "Pod" and child not in kept:
             shop.dismiss(key, children)
@@ -123,7 +138,7 @@ def _kill(
     course.version += 1
 
 
-def _keep(shop: Shop, owner: Manifest, children: Children, course: Course) -> None:
+def _keep(shop: ObjectFactory, owner: Manifest, children: OwnedObjects, course: JobStatus) -> None:
     """Bring group and pods where the phase wants them, and see which phase is next."""
     if course.phase in LIVE:
         group = keep_group(shop, owner)
@@ -136,7 +151,9 @@ def _keep(shop: Shop, owner: Manifest, children: Children, course: Course) -> No
         _kill(shop, owner, children, course, keeps_ended=True)
 
 
-def _keep_pods(shop: Shop, owner: Manifest, children: Children, course: Course) -> None:
+def _keep_pods(
+    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, course: JobStatus
+) -> None:
     """Make what is missing, where what a task depends on is there; dismiss what is too many."""
     tasks = tasks_of(owner)
     for role, task in tasks:
@@ -151,19 +168,19 @@ def _keep_pods(shop: Shop, owner: Manifest, children: Children, course: Course) 
         elif there > wanted:
             kept = {f"{prefix}{number}" for number in range(wanted)}
             for key in children.of_role(role):
-                if key[2] not in kept and children.all[key] is not Child.STOPPING:
+                if key[2] not in kept and children.all[key] is not ChildState.STOPPING:
                     shop.dismiss(key, children)
 
 
-def _is_ready(task: Task, tasks: dict[str, Task], children: Children) -> bool:
+def _is_ready(task: Task, tasks: dict[str, Task], children: OwnedObjects) -> bool:
     """Whether those that a task depends on, any or all of them, have their minimum of pods."""
     depends = section(task, "dependsOn")
     names = depends.get("name")
     if not isinstance(names, list) or not names:
         return True
     ready = [
-        children.roles.get(name, Counter())[Child.RUNNING]
-        + children.roles.get(name, Counter())[Child.SUCCEEDED]
+        children.roles.get(name, Counter())[ChildState.RUNNING]
+        + children.roles.get(name, Counter())[ChildState.SUCCEEDED]
         >= minimum_of(tasks[name])
         for name in map(str, names)
         if name in tasks
@@ -171,7 +188,9 @@ def _is_ready(task: Task, tasks: dict[str, Task], children: Children) -> bool:
     return any(ready) if text_at(depends, "iteration") == "any" else all(ready)
 
 
-def _marks(owner: Manifest, course: Course, named: tuple[str, Task], number: int) -> Marks:
+def _marks(
+    owner: Manifest, course: JobStatus, named: tuple[str, Task], number: int
+) -> PodOverrides:
     role, task = named
     spec, pod_spec = section(owner, "spec"), section(task, "template", "spec")
     labels = {
@@ -196,10 +215,10 @@ def _marks(owner: Manifest, course: Course, named: tuple[str, Task], number: int
     for key in ("schedulerName", "priorityClassName"):
         if spec.get(key) and not pod_spec.get(key):
             extra[key] = spec[key]
-    return Marks(labels, annotations, extra)
+    return PodOverrides(labels, annotations, extra)
 
 
-def _tell(shop: Shop, owner: Manifest, children: Children, course: Course) -> None:
+def _tell(shop: ObjectFactory, owner: Manifest, children: OwnedObjects, course: JobStatus) -> None:
     """Write the status, if it says anything new."""
     before = section(owner, "status")
     state, conditions = dict(section(before, "state")), list_at(before, "conditions")
@@ -226,16 +245,16 @@ def _tell(shop: Shop, owner: Manifest, children: Children, course: Course) -> No
         shop.store.put(VOLCANO_JOB, {**owner, "status": status})
 
 
-def _counted(tally: Counter[Child]) -> dict[str, int]:
+def _counted(tally: Counter[ChildState]) -> dict[str, int]:
     return {
-        "pending": tally[Child.ACTIVE],
-        "running": tally[Child.RUNNING],
-        "succeeded": tally[Child.SUCCEEDED],
-        "failed": tally[Child.FAILED],
-        "terminating": tally[Child.STOPPING],
+        "pending": tally[ChildState.ACTIVE],
+        "running": tally[ChildState.RUNNING],
+        "succeeded": tally[ChildState.SUCCEEDED],
+        "failed": tally[ChildState.FAILED],
+        "terminating": tally[ChildState.STOPPING],
     }
 
 
-def _by_phase(tally: Counter[Child]) -> JsonObject:
+def _by_phase(tally: Counter[ChildState]) -> JsonObject:
     counted = {name.capitalize(): count for name, count in _counted(tally).items()}
     return {name: count for name, count in counted.items() if count and name != "Terminating"}

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from simulator.manifest import Manifest
 from simulator.manifest_fields import section, text_at, whole_at
-from simulator.owned_objects import Child, Children
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.volcano_job_constants import (
     ABORT_JOB,
     COMPLETE_JOB,
@@ -51,7 +51,7 @@ _LEAVE: Final = {
 _RESTARTS: Final = (RESTART_JOB, RESTART_TASK, RESTART_POD, RESTART_PARTITION)
 
 
-class Course(Struct):
+class JobStatus(Struct):
     """How far a job has come: the part of its status that its controller goes by."""
 
     phase: str
@@ -60,17 +60,17 @@ class Course(Struct):
     """Raised each time the job is killed."""
 
 
-def course_of(owner: Manifest) -> Course:
+def job_status_of(owner: Manifest) -> JobStatus:
     """As the status of the job says."""
     status = section(owner, "status")
-    return Course(
+    return JobStatus(
         phase=text_at(section(status, "state"), "phase") or PENDING,
         retry_count=whole_at(status, "retryCount", 0),
         version=whole_at(status, "version", 0),
     )
 
 
-def phase_after(course: Course, action: str) -> str | None:
+def phase_after(course: JobStatus, action: str) -> str | None:
     """The phase into which an action takes the job; None where it means nothing to the job now."""
     if course.phase in (PENDING, RUNNING):
         return RESTARTING if action in _RESTARTS else _LEAVE.get(action)
@@ -81,11 +81,11 @@ def phase_after(course: Course, action: str) -> str | None:
     return None
 
 
-def next_phase(owner: Manifest, course: Course, children: Children) -> str:
+def next_phase(owner: Manifest, course: JobStatus, children: OwnedObjects) -> str:
     """The phase that follows from how the pods fare."""
     tally = children.tally
     if course.phase == PENDING:
-        is_up = min_available(owner) <= tally[Child.RUNNING] + _over(tally)
+        is_up = min_available(owner) <= tally[ChildState.RUNNING] + _over(tally)
         return RUNNING if is_up else PENDING
     if course.phase == RUNNING:
         return _running(owner, children)
@@ -94,10 +94,12 @@ def next_phase(owner: Manifest, course: Course, children: Children) -> str:
             return FAILED
         total = sum(replicas_of(task) for _, task in tasks_of(owner))
         # A new start takes no more than the pods that are needed at least.
-        is_free = total - tally[Child.STOPPING] >= min_available(owner)
+        is_free = total - tally[ChildState.STOPPING] >= min_available(owner)
         return PENDING if is_free else RESTARTING
     if course.phase in _LEAVING:
-        is_empty = not (tally[Child.STOPPING] + tally[Child.ACTIVE] + tally[Child.RUNNING])
+        is_empty = not (
+            tally[ChildState.STOPPING] + tally[ChildState.ACTIVE] + tally[ChildState.RUNNING]
+        )
         return _LEAVING[course.phase] if is_empty else course.phase
     return course.phase
 
@@ -107,9 +109,9 @@ def max_retry(owner: Manifest) -> int:
     return whole_at(section(owner, "spec"), "maxRetry", MAX_RETRY) or MAX_RETRY
 
 
-def _running(owner: Manifest, children: Children) -> str:
+def _running(owner: Manifest, children: OwnedObjects) -> str:
     tally, tasks = children.tally, tasks_of(owner)
-    succeeded = tally[Child.SUCCEEDED]
+    succeeded = tally[ChildState.SUCCEEDED]
     needed = whole_at(section(owner, "spec"), "minSuccess", 0)
     if needed and succeeded >= needed:
         return COMPLETED
@@ -118,7 +120,7 @@ def _running(owner: Manifest, children: Children) -> str:
         return RUNNING
     if min_available(owner) >= sum(minimum_of(task) for _, task in tasks):
         for name, task in tasks:
-            done = children.roles.get(name, Counter())[Child.SUCCEEDED]
+            done = children.roles.get(name, Counter())[ChildState.SUCCEEDED]
             if done < minimum_of(task):
                 return FAILED
     if needed:
@@ -126,5 +128,5 @@ def _running(owner: Manifest, children: Children) -> str:
     return COMPLETED if succeeded >= min_available(owner) else FAILED
 
 
-def _over(tally: Counter[Child]) -> int:
-    return tally[Child.SUCCEEDED] + tally[Child.FAILED]
+def _over(tally: Counter[ChildState]) -> int:
+    return tally[ChildState.SUCCEEDED] + tally[ChildState.FAILED]

@@ -19,7 +19,7 @@ from simulator.manifest_fields import (
     uid_of,
     whole_at,
 )
-from simulator.object_factory import Shop
+from simulator.object_factory import ObjectFactory
 from simulator.object_store import Key
 from simulator.scenario import kind_named
 
@@ -32,7 +32,7 @@ def group_key(owner: Manifest) -> Key:
     return "PodGroup", namespace_of(owner), f"{name_of(owner)}-{uid_of(owner)}"
 
 
-def keep_group(shop: Shop, owner: Manifest) -> Manifest:
+def keep_group(shop: ObjectFactory, owner: Manifest) -> Manifest:
     """The group as the job wants it; it is made where there is none."""
     key = group_key(owner)
     spec = _group_spec(shop, owner)
@@ -71,7 +71,7 @@ def min_available(owner: Manifest) -> int:
     return whole_at(section(owner, "spec"), "minAvailable", total)
 
 
-def _group_spec(shop: Shop, owner: Manifest) -> JsonObject:
+def _group_spec(shop: ObjectFactory, owner: Manifest) -> JsonObject:
     spec = section(owner, "spec")
     tasks = tasks_of(owner)
     available = min_available(owner)
@@ -106,7 +106,7 @@ def _part(name: str, task: Task) -> Json:
     return part
 
 
-def _minimum_resources(shop: Shop, tasks: list[Task], available: int) -> Amounts:
+def _minimum_resources(shop: ObjectFactory, tasks: list[Task], available: int) -> Amounts:
     """What the first `available` pods ask for: each task's minimum first, where all of them fit in."""
     ordered = sorted(tasks, key=lambda task: -_priority(shop, task))
     counts = [0] * len(ordered)
@@ -125,7 +125,7 @@ def _minimum_resources(shop: Shop, tasks: list[Task], available: int) -> Amounts
     return {name: amount for name, amount in total.items() if amount}
 
 
-def _priority(shop: Shop, task: Task) -> int:
+def _priority(shop: ObjectFactory, task: Task) -> int:
     spec = section(task, "template", "spec")
     found = shop.store.find(("PriorityClass", "", text_at(spec, "priorityClassName")))
     return whole_at(found or {}, "value", whole_at(spec, "priority", 0))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from events.normalize import Json
 from projections.duration import nanoseconds
-from simulator.job_events import Happening
+from simulator.job_events import JobEvent
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, section, text_at, whole_at
 from simulator.volcano_job_constants import SYNC
@@ -16,7 +16,7 @@ from simulator.volcano_job_constants import SYNC
 Rule = Mapping[str, Json]
 
 
-def action_for(job: Manifest, happening: Happening) -> tuple[str, int]:
+def action_for(job: Manifest, happening: JobEvent) -> tuple[str, int]:
     """The action, and after how many nanoseconds."""
     if happening.action:
         return happening.action, 0
@@ -45,7 +45,7 @@ def timeout_ns(rule: Rule) -> int:
         return 0
 
 
-def _first(rules: Iterable[Rule], happening: Happening) -> Rule | None:
+def _first(rules: Iterable[Rule], happening: JobEvent) -> Rule | None:
     for rule in rules:
         events = events_of(rule)
         # That a pod waits or runs is news only to who names it: every pod does.

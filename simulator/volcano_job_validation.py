@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from simulator.volcano_job_constants import ACTIONS, EVENTS, INTERNAL_EVENTS, QUEUE_ACTIONS
-from simulator.yaml_document import Value
+from simulator.yaml_document import YamlValue
 
 _ITERATIONS: Final = ("any", "all")
 
-Fields = Mapping[str, Value]
+Fields = Mapping[str, YamlValue]
 
 
 def check_volcano_job(fields: Fields) -> None:
     """The tasks and policies of a job, or of a patch of one, where they are there."""
     spec = _mapping(fields.get("spec"), "spec")
-    names: dict[str, Value] = {}
+    names: dict[str, YamlValue] = {}
     depends: dict[str, list[str]] = {}
     for index, item in enumerate(_items(spec.get("tasks"), "tasks")):
         task = item.mapping("a task")
@@ -33,7 +33,7 @@ def check_volcano_job(fields: Fields) -> None:
     _check_policies(spec.get("policies"))
 
 
-def check_command(value: Value, fields: Fields) -> None:
+def check_command(value: YamlValue, fields: Fields) -> None:
     """A command names an action, and the job or queue that it is for."""
     for key in ("action", "target"):
         if key not in fields:
@@ -49,7 +49,7 @@ def check_command(value: Value, fields: Fields) -> None:
     target["name"].text("target.name")
 
 
-def _check_policies(value: Value | None) -> None:
+def _check_policies(value: YamlValue | None) -> None:
     for item in _items(value, "policies"):
         rule = item.mapping("a policy")
         if "action" not in rule:
@@ -69,13 +69,13 @@ def _check_policies(value: Value | None) -> None:
             rule["timeout"].time_ns("timeout")
 
 
-def _check_action(value: Value, known: tuple[str, ...]) -> None:
+def _check_action(value: YamlValue, known: tuple[str, ...]) -> None:
     action = value.text("action")
     if action not in known:
         raise value.error(f"action: {action!r} is not known; known are {', '.join(known)}")
 
 
-def _check_event(value: Value, rule: Fields) -> None:
+def _check_event(value: YamlValue, rule: Fields) -> None:
     event = value.text("event")
     if event in INTERNAL_EVENTS:
         raise value.error(f"event: Volcano keeps {event} to itself")
@@ -103,7 +103,7 @@ def _check_partitions(task: Fields) -> None:
         )
 
 
-def _depends(value: Value | None) -> list[str]:
+def _depends(value: YamlValue | None) -> list[str]:
     fields = _mapping(value, "dependsOn")
     if "iteration" in fields and fields["iteration"].plain() not in (*_ITERATIONS, ""):
         raise fields["iteration"].error("dependsOn.iteration is neither any nor all")
@@ -120,13 +120,13 @@ def _check_circles(names: Fields, depends: Mapping[str, list[str]]) -> None:
         raise names[name].error(f"task {name} depends on itself, by way of others or not")
 
 
-def _mapping(value: Value | None, what: str) -> dict[str, Value]:
+def _mapping(value: YamlValue | None, what: str) -> dict[str, YamlValue]:
     return value.mapping(what) if value is not None and not value.is_null else {}
 
 
-def _items(value: Value | None, what: str) -> list[Value]:
+def _items(value: YamlValue | None, what: str) -> list[YamlValue]:
     return value.items(what) if value is not None and not value.is_null else []
 
 
-def _some(value: Value | None) -> list[Value]:
+def _some(value: YamlValue | None) -> list[YamlValue]:
     return [value] if value is not None else []

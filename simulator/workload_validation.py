@@ -4,23 +4,23 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from events.normalize import Json
-from simulator.yaml_document import Value
+from simulator.yaml_document import YamlValue
 
 WANTED_REPLICAS: Final = "muster.sh/wanted-replicas"
 TARGETS: Final = ("Deployment", "ReplicaSet", "StatefulSet")
 """What an autoscaler may scale."""
 
-Fields = Mapping[str, Value]
+Fields = Mapping[str, YamlValue]
 Fault: TypeAlias = tuple[tuple[str, ...], str]
 """What is wrong: the keys that lead there, and the reason."""
 
 
-def check_autoscaler(value: Value, fields: Fields) -> None:
+def check_autoscaler(value: YamlValue, fields: Fields) -> None:
     """An autoscaler names what it scales, and how far."""
     raise_autoscaler_fault({name: field.plain() for name, field in fields.items()}, value)
 
 
-def raise_autoscaler_fault(manifest: Mapping[str, Json], value: Value) -> None:
+def raise_autoscaler_fault(manifest: Mapping[str, Json], value: YamlValue) -> None:
     """What is wrong with an autoscaler is told at the nearest place in the value that made it so."""
     fault = autoscaler_fault(manifest)
     if fault is None:
@@ -118,7 +118,7 @@ def check_job(fields: Fields) -> None:
         _check_rule(item)
 
 
-def _check_rule(item: Value) -> None:
+def _check_rule(item: YamlValue) -> None:
     rule = item.mapping("a rule")
     if _one_of(rule, "action", ("FailJob", "Ignore", "Count")) is None:
         raise item.error("a rule must have an action: FailJob, Ignore or Count")
@@ -129,7 +129,7 @@ def _check_rule(item: Value) -> None:
         raise rule["onExitCodes"].error("onExitCodes must have an operator and values")
 
 
-def _share(value: Value, what: str) -> int:
+def _share(value: YamlValue, what: str) -> int:
     said = value.plain()
     if isinstance(said, str) and said.endswith("%") and said[:-1].isdecimal():
         return int(said[:-1])
@@ -147,5 +147,5 @@ def _one_of(fields: Fields, key: str, known: tuple[str, ...]) -> str | None:
     return str(said)
 
 
-def _mapping(fields: Fields, key: str) -> dict[str, Value]:
+def _mapping(fields: Fields, key: str) -> dict[str, YamlValue]:
     return fields[key].mapping(key) if key in fields and not fields[key].is_null else {}

@@ -31,7 +31,7 @@ _FLOAT: Final = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 Node: TypeAlias = yaml.nodes.Node
 
 
-class Value:
+class YamlValue:
     """A value of a document, with its place."""
 
     def __init__(self, node: Node, source: str, depth: int = 0, key: Node | None = None) -> None:
@@ -67,22 +67,22 @@ class Value:
         """Whether nothing is there."""
         return self.is_scalar and self.plain() is None
 
-    def mapping(self, what: str) -> "dict[str, Value]":
+    def mapping(self, what: str) -> "dict[str, YamlValue]":
         """Its entries in order. `what` is how to call it in a complaint."""
         if not isinstance(self._node, yaml.MappingNode):
             raise self.error(f"{what} must be a mapping")
-        entries: dict[str, Value] = {}
+        entries: dict[str, YamlValue] = {}
         for key_node, value_node in self._node.value:
-            key = Value(key_node, self._source, self._depth + 1)
+            key = YamlValue(key_node, self._source, self._depth + 1)
             name = key.scalar(f"a key of {what}")
             if name in entries:
                 raise key.error(f"{name} stands twice in {what}")
             if key_node.tag == _PREFIX + "merge":
                 raise key.error("merge keys (<<) are not read")
-            entries[name] = Value(value_node, self._source, self._depth + 1, key_node)
+            entries[name] = YamlValue(value_node, self._source, self._depth + 1, key_node)
         return entries
 
-    def fields(self, what: str, known: Collection[str]) -> "dict[str, Value]":
+    def fields(self, what: str, known: Collection[str]) -> "dict[str, YamlValue]":
         """Its entries, all of which must be known."""
         entries = self.mapping(what)
         for name, value in entries.items():
@@ -90,11 +90,11 @@ class Value:
                 raise value.error(f"{what} has no key {name!r}; known are {', '.join(known)}")
         return entries
 
-    def items(self, what: str) -> "list[Value]":
+    def items(self, what: str) -> "list[YamlValue]":
         """Its items, of a sequence."""
         if not isinstance(self._node, yaml.SequenceNode):
             raise self.error(f"{what} must be a list")
-        return [Value(item, self._source, self._depth + 1) for item in self._node.value]
+        return [YamlValue(item, self._source, self._depth + 1) for item in self._node.value]
 
     def scalar(self, what: str) -> str:
         """Its text as it stands in the document, whatever type that has."""
@@ -150,21 +150,21 @@ class Value:
         return text
 
 
-def read_document(text: str, source: str, nodes_max: int = NODES_MAX) -> Value:
+def read_document(text: str, source: str, nodes_max: int = NODES_MAX) -> YamlValue:
     """The only document of a YAML text."""
     with _named(source):
         node = compose(text, source, nodes_max)
     if node is None:
         raise ScenarioError(f"{source}:1: the file is empty")
-    return Value(node, source)
+    return YamlValue(node, source)
 
 
-def read_documents(text: str, source: str, nodes_max: int = NODES_MAX) -> list[Value]:
+def read_documents(text: str, source: str, nodes_max: int = NODES_MAX) -> list[YamlValue]:
     """All documents of a YAML text; an empty one counts as none."""
     with _named(source):
         _check_size(text, source, nodes_max)
         nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
-    documents = [Value(node, source) for node in nodes]
+    documents = [YamlValue(node, source) for node in nodes]
     found = [one for one in documents if not one.is_scalar or one.plain() is not None]
     if not found:
         raise ScenarioError(f"{source}:1: the file is empty")

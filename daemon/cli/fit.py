@@ -23,8 +23,8 @@ from daemon.text_file import read_text
 from events.process import PolicyChanged
 from replay.amount import amounts_text
 from replay.why_text import waiting_lines
-from simulator.fit import Fit, Fitted
-from simulator.manifest import Placed, read_manifests
+from simulator.fit import Fit, FittedPodGroup
+from simulator.manifest import LocatedManifest, read_manifests
 from simulator.yaml_document import read_documents
 
 DOES_NOT_FIT = 1
@@ -75,7 +75,7 @@ def fit(
 
 
 async def _fit(
-    url: str, at: int | None, objects: list[Placed], policy: PolicyChanged | None
+    url: str, at: int | None, objects: list[LocatedManifest], policy: PolicyChanged | None
 ) -> Fit:
     log = await open_log(url)
     try:
@@ -94,7 +94,7 @@ def _lines(answer: Fit) -> list[Line]:
     return lines
 
 
-def _group(one: Fitted) -> list[str]:
+def _group(one: FittedPodGroup) -> list[str]:
     lines = [f"pod group {one.pod_group} in queue {one.queue}: {one.phase}"]
     for place in one.placed:
         cards = f", charged {amounts_text(place.cards)}" if place.cards else ""

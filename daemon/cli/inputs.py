@@ -14,7 +14,7 @@ from events.normalize import JsonObject
 from projections.policy import parse_policy
 from simulator import scenario_sources
 from simulator.scenario import Scenario, parse_scenario
-from simulator.scenario_sources import Completed
+from simulator.scenario_sources import LoadedScenario
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -40,7 +40,7 @@ def is_scenario(path: Path) -> bool:
     return any(line.startswith("scenario:") for line in read_text(path).splitlines())
 
 
-def load_scenario(path: Path) -> Completed:
+def load_scenario(path: Path) -> LoadedScenario:
     """Read a scenario, its policy file and its trace. Their paths begin at the scenario's folder."""
     return complete(read_scenario(path), path.parent)
 
@@ -50,14 +50,14 @@ def read_scenario(path: Path) -> Scenario:
     return parse_scenario(read_text(path), str(path), limits_of().yaml_nodes)
 
 
-def complete(scenario: Scenario, folder: Path) -> Completed:
+def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
     """Bring in what a scenario refers to. `${NAME}` in a path is an environment variable."""
 
     def read(name: str) -> str:
         place = scenario.policy_place if name == scenario.policy_file else scenario.source
         return read_text(folder / with_environment(name, place), place)
 
-    done = scenario_sources.completed(scenario, read, limits_of().yaml_nodes)
+    done = scenario_sources.load_sources(scenario, read, limits_of().yaml_nodes)
     if scenario.policy is not None:
         _check_policy(scenario.policy, f"{scenario.policy_place}: policy")
     elif scenario.policy_file is not None and done.scenario.policy is not None:

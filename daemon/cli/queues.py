@@ -17,7 +17,7 @@ from daemon.cli.output import (
 from daemon.log.opening import open_log
 from daemon.queries.queues import all_queues, one_queue
 from replay.amount import amount_text, amounts_text
-from replay.log_time import shown
+from replay.log_time import format_time
 from replay.queue_answer import InLine, QueueAnswer, Resource
 
 LINE_MAX = 40
@@ -151,7 +151,7 @@ def _lines(answer: QueueAnswer, position: int) -> list[Line]:
 
 def _in_line(one: InLine) -> list[str]:
     pods = f", {counted(one.waiting, 'pod')}" if one.waiting else ""
-    since = shown(one.since_ns, one.since_ns)
+    since = format_time(one.since_ns, one.since_ns)
     told = f"{one.code} since record {one.position}" if one.code else "not answered yet"
     head = f"  {one.place}. {one.pod_group}, priority {one.priority}{pods}, of {since}: {told}"
     return [head, f"     {one.message}"] if one.message else [head]

@@ -19,7 +19,7 @@ from daemon.cli.inputs import load_scenario, read_policy
 from daemon.clock import WallClock
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.server.running import Listening, running_server
-from daemon.cluster.simulated import SimulatedCluster
+from daemon.cluster.simulated import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.connections import raise_descriptor_limit
 from daemon.fold import refolder
@@ -254,7 +254,7 @@ async def _simulate(  # what the command was given, and what it made of it
         log = await open_log(url, "write")
         stack.push_async_callback(log.close)
         file = WorldFile(options.world, scenario, clock.now_ns())
-        cluster = SimulatedCluster(scenario, file, clock.now_ns)
+        cluster = RealTimeCluster(scenario, file, clock.now_ns)
         stack.push_async_callback(cluster.close)
         secret = settings.secret_annotations
         refold = refolder(log, with_views=True, secret=secret, on_error=operation.on_error)

@@ -18,7 +18,7 @@ _KIB: Final = 1024
 Section: TypeAlias = Mapping[str, Json]
 
 
-def account_lines(account: Section) -> Iterator[Line]:
+def report_lines(account: Section) -> Iterator[Line]:
     """The account in words and tables."""
     waiting, evictions = _section(account, "waiting"), _section(account, "evictions")
     if waiting:

@@ -25,7 +25,7 @@ from daemon.cli.output import (
     table,
     verdict,
 )
-from daemon.cli.run_report import account_lines, pace_line
+from daemon.cli.run_report import pace_line, report_lines
 from daemon.clock import WallClock
 from daemon.log.contract import ReadableLog
 from daemon.log.opening import open_log
@@ -35,10 +35,10 @@ from events.errors import MusterError, UsageError
 from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.now import card_rows
-from replay.run_report import Account
-from simulator.generated_workload import Notes
-from simulator.result_document import Decisions, Outcome, outcome
-from simulator.scenario_sources import Completed
+from replay.run_report import RunReport
+from simulator.generated_workload import WorkloadSummary
+from simulator.result_document import DecisionEntries, ScenarioResult, scenario_result
+from simulator.scenario_sources import LoadedScenario
 
 SHOWN_MAX = 10
 """Pod groups that wait, faults, and differences, told in a text report."""
@@ -49,9 +49,9 @@ SECOND = 1_000_000_000
 class Run(Struct, frozen=True):
     """A scenario that was run, and how long that took on the wall."""
 
-    loaded: Completed
+    loaded: LoadedScenario
     simulated: SimulationRun
-    outcome: Outcome
+    result: ScenarioResult
     elapsed_ns: int
 
 
@@ -83,7 +83,7 @@ def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int
     if len(files) == 1:
         return _simulate(load_scenario(files[0]), url, as_json=as_json)
     codes: list[int] = []
-    loaded: list[Completed] = []
+    loaded: list[LoadedScenario] = []
     for file in files:
         with _going_on(file, codes, as_json=as_json, ends=MusterError):
             loaded.append(load_scenario(file))
@@ -112,19 +112,19 @@ def _going_on(
         print_error(f"{source}: {reason}")
 
 
-def _simulate(loaded: Completed, url: str | None, *, as_json: bool) -> int:
+def _simulate(loaded: LoadedScenario, url: str | None, *, as_json: bool) -> int:
     """Run one scenario and print what came of it; the exit code."""
     run = asyncio.run(run_scenario(loaded, url))
     if as_json:
-        print_json(run.outcome.document)
+        print_json(run.result.document)
         _tell_differences(run, err=True)
     else:
         print_lines(report(run, durable=url is not None))
         _tell_differences(run, err=False)
-    return 0 if run.outcome.is_expected else 1
+    return 0 if run.result.is_expected else 1
 
 
-async def run_scenario(loaded: Completed, url: str | None) -> Run:
+async def run_scenario(loaded: LoadedScenario, url: str | None) -> Run:
     """Run a scenario into a new log, and read from it what was decided."""
     clock = WallClock()
     log = await open_log(url or "memory:", "write")
@@ -143,15 +143,15 @@ async def run_scenario(loaded: Completed, url: str | None) -> Run:
     return Run(loaded, simulated, told, elapsed_ns)
 
 
-async def _read_back(log: ReadableLog, simulated: SimulationRun) -> Outcome:
+async def _read_back(log: ReadableLog, simulated: SimulationRun) -> ScenarioResult:
     """What a log says was decided, and what came of it. In a simulation time begins at 0."""
-    decisions, account = Decisions(), Account()
+    decisions, account = DecisionEntries(), RunReport()
     async for entries in log.read(after=log.base.position):
         for entry in entries:
             event = event_of(entry.record)
             decisions.note(entry.record, event)
             account.note(entry.record, event, entry.content)
-    return outcome(
+    return scenario_result(
         scenario=simulated.scenario,
         world=simulated.world,
         head=simulated.head,
@@ -179,11 +179,11 @@ def report(run: Run, *, durable: bool) -> list[Line]:
 def _verdict(run: Run) -> tuple[Part, ...]:
     if run.loaded.scenario.expect is None:
         return ()
-    return "  ", verdict(run.outcome.is_expected, "as expected", "not as expected")
+    return "  ", verdict(run.result.is_expected, "as expected", "not as expected")
 
 
 def _summary(run: Run) -> Iterator[str]:
-    simulated, document = run.simulated, run.outcome.document
+    simulated, document = run.simulated, run.result.document
     kinds = Counter(str(entry["kind"]) for entry in _entries(document["decisions"]))
     phases = Counter(pod.status for pod in simulated.state.cluster.pods.values())
     groups = counted(simulated.groups_examined, "pod group")
@@ -262,7 +262,7 @@ def _name_of(group: PodGroup) -> str:
     return f"{first} and {len(more)} more" if more else first
 
 
-def _notes(notes: Notes | None) -> Iterator[str]:
+def _notes(notes: WorkloadSummary | None) -> Iterator[str]:
     if notes is not None and notes.origin:
         yield f"  note       {notes.origin}"
     if notes is not None and notes.shares:
@@ -274,10 +274,10 @@ def _notes(notes: Notes | None) -> Iterator[str]:
 
 def _account(run: Run) -> Iterator[Line]:
     """Told of a load that comes from elsewhere: who wrote a small scenario knows what is in it."""
-    scenario, account = run.loaded.scenario, run.outcome.document["account"]
+    scenario, account = run.loaded.scenario, run.result.document["account"]
     if isinstance(account, dict) and (scenario.workload is not None or scenario.trace is not None):
-        yield from account_lines(account)
-        decisions = _entries(run.outcome.document["decisions"])
+        yield from report_lines(account)
+        decisions = _entries(run.result.document["decisions"])
         yield pace_line(sum(one["kind"] == "bind" for one in decisions), run.elapsed_ns)
 
 
@@ -290,7 +290,7 @@ def _saturated(run: Run, *, durable: bool) -> Iterator[str]:
     """How full the cluster got, and how fast. Not a figure to set beside published ones."""
     cards = cards_per_model(run.simulated.state)
     there, allocated = sum(row[1] for row in cards), sum(row[2] for row in cards)
-    decisions = _entries(run.outcome.document["decisions"])
+    decisions = _entries(run.result.document["decisions"])
     bound = sum(1 for entry in decisions if entry["kind"] == "bind")
     pace = bound * SECOND // max(run.elapsed_ns, 1)
     how = "decisions durable" if durable else "log in memory"
@@ -302,7 +302,7 @@ def _saturated(run: Run, *, durable: bool) -> Iterator[str]:
 
 
 def _tell_differences(run: Run, *, err: bool) -> None:
-    differences = run.outcome.differences
+    differences = run.result.differences
     lines = [f"  {run.loaded.scenario.source}: {one}" for one in differences[:SHOWN_MAX]]
     if len(differences) > SHOWN_MAX:
         lines.append(f"  ... and {len(differences) - SHOWN_MAX} more")

@@ -12,8 +12,7 @@ from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from events.codec import event_of
 from events.errors import UsageError
-from replay.narrate import sentences
-from replay.narrate import tell as tell_record
+from replay.narrate import narrate, sentences
 
 
 @click.command()
@@ -43,7 +42,7 @@ async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool)
             if as_json:
                 print_json(_document(entry, sentences(entry.record, event, entry.content)))
             else:
-                lines = tell_record(entry.record, event, entry.content, start_ns=start_ns)
+                lines = narrate(entry.record, event, entry.content, start_ns=start_ns)
                 print_lines(lines)
     finally:
         await log.close()

@@ -102,7 +102,7 @@ def _check_scenario(path: Path) -> Checked | None:
     if scenario.expect is None:
         return None
     loaded = complete(scenario, path.parent)
-    differences = asyncio.run(run_scenario(loaded, None)).outcome.differences
+    differences = asyncio.run(run_scenario(loaded, None)).result.differences
     problems = [str(difference) for difference in differences[:SHOWN_MAX]]
     if len(differences) > SHOWN_MAX:
         problems.append(f"... and {len(differences) - SHOWN_MAX} more")

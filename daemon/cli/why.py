@@ -7,7 +7,7 @@ import click
 from daemon.cli.output import log_option, output_option, print_json, print_lines, progress
 from daemon.log.opening import open_log
 from daemon.queries import why as why_query
-from replay.log_time import HEAD, Moment, parse_moment
+from replay.log_time import HEAD, LogTime, parse_log_time
 from replay.why_answer import Answer
 from replay.why_text import lines_of
 
@@ -33,7 +33,7 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
         muster why default/openb-pod-0123 --log demo.db
         muster why Node/openb-node-0001 --log demo.db --at 20000
     """
-    moment = HEAD if at is None else parse_moment(at)
+    moment = HEAD if at is None else parse_log_time(at)
     answer = asyncio.run(_why(log, subject, moment))
     if as_json:
         print_json(answer)
@@ -41,7 +41,7 @@ def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
         print_lines(lines_of(answer))
 
 
-async def _why(url: str, subject: str, moment: Moment) -> Answer:
+async def _why(url: str, subject: str, moment: LogTime) -> Answer:
     log = await open_log(url)
     try:
         with progress("why", total=moment.position or log.head.position) as shown:

@@ -10,20 +10,20 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from daemon.cluster.world_file import WorldFile
 from events.sighting import Progress, Reply, Request, Sighting
 from projections.duration import SECOND
-from simulator.journal import answer, rebuild
+from simulator.journal import execute_and_record, rebuild_cluster
 from simulator.scenario import Scenario
 
 LONGEST_WAIT_SECONDS = 3600.0
 """Time in which a cluster where nothing happens is looked at again."""
 
 
-class SimulatedCluster:
+class RealTimeCluster:
     """A cluster in real time that keeps itself in a file. Calls that come together share a commit."""
 
     def __init__(self, scenario: Scenario, file: WorldFile, now_ns: Callable[[], int]) -> None:
         self._file = file
         self._now_ns = now_ns
-        self._world = rebuild(scenario, file.calls(), file.origin_ns)
+        self._world = rebuild_cluster(scenario, file.calls(), file.origin_ns)
         self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
         self._woken = asyncio.Event()
 
@@ -71,7 +71,7 @@ class SimulatedCluster:
         """Carry out all calls that wait. If they cannot be kept, none is answered, and no later one."""
         self._advance()
         waiting = self._waiting
-        answers = [answer(self._world, request) for request, _ in waiting]
+        answers = [execute_and_record(self._world, request) for request, _ in waiting]
         self._file.append([call for _, call in answers])
         self._waiting = []
         self._woken.set()

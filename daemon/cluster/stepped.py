@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 
 from events.sighting import Progress, Reply, Request, Sighting
-from simulator.cluster import World
-from simulator.journal import perform
+from simulator.cluster import SimulatedCluster
+from simulator.journal import execute
 
 
 class SteppedCluster:
     """A simulated cluster. Calls are answered at once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self.world = world
         self._moved = asyncio.Event()
         self._shown = asyncio.Event()
@@ -38,7 +38,7 @@ class SteppedCluster:
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Carry a request out, and how many tries that took."""
         self._stir()
-        return perform(self.world, request), 1
+        return execute(self.world, request), 1
 
     def advance(self, to_ns: int) -> None:
         """Let time leap."""

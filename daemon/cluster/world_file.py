@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from daemon.private_files import create_private
 from events.errors import ClusterError, SettingsError
-from simulator.journal import Call, fingerprint
+from simulator.journal import JournalEntry, fingerprint
 from simulator.scenario import Scenario
 
 _TABLES = """
@@ -44,14 +44,14 @@ class WorldFile:
         except (sqlite3.Error, OSError) as error:
             raise SettingsError(f"{path}: not a world that can be opened: {error}") from error
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[JournalEntry]:
         """Every call there was, in order."""
         rows = self._connection.execute(f"select {_COLUMNS} from journal order by id")  # noqa: S608  # a constant
-        calls = [Call(*row) for row in rows]
+        calls = [JournalEntry(*row) for row in rows]
         self._count = len(calls)
         return calls
 
-    def append(self, calls: Iterable[Call]) -> None:
+    def append(self, calls: Iterable[JournalEntry]) -> None:
         """Add calls; when this returns, they survive. Once it failed it always fails.
 
         What could not be kept has changed the world in memory, which must answer no more.

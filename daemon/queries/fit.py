@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
 from events.process import PolicyChanged
-from simulator.fit import Fit, Fitting
-from simulator.manifest import Placed
+from simulator.fit import Fit, FitSimulation
+from simulator.manifest import LocatedManifest
 
 
 async def fit(
     log: ReadableLog,
-    manifests: Sequence[Placed],
+    manifests: Sequence[LocatedManifest],
     *,
     policy: PolicyChanged | None = None,
     at: int | None = None,
@@ -20,4 +20,4 @@ async def fit(
 
     With `policy`, decide by it instead of the log's. Raises UsageError where nothing asks for a node.
     """
-    return Fitting(await state_at(log, at), manifests, policy).answer()
+    return FitSimulation(await state_at(log, at), manifests, policy).answer()

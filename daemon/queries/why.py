@@ -6,7 +6,7 @@ from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import check_complete
 from events.chain import check_link
 from projections.left_out import folded
-from replay.log_time import HEAD, Moment
+from replay.log_time import HEAD, LogTime
 from replay.why import Inquiry
 from replay.why_answer import Answer
 
@@ -14,7 +14,7 @@ from replay.why_answer import Answer
 async def why(
     log: ReadableLog,
     subject: str,
-    moment: Moment = HEAD,
+    moment: LogTime = HEAD,
     *,
     progress: Callable[[int], None] | None = None,
 ) -> Answer:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
-from simulator.api_server.http_message import Request, Response, StatusError, answered
+from simulator.api_server.http_message import Request, Response, StatusError, json_response
 from simulator.api_server.request_target import Address
 from simulator.manifest_fields import section, text_at
 
@@ -43,7 +43,7 @@ class User(Struct, frozen=True):
     """When the token is no longer good; None: never."""
 
 
-class Access:
+class AccessControl:
     """The tokens and rules of a server. Without tokens everyone may do everything."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Access:
             verb=text_at(asked, "verb"),
         )
         status: dict[str, Json] = {"allowed": self.allows(user, address)}
-        return answered(
+        return json_response(
             {
                 "kind": "SelfSubjectAccessReview",
                 "apiVersion": "authorization.k8s.io/v1",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from events.normalize import Json, JsonObject
-from simulator.api_server.served_resources import CRD, PRIORITY_CLASS, Served
+from simulator.api_server.served_resources import CRD, PRIORITY_CLASS, ServedResource
 from simulator.api_server.status_errors import forbidden
 from simulator.manifest import Manifest
 from simulator.manifest_fields import changed, list_at, name_of, section, text_at
@@ -29,7 +29,7 @@ _POD: Final[JsonObject] = {
 _SYSTEM_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 
 
-def defaulted(served: Served, manifest: Manifest, store: Store) -> Manifest:
+def admit(served: ServedResource, manifest: Manifest, store: Store) -> Manifest:
     """A new object with what the server sets. Raises StatusError where admission refuses it."""
     kind = served.kind.kind
     if served.has_generation and kind != "PriorityClass":
@@ -60,7 +60,7 @@ _NO_BUDGET: Final[JsonObject] = {
 }
 
 
-def _pod(served: Served, manifest: Manifest, store: Store) -> Manifest:
+def _pod(served: ServedResource, manifest: Manifest, store: Store) -> Manifest:
     spec: JsonObject = {**_POD, **section(manifest, "spec")}
     known = list_at(spec, "tolerations")
     missing = [
@@ -85,7 +85,9 @@ def _pod(served: Served, manifest: Manifest, store: Store) -> Manifest:
     return {**manifest, "spec": spec, "status": status}
 
 
-def _check_priority(served: Served, manifest: Manifest, spec: JsonObject, store: Store) -> None:
+def _check_priority(
+    served: ServedResource, manifest: Manifest, spec: JsonObject, store: Store
+) -> None:
     """Who names no class gets the default one, else no priority (rule K7.2)."""
     name = text_at(spec, "priorityClassName")
     classes = store.objects().get(resource_of(PRIORITY_CLASS), {}).values()

@@ -9,31 +9,37 @@ from typing import Final
 from msgspec import Struct
 
 from projections.duration import SECOND
-from simulator.api_server.access_control import Access, User
+from simulator.api_server.access_control import AccessControl, User
 from simulator.api_server.binding import bind
-from simulator.api_server.creation import BODY_MAX, Creator, decoded
+from simulator.api_server.creation import BODY_MAX, Creator, decode_body
 from simulator.api_server.deletion import Deleter
-from simulator.api_server.discovery import told
-from simulator.api_server.disruption_controller import BudgetController
+from simulator.api_server.discovery import discovery_response
+from simulator.api_server.disruption_controller import DisruptionController
 from simulator.api_server.eviction import Evictor
-from simulator.api_server.http_message import NO_SUCH_PATH, Request, Response, StatusError, answered
+from simulator.api_server.http_message import (
+    NO_SUCH_PATH,
+    Request,
+    Response,
+    StatusError,
+    json_response,
+)
 from simulator.api_server.list_selector import selector_of
-from simulator.api_server.listing import listed
+from simulator.api_server.listing import list_response
 from simulator.api_server.namespace_controller import NamespaceController, make_namespaces
 from simulator.api_server.request_target import Address, Target, address_of, target_of
 from simulator.api_server.served_resources import (
     BUDGET,
     CRD,
     EVENT,
-    Catalogue,
-    Served,
+    ResourceCatalogue,
+    ServedResource,
     volcano_definitions,
 )
 from simulator.api_server.status_errors import no_such_resource, not_allowed, not_found
-from simulator.api_server.update import Changer
-from simulator.api_server.version_store import WINDOW, Shelf
+from simulator.api_server.update import Updater
+from simulator.api_server.version_store import WINDOW, VersionStore
 from simulator.api_server.watch import Watch, WatchOptions
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import uid_of
 from simulator.object_store import Change, Key, Snapshot
@@ -69,7 +75,7 @@ class Api:
         self, scenario: Scenario, origin_ns: int = 0, behaviour: Behaviour | None = None
     ) -> None:
         self.behaviour = behaviour or Behaviour()
-        self.world = World(
+        self.world = SimulatedCluster(
             scenario,
             origin_ns,
             # A server that starts anew is another cluster: nobody must take its objects for those before.
@@ -77,18 +83,18 @@ class Api:
             has_kubelets=self.behaviour.has_kubelets,
             has_controllers=self.behaviour.has_controllers,
         )
-        self.catalogue = Catalogue()
-        self.access = Access()
+        self.catalogue = ResourceCatalogue()
+        self.access = AccessControl()
         self.world.store.listen(self._note)
         for definition in volcano_definitions() if self.behaviour.has_volcano else ():
             self.world.put(CRD, definition)
         make_namespaces(self.world, _namespaces_of(scenario))
-        self.shelf = Shelf(self.world.store, self.behaviour.window)
+        self.shelf = VersionStore(self.world.store, self.behaviour.window)
         self._creator = Creator(self.world, self.shelf, self.catalogue)
-        self._changer = Changer(self.world, self.shelf, self._creator)
+        self._changer = Updater(self.world, self.shelf, self._creator)
         self._deleter = Deleter(self.world, self.shelf, self.catalogue)
         self._evictor = Evictor(self.world, self.shelf, self.catalogue, self._deleter)
-        self._budgets = BudgetController(self.world, self.shelf)
+        self._budgets = DisruptionController(self.world, self.shelf)
         self._namespaces = NamespaceController(
             self.world, self.shelf, self.catalogue, self._deleter
         )
@@ -115,7 +121,7 @@ class Api:
         """The answer to anything but a watch."""
         try:
             user = self.access.authenticate(request, self.world.now_ns)
-            if (found := told(request.path, self.catalogue)) is not None:
+            if (found := discovery_response(request.path, self.catalogue)) is not None:
                 return found if request.method == "GET" else not_allowed().response
             address = address_of(request.method, request.path, is_watch=False)
             if address is None:
@@ -196,7 +202,7 @@ class Api:
         if target.served.is_virtual:
             if verb != "create":
                 raise not_allowed()
-            return self.access.review(user, decoded(request, target.served))
+            return self.access.review(user, decode_body(request, target.served))
         if len(request.body) > BODY_MAX:
             limit = f"limit is {BODY_MAX}"
             raise StatusError(
@@ -206,7 +212,7 @@ class Api:
             return self._get(target)
         if verb == "list":
             selector = selector_of(request.query, target.served.kind, target.namespace)
-            return listed(self.shelf, target.served, selector, request.query)
+            return list_response(self.shelf, target.served, selector, request.query)
         return self._change(target, request, verb)
 
     def _get(self, target: Target) -> Response:
@@ -226,10 +232,10 @@ class Api:
             case "create", "" if not target.name:
                 return self._create(target, request)
             case "update", "" | "status" if target.name:
-                return answered(self._changer.replace(target, request))
+                return json_response(self._changer.replace(target, request))
             case "patch", "" | "status" if target.name:
                 manifest, is_new = self._changer.patch(target, request)
-                return answered(manifest, 201 if is_new else 200)
+                return json_response(manifest, 201 if is_new else 200)
             case "delete", "":
                 return self._deleter.delete(target, request)
             case "deletecollection", "":
@@ -244,7 +250,7 @@ class Api:
         if target.served.kind == EVENT and is_there:
             key = (target.served.resource, target.namespace, _name(manifest))
             self._events.append((self.world.now_ns + EVENT_NS, key, uid_of(manifest)))
-        return answered(manifest, 201)
+        return json_response(manifest, 201)
 
     def _note(self, change: Change) -> None:
         manifest = change.after or change.before
@@ -272,7 +278,7 @@ class Api:
             self.shelf.age(self._old_revision)
             self._compacted_ns, self._old_revision = now, self.shelf.revision
 
-    def is_served(self, served: Served) -> bool:
+    def is_served(self, served: ServedResource) -> bool:
         """Whether a resource still is: its definition may have been deleted."""
         return self.catalogue.is_served(served)
 

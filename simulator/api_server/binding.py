@@ -1,12 +1,12 @@
 """`POST pods/NAME/binding`: every reply of rule K8."""
 
 from events.normalize import JsonObject
-from simulator.api_server.creation import check_kind, decoded
+from simulator.api_server.creation import check_kind, decode_body
 from simulator.api_server.http_message import Request, Response, StatusError, success
 from simulator.api_server.request_target import Target
 from simulator.api_server.status_errors import bad_request, conflict, not_found
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import Deed, World
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import Call, SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (
     changed,
@@ -22,9 +22,11 @@ from simulator.manifest_fields import (
 _SUBRESOURCE = "pods/binding"
 
 
-def bind(world: World, shelf: Shelf, target: Target, request: Request) -> Response:
+def bind(
+    world: SimulatedCluster, shelf: VersionStore, target: Target, request: Request
+) -> Response:
     """Give a pod its node, in one update with the annotations of the binding (K8.1)."""
-    document = decoded(request, target.served)
+    document = decode_body(request, target.served)
     check_kind(document, target.served, kind="Binding")
     if name_of(document) != target.name:
         raise bad_request("name in URL does not match name in Binding object")
@@ -37,7 +39,7 @@ def bind(world: World, shelf: Shelf, target: Target, request: Request) -> Respon
         return success(201)
     pod = version.manifest
     world.journal.append(
-        Deed(
+        Call(
             at_ns=world.now_ns,
             verb="bind",
             subject=f"{target.namespace}/{target.name}",

@@ -7,21 +7,21 @@ import msgspec
 import yaml
 
 from events.normalize import Json, JsonObject
-from simulator.api_server.admission import defaulted
+from simulator.api_server.admission import admit
 from simulator.api_server.http_message import Request
 from simulator.api_server.request_target import Target
-from simulator.api_server.served_resources import NAMESPACE, Catalogue, Served
+from simulator.api_server.served_resources import NAMESPACE, ResourceCatalogue, ServedResource
 from simulator.api_server.status_errors import (
     already_exists,
     bad_request,
     forbidden,
     invalid,
     not_found,
-    required,
+    required_field,
 )
-from simulator.api_server.validation import check_times, faults_of
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import World
+from simulator.api_server.validation import check_times, validation_errors
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import is_terminating, name_of, section, text_at
 from simulator.object_store import resource_of
@@ -37,7 +37,7 @@ _ASSIGNED: Final = (
 """Metadata that only the server sets."""
 
 
-def decoded(request: Request, served: Served) -> JsonObject:
+def decode_body(request: Request, served: ServedResource) -> JsonObject:
     """The object in a body, as JSON or YAML."""
     kind = served.kind.kind
     try:
@@ -55,7 +55,7 @@ def decoded(request: Request, served: Served) -> JsonObject:
     return document
 
 
-def check_kind(document: JsonObject, served: Served, *, kind: str = "") -> None:
+def check_kind(document: JsonObject, served: ServedResource, *, kind: str = "") -> None:
     """The object must be what the path is for."""
     wanted, told = kind or served.kind.kind, text_at(document, "kind")
     if told not in (wanted, ""):
@@ -68,7 +68,9 @@ def check_kind(document: JsonObject, served: Served, *, kind: str = "") -> None:
 class Creator:
     """Makes objects."""
 
-    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue) -> None:
+    def __init__(
+        self, world: SimulatedCluster, shelf: VersionStore, catalogue: ResourceCatalogue
+    ) -> None:
         self._world = world
         self._shelf = shelf
         self._catalogue = catalogue
@@ -77,7 +79,7 @@ class Creator:
     def create(self, target: Target, request: Request) -> tuple[Manifest, bool]:
         """The new object, and whether it is there now (False: a dry run)."""
         served = target.served
-        document = decoded(request, served)
+        document = decode_body(request, served)
         check_kind(document, served)
         manifest = self._named(document, target)
         self.check_namespace(served, name_of(manifest), target.namespace)
@@ -90,14 +92,14 @@ class Creator:
         check_times(served, manifest)
         if name and self._shelf.find(key) is not None:
             raise already_exists(served, name)
-        if faults := faults_of(served, manifest, None):
+        if faults := validation_errors(served, manifest, None):
             raise invalid(served, name, faults)
-        manifest = defaulted(served, manifest, self._world.store)
+        manifest = admit(served, manifest, self._world.store)
         if is_dry:
             return manifest, False
         return self._world.put(served.kind, manifest), True
 
-    def check_namespace(self, served: Served, name: str, namespace: str) -> None:
+    def check_namespace(self, served: ServedResource, name: str, namespace: str) -> None:
         """New objects need a namespace that is there and is to stay (rule K8's 403)."""
         if not served.kind.is_namespaced:
             return
@@ -161,7 +163,7 @@ def check_name(document: JsonObject, target: Target) -> None:
     """The name in a body must be the one in the path."""
     name = name_of(document)
     if not name:
-        raise invalid(target.served, "", [required("metadata.name")])
+        raise invalid(target.served, "", [required_field("metadata.name")])
     if name != target.name:
         raise bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"

@@ -5,13 +5,13 @@ from msgspec import Struct
 
 from events.normalize import Json, JsonObject
 from projections.duration import SECOND
-from simulator.api_server.http_message import Request, Response, answered, success
+from simulator.api_server.http_message import Request, Response, json_response, success
 from simulator.api_server.list_selector import selector_of
 from simulator.api_server.request_target import Target
-from simulator.api_server.served_resources import CRD, Catalogue, Served
+from simulator.api_server.served_resources import CRD, ResourceCatalogue, ServedResource
 from simulator.api_server.status_errors import bad_request, conflict, details_of, not_found
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import World
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (
     changed,
@@ -64,7 +64,9 @@ def options_of(request: Request) -> DeleteOptions:
 class Deleter:
     """Deletes objects."""
 
-    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue) -> None:
+    def __init__(
+        self, world: SimulatedCluster, shelf: VersionStore, catalogue: ResourceCatalogue
+    ) -> None:
         self._world = world
         self._shelf = shelf
         self._catalogue = catalogue
@@ -80,10 +82,10 @@ class Deleter:
         check_preconditions(served, found, options)
         left = self.carry_out(served, target.key, found, options)
         if left is not None:
-            return answered(left)
+            return json_response(left)
         if served.kind.kind == "Pod":
             revision = str(self._shelf.revision)
-            return answered(
+            return json_response(
                 changed(self._marked(served, found, 0), "metadata", resourceVersion=revision)
             )
         details: JsonObject = {**details_of(served, name_of(found)), "uid": uid_of(found)}
@@ -109,7 +111,7 @@ class Deleter:
         return Response(200, head.encode() + items + b"]}")
 
     def carry_out(
-        self, served: Served, key: Key, found: Manifest, options: DeleteOptions
+        self, served: ServedResource, key: Key, found: Manifest, options: DeleteOptions
     ) -> Manifest | None:
         """The object as it is left, marked; None where it is gone at once."""
         grace = _grace(served, found, options)
@@ -134,7 +136,9 @@ class Deleter:
             self._world.stop(key, grace * SECOND)
         return left if marked is None else marked.manifest
 
-    def _remove(self, served: Served, key: Key, found: Manifest, options: DeleteOptions) -> None:
+    def _remove(
+        self, served: ServedResource, key: Key, found: Manifest, options: DeleteOptions
+    ) -> None:
         """For good; with a definition goes all that it defined."""
         if options.propagationPolicy == "Orphan":
             self._orphan(uid_of(found))
@@ -162,7 +166,7 @@ class Deleter:
         is_asked = options.gracePeriodSeconds is not None
         return is_asked and isinstance(before, int) and grace < before
 
-    def _marked(self, served: Served, found: Manifest, grace: int) -> Manifest:
+    def _marked(self, served: ServedResource, found: Manifest, grace: int) -> Manifest:
         at = self._world.store.timestamp(grace * SECOND)
         if served.kind.kind == "Namespace":
             marked = changed(found, "metadata", deletionTimestamp=at)
@@ -178,7 +182,7 @@ def _is_marked(found: Manifest) -> bool:
     return section(found, "metadata").get("deletionGracePeriodSeconds") == 0
 
 
-def check_preconditions(served: Served, found: Manifest, options: DeleteOptions) -> None:
+def check_preconditions(served: ServedResource, found: Manifest, options: DeleteOptions) -> None:
     """Raises StatusError (409) for another uid or revision."""
     wanted = options.preconditions
     if wanted is None:
@@ -199,7 +203,7 @@ def check_preconditions(served: Served, found: Manifest, options: DeleteOptions)
         raise conflict(served, name, why, kind=kind)
 
 
-def _grace(served: Served, found: Manifest, options: DeleteOptions) -> int:
+def _grace(served: ServedResource, found: Manifest, options: DeleteOptions) -> int:
     """Seconds. Only pods have any, and only those that may be running."""
     if served.kind.kind != "Pod" or not node_of(found) or is_terminal(found):
         return 0

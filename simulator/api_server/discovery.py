@@ -3,8 +3,8 @@
 from typing import Final
 
 from events.normalize import Json, JsonObject
-from simulator.api_server.http_message import NO_SUCH_PATH, Response, answered
-from simulator.api_server.served_resources import Catalogue, Served
+from simulator.api_server.http_message import NO_SUCH_PATH, Response, json_response
+from simulator.api_server.served_resources import ResourceCatalogue, ServedResource
 
 VERSION: Final[JsonObject] = {
     "major": "1",
@@ -29,22 +29,22 @@ _PART_KINDS: Final = {
 }
 
 
-def told(path: str, catalogue: Catalogue) -> Response | None:
+def discovery_response(path: str, catalogue: ResourceCatalogue) -> Response | None:
     """The answer to a path of discovery or health; None for any other path."""
     parts = path.strip("/").split("/")
     match parts:
         case ["version"]:
-            return answered(VERSION)
+            return json_response(VERSION)
         case ["healthz" | "livez" | "readyz", *_]:
             return Response(200, b"ok", "text/plain; charset=utf-8")
         case ["api"]:
-            return answered({"kind": "APIVersions", "versions": ["v1"]})
+            return json_response({"kind": "APIVersions", "versions": ["v1"]})
         case ["apis"]:
             groups: list[Json] = [_group(name, found) for name, found in _groups(catalogue)]
-            return answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+            return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
         case ["apis", group]:
             known = dict(_groups(catalogue))
-            return answered(_group(group, known[group])) if group in known else NO_SUCH_PATH
+            return json_response(_group(group, known[group])) if group in known else NO_SUCH_PATH
         case ["api", version]:
             return _resources("", version, catalogue)
         case ["apis", group, version]:
@@ -53,7 +53,7 @@ def told(path: str, catalogue: Catalogue) -> Response | None:
             return None
 
 
-def _groups(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
+def _groups(catalogue: ResourceCatalogue) -> list[tuple[str, list[str]]]:
     groups: dict[str, list[str]] = {}
     for served in catalogue.all():
         if served.kind.group:
@@ -64,19 +64,19 @@ def _groups(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
 
 
 def _group(name: str, versions: list[str]) -> JsonObject:
-    told: list[Json] = [
+    discovery_response: list[Json] = [
         {"groupVersion": f"{name}/{version}", "version": version} for version in versions
     ]
     return {
         "kind": "APIGroup",
         "apiVersion": "v1",
         "name": name,
-        "versions": told,
-        "preferredVersion": told[0],
+        "versions": discovery_response,
+        "preferredVersion": discovery_response[0],
     }
 
 
-def _resources(group: str, version: str, catalogue: Catalogue) -> Response:
+def _resources(group: str, version: str, catalogue: ResourceCatalogue) -> Response:
     found = [
         one for one in catalogue.all() if (one.kind.group, one.kind.version) == (group, version)
     ]
@@ -87,7 +87,7 @@ def _resources(group: str, version: str, catalogue: Catalogue) -> Response:
         resources.append(_resource(served))
         resources.extend(_part(served, part) for part in sorted(served.parts))
     group_version = f"{group}/{version}" if group else version
-    return answered(
+    return json_response(
         {
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -97,7 +97,7 @@ def _resources(group: str, version: str, catalogue: Catalogue) -> Response:
     )
 
 
-def _resource(served: Served) -> JsonObject:
+def _resource(served: ServedResource) -> JsonObject:
     document: JsonObject = {
         "name": served.plural,
         "singularName": served.kind.kind.lower(),
@@ -110,7 +110,7 @@ def _resource(served: Served) -> JsonObject:
     return document
 
 
-def _part(served: Served, part: str) -> JsonObject:
+def _part(served: ServedResource, part: str) -> JsonObject:
     kind, group, version = _PART_KINDS.get(part, (served.kind.kind, "", ""))
     document: JsonObject = {
         "name": f"{served.plural}/{part}",

@@ -7,8 +7,8 @@ from events.normalize import Json, JsonObject
 from projections.duration import SECOND
 from simulator.api_server.list_selector import label_selector, labels_match
 from simulator.api_server.served_resources import BUDGET, POD
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import World
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (
     changed,
@@ -34,7 +34,7 @@ _BUDGET: Final = resource_of(BUDGET)
 _SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
 
 
-def budgets_of(shelf: Shelf, pod: Manifest) -> list[Manifest]:
+def budgets_of(shelf: VersionStore, pod: Manifest) -> list[Manifest]:
     """The budgets that speak for a pod, by name."""
     return [
         one.manifest
@@ -57,13 +57,13 @@ def is_ready(pod: Manifest) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-class BudgetController:
+class DisruptionController:
     """Brings the status of budgets up to date after pods or budgets changed.
 
     At once for those who ask about budgets; else a little later, as counting costs a look at every pod.
     """
 
-    def __init__(self, world: World, shelf: Shelf) -> None:
+    def __init__(self, world: SimulatedCluster, shelf: VersionStore) -> None:
         self._world = world
         self._shelf = shelf
         self._is_due = True

@@ -5,15 +5,15 @@ from typing import Final
 import msgspec
 
 from events.normalize import Json, JsonObject
-from simulator.api_server.creation import check_kind, decoded
+from simulator.api_server.creation import check_kind, decode_body
 from simulator.api_server.deletion import DeleteOptions, Deleter, check_preconditions
 from simulator.api_server.disruption_controller import budgets_of, is_ready, spent
 from simulator.api_server.http_message import Request, Response, StatusError, success
 from simulator.api_server.request_target import Target
-from simulator.api_server.served_resources import BUDGET, Catalogue
+from simulator.api_server.served_resources import BUDGET, ResourceCatalogue
 from simulator.api_server.status_errors import bad_request, forbidden, not_found
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import Deed, World
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import Call, SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (
     changed,
@@ -38,7 +38,13 @@ _TOO_MANY: Final = (
 class Evictor:
     """Evicts pods."""
 
-    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue, deleter: Deleter) -> None:
+    def __init__(
+        self,
+        world: SimulatedCluster,
+        shelf: VersionStore,
+        catalogue: ResourceCatalogue,
+        deleter: Deleter,
+    ) -> None:
         self._world = world
         self._shelf = shelf
         self._catalogue = catalogue
@@ -46,7 +52,7 @@ class Evictor:
 
     def evict(self, target: Target, request: Request) -> Response:
         """201 where termination began, or the pod is gone already."""
-        document = decoded(request, target.served)
+        document = decode_body(request, target.served)
         check_kind(document, target.served, kind="Eviction")
         if name_of(document) != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -66,7 +72,7 @@ class Evictor:
 
     def _terminate(self, target: Target, pod: Manifest, options: DeleteOptions) -> None:
         self._world.journal.append(
-            Deed(
+            Call(
                 at_ns=self._world.now_ns,
                 verb="evict",
                 subject=f"{target.namespace}/{target.name}",

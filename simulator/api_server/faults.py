@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """A fault."""
 
     DROP = "drop"
@@ -50,33 +50,54 @@ class Kind(Enum):
 
 
 WATCH: Final = (
-    *(Kind.DROP, Kind.LOSE, Kind.DELAY, Kind.CUT, Kind.STALL, Kind.GONE, Kind.GONE_EVENT),
-    *(Kind.THROTTLE, Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CLOCK),
-    Kind.FORBID,
+    *(
+        FaultKind.DROP,
+        FaultKind.LOSE,
+        FaultKind.DELAY,
+        FaultKind.CUT,
+        FaultKind.STALL,
+        FaultKind.GONE,
+        FaultKind.GONE_EVENT,
+    ),
+    *(
+        FaultKind.THROTTLE,
+        FaultKind.THROTTLE_LATER,
+        FaultKind.FAIL,
+        FaultKind.FAIL_TEXT,
+        FaultKind.EMPTY,
+        FaultKind.CLOCK,
+    ),
+    FaultKind.FORBID,
 )
 """What can befall a watch."""
-UNDER_WAY: Final = (Kind.LOSE, Kind.CUT, Kind.STALL, Kind.GONE_EVENT)
+UNDER_WAY: Final = (FaultKind.LOSE, FaultKind.CUT, FaultKind.STALL, FaultKind.GONE_EVENT)
 """What can befall a watch after some events."""
 READ: Final = (
     *(
-        Kind.FORBID,
-        Kind.DROP,
-        Kind.LOSE,
-        Kind.DELAY,
-        Kind.TWICE,
-        Kind.CUT,
-        Kind.STALL,
-        Kind.THROTTLE,
+        FaultKind.FORBID,
+        FaultKind.DROP,
+        FaultKind.LOSE,
+        FaultKind.DELAY,
+        FaultKind.TWICE,
+        FaultKind.CUT,
+        FaultKind.STALL,
+        FaultKind.THROTTLE,
     ),
-    *(Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CLOCK),
+    *(
+        FaultKind.THROTTLE_LATER,
+        FaultKind.FAIL,
+        FaultKind.FAIL_TEXT,
+        FaultKind.EMPTY,
+        FaultKind.CLOCK,
+    ),
 )
 """What can befall the reading of an object or a list."""
-LIST: Final = (*READ, Kind.GONE)
-WRITE: Final = (*READ, Kind.CONFLICT, Kind.FAIL_AFTER)
-ALL: Final = tuple(Kind)
+LIST: Final = (*READ, FaultKind.GONE)
+WRITE: Final = (*READ, FaultKind.CONFLICT, FaultKind.FAIL_AFTER)
+ALL: Final = tuple(FaultKind)
 
 
-class Ask(Struct, frozen=True):
+class FaultContext(Struct, frozen=True):
     """A request as the one who strikes sees it. `index` counts requests from 1."""
 
     index: int
@@ -85,7 +106,7 @@ class Ask(Struct, frozen=True):
     part: str = ""
 
     @property
-    def possible(self) -> tuple[Kind, ...]:
+    def possible(self) -> tuple[FaultKind, ...]:
         """What can befall it."""
         match self.verb:
             case "watch":
@@ -101,7 +122,7 @@ class Ask(Struct, frozen=True):
 class Fault(Struct, frozen=True):
     """What befalls a request. `amount` is how many events come before it, or how long it takes."""
 
-    kind: Kind
+    kind: FaultKind
     amount: int = 0
     """Events of a watch before it breaks; hundredths of a second of a delay; seconds to wait."""
 
@@ -109,7 +130,7 @@ class Fault(Struct, frozen=True):
 class Faults(Protocol):
     """Who strikes."""
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """What befalls a request; None: nothing."""
         ...
 
@@ -117,7 +138,7 @@ class Faults(Protocol):
 class NoFaults:
     """Nothing goes wrong."""
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """Nothing."""
         return None
 
@@ -129,7 +150,7 @@ class SeededFaults:
         self,
         seed: int,
         per_thousand: int,
-        kinds: tuple[Kind, ...] = ALL,
+        kinds: tuple[FaultKind, ...] = ALL,
         spared: tuple[str, ...] = (),
         *,
         watch_events: int = 0,
@@ -143,7 +164,7 @@ class SeededFaults:
         """Resources to which nothing happens."""
         self.is_on = True
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """What befalls a request."""
         if not self.is_on or ask.plural in self._spared:
             return None
@@ -156,7 +177,7 @@ class SeededFaults:
         kind = possible[int.from_bytes(chance[4:8], "big") % len(possible)]
         return Fault(kind, chance[8] % 8)
 
-    def _later(self, ask: Ask, chance: bytes) -> Fault | None:
+    def _later(self, ask: FaultContext, chance: bytes) -> Fault | None:
         """A watch that was opened well still breaks some time."""
         possible = [kind for kind in UNDER_WAY if kind in self._kinds]
         if ask.verb != "watch" or not self._watch_events or not possible:
@@ -175,7 +196,7 @@ class ScriptedFaults:
         """The next `times` requests with this verb and resource (`pods/binding`) are struck."""
         self._script.append((verb, resource, fault, times))
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """What befalls a request: the first of the script that is meant for it."""
         resource = ask.plural + (f"/{ask.part}" if ask.part else "")
         for index, (verb, wanted, fault, times) in enumerate(self._script):

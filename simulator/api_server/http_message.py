@@ -38,7 +38,7 @@ class Response(Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
 
-def answered(document: Mapping[str, Json], status: int = 200) -> Response:
+def json_response(document: Mapping[str, Json], status: int = 200) -> Response:
     """An answer made of a document."""
     return Response(status, _ENCODER.encode(document))
 
@@ -50,7 +50,7 @@ def success(status: int = 200, details: "JsonObject | None" = None) -> Response:
         document["details"] = details
     if status == 201:
         document["code"] = status
-    return answered(document, status)
+    return json_response(document, status)
 
 
 _STATUS: Final[JsonObject] = {"kind": "Status", "apiVersion": "v1", "metadata": {}}

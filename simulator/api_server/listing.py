@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from simulator.api_server.http_message import Response, StatusError
 from simulator.api_server.list_selector import Selector
-from simulator.api_server.served_resources import Served
+from simulator.api_server.served_resources import ServedResource
 from simulator.api_server.status_errors import (
-    Fault,
+    FieldError,
     bad_request,
     expired,
     invalid_options,
     too_large,
 )
-from simulator.api_server.version_store import Shelf, Version, place_of
+from simulator.api_server.version_store import Version, VersionStore, place_of
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105  # the name of a format
 _LATEST: Final = -1
@@ -41,7 +41,9 @@ class _Page(Struct, frozen=True):
     start: str = ""
 
 
-def listed(shelf: Shelf, served: Served, selector: Selector, query: Mapping[str, str]) -> Response:
+def list_response(
+    shelf: VersionStore, served: ServedResource, selector: Selector, query: Mapping[str, str]
+) -> Response:
     """One page, or all of it."""
     limit = max(0, _whole(query.get("limit", "")))
     page = _page(shelf, query, limit)
@@ -64,7 +66,7 @@ def listed(shelf: Shelf, served: Served, selector: Selector, query: Mapping[str,
 
 
 def _document(
-    served: Served, shown: list[Version], revision: int, token: str, remaining: int
+    served: ServedResource, shown: list[Version], revision: int, token: str, remaining: int
 ) -> bytes:
     kind = served.kind
     metadata: dict[str, str | int] = {"resourceVersion": str(revision)}
@@ -78,7 +80,7 @@ def _document(
     return b"".join((head, msgspec.json.encode(metadata), b',"items":[', items, b"]}"))
 
 
-def _page(shelf: Shelf, query: Mapping[str, str], limit: int) -> _Page:
+def _page(shelf: VersionStore, query: Mapping[str, str], limit: int) -> _Page:
     wanted, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     token = query.get("continue", "")
     _check_match(wanted, match, token)
@@ -105,14 +107,14 @@ def _check_match(wanted: str, match: str, token: str) -> None:
         why = f"{field} is forbidden when continue is provided"
     elif match and match not in ("Exact", "NotOlderThan"):
         message = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
-        raise invalid_options("ListOptions", [Fault(field, "NotSupported", message)])
+        raise invalid_options("ListOptions", [FieldError(field, "NotSupported", message)])
     elif match == "Exact" and wanted == "0":
         why = f'{field} "exact" is forbidden for resourceVersion "0"'
     if why:
-        raise invalid_options("ListOptions", [Fault(field, "Forbidden", f"Forbidden: {why}")])
+        raise invalid_options("ListOptions", [FieldError(field, "Forbidden", f"Forbidden: {why}")])
 
 
-def _continued(shelf: Shelf, text: str, wanted: str) -> _Page:
+def _continued(shelf: VersionStore, text: str, wanted: str) -> _Page:
     if wanted not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
     try:

@@ -3,9 +3,9 @@
 from typing import Final
 
 from simulator.api_server.deletion import DeleteOptions, Deleter
-from simulator.api_server.served_resources import NAMESPACE, Catalogue, Served
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import World
+from simulator.api_server.served_resources import NAMESPACE, ResourceCatalogue, ServedResource
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import changed, is_terminating, section
 from simulator.object_store import resource_of
 
@@ -13,7 +13,7 @@ _NAMESPACE: Final = resource_of(NAMESPACE)
 _ALWAYS: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def make_namespaces(world: World, named: set[str]) -> None:
+def make_namespaces(world: SimulatedCluster, named: set[str]) -> None:
     """Those every cluster has, and those that objects are in already."""
     there = {key[1] for objects in world.store.objects().values() for key in objects}
     for name in sorted({*_ALWAYS, *there, *named} - {""}):
@@ -33,7 +33,13 @@ def make_namespaces(world: World, named: set[str]) -> None:
 class NamespaceController:
     """Empties namespaces that are being deleted, and then lets them go."""
 
-    def __init__(self, world: World, shelf: Shelf, catalogue: Catalogue, deleter: Deleter) -> None:
+    def __init__(
+        self,
+        world: SimulatedCluster,
+        shelf: VersionStore,
+        catalogue: ResourceCatalogue,
+        deleter: Deleter,
+    ) -> None:
         self._world = world
         self._shelf = shelf
         self._catalogue = catalogue
@@ -71,7 +77,7 @@ class NamespaceController:
             is_left |= self._empty_of(served, namespace)
         return is_left
 
-    def _empty_of(self, served: Served, namespace: str) -> bool:
+    def _empty_of(self, served: ServedResource, namespace: str) -> bool:
         is_left = False
         for version in self._shelf.now(served.resource):
             if version.key[1] != namespace or self._shelf.find(version.key) is not version:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from simulator.api_server.served_resources import Catalogue, Served
+from simulator.api_server.served_resources import ResourceCatalogue, ServedResource
 from simulator.object_store import Key
 
 
@@ -21,7 +21,7 @@ class Address(Struct, frozen=True):
 class Target(Struct, frozen=True):
     """What a request is about."""
 
-    served: Served
+    served: ServedResource
     namespace: str
     name: str
     part: str
@@ -66,7 +66,7 @@ def _verb(method: str, name: str, is_watch: bool) -> str:
     return "watch" if is_watch else "list"
 
 
-def target_of(address: Address, catalogue: Catalogue) -> Target | None:
+def target_of(address: Address, catalogue: ResourceCatalogue) -> Target | None:
     """What is served at an address; None where nothing is."""
     served = catalogue.find(address.group, address.version, address.plural)
     if served is None or (address.namespace and not served.kind.is_namespaced):

@@ -9,7 +9,7 @@ from simulator.manifest_fields import list_at, section, text_at
 from simulator.object_store import resource_of
 
 
-class Served(Struct, frozen=True):
+class ServedResource(Struct, frozen=True):
     """A resource. Revisions, generations and its parts are as kube-apiserver has them."""
 
     kind: Kind
@@ -49,12 +49,12 @@ BUDGET: Final = Kind("PodDisruptionBudget", "policy", "v1")
 PRIORITY_CLASS: Final = Kind("PriorityClass", "scheduling.k8s.io", "v1", is_namespaced=False)
 
 BUILT_IN: Final = (
-    Served(NODE, "nodes", ("no",), ("status",)),
-    Served(NAMESPACE, "namespaces", ("ns",), ("status", "finalize")),
-    Served(Kind("ConfigMap", "", "v1"), "configmaps", ("cm",)),
-    Served(POD, "pods", ("po",), ("binding", "eviction", "status"), has_generation=True),
-    Served(PRIORITY_CLASS, "priorityclasses", ("pc",), has_generation=True),
-    Served(
+    ServedResource(NODE, "nodes", ("no",), ("status",)),
+    ServedResource(NAMESPACE, "namespaces", ("ns",), ("status", "finalize")),
+    ServedResource(Kind("ConfigMap", "", "v1"), "configmaps", ("cm",)),
+    ServedResource(POD, "pods", ("po",), ("binding", "eviction", "status"), has_generation=True),
+    ServedResource(PRIORITY_CLASS, "priorityclasses", ("pc",), has_generation=True),
+    ServedResource(
         BUDGET,
         "poddisruptionbudgets",
         ("pdb",),
@@ -62,31 +62,31 @@ BUILT_IN: Final = (
         needs_revision=True,
         has_generation=True,
     ),
-    Served(
+    ServedResource(
         Kind("Deployment", "apps", "v1"),
         "deployments",
         ("deploy",),
         ("status",),
         has_generation=True,
     ),
-    Served(
+    ServedResource(
         Kind("ReplicaSet", "apps", "v1"), "replicasets", ("rs",), ("status",), has_generation=True
     ),
-    Served(
+    ServedResource(
         Kind("StatefulSet", "apps", "v1"),
         "statefulsets",
         ("sts",),
         ("status",),
         has_generation=True,
     ),
-    Served(
+    ServedResource(
         Kind("DaemonSet", "apps", "v1"), "daemonsets", ("ds",), ("status",), has_generation=True
     ),
-    Served(Kind("Job", "batch", "v1"), "jobs", (), ("status",), has_generation=True),
-    Served(EVENT, "events", ("ev",)),
-    Served(LEASE, "leases", needs_revision=True),
-    Served(CRD, "customresourcedefinitions", ("crd",), ("status",), has_generation=True),
-    Served(REVIEW, "selfsubjectaccessreviews"),
+    ServedResource(Kind("Job", "batch", "v1"), "jobs", (), ("status",), has_generation=True),
+    ServedResource(EVENT, "events", ("ev",)),
+    ServedResource(LEASE, "leases", needs_revision=True),
+    ServedResource(CRD, "customresourcedefinitions", ("crd",), ("status",), has_generation=True),
+    ServedResource(REVIEW, "selfsubjectaccessreviews"),
 )
 
 _PLURALS: Final = {
@@ -98,34 +98,34 @@ _PLURALS: Final = {
 }
 
 
-class Catalogue:
+class ResourceCatalogue:
     """What is served now, by group, version and plural."""
 
     def __init__(self) -> None:
-        self._served: dict[tuple[str, str, str], Served] = {
+        self._served: dict[tuple[str, str, str], ServedResource] = {
             (one.kind.group, one.kind.version, one.plural): one for one in BUILT_IN
         }
 
-    def find(self, group: str, version: str, plural: str) -> Served | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """The resource at a path."""
         return self._served.get((group, version, plural))
 
-    def all(self) -> list[Served]:
+    def all(self) -> list[ServedResource]:
         """Everything, by group, version and name."""
         return [self._served[key] for key in sorted(self._served)]
 
-    def of_kind(self, kind: str) -> Served | None:
+    def of_kind(self, kind: str) -> ServedResource | None:
         """The first resource whose objects are of a kind."""
         return next((one for one in self._served.values() if one.kind.kind == kind), None)
 
     def define(self, definition: Manifest) -> None:
         """A definition came, or changed."""
         self.withdraw(definition)
-        for served in defined(definition):
+        for served in resources_of_definition(definition):
             key = (served.kind.group, served.kind.version, served.plural)
             self._served[key] = served
 
-    def withdraw(self, definition: Manifest) -> list[Served]:
+    def withdraw(self, definition: Manifest) -> list[ServedResource]:
         """A definition is gone. Returns what is no longer served."""
         spec = section(definition, "spec")
         group, plural = text_at(spec, "group"), text_at(section(spec, "names"), "plural")
@@ -138,18 +138,18 @@ class Catalogue:
             del self._served[one.kind.group, one.kind.version, one.plural]
         return gone
 
-    def is_served(self, served: Served) -> bool:
+    def is_served(self, served: ServedResource) -> bool:
         """Whether it still is."""
         return (served.kind.group, served.kind.version, served.plural) in self._served
 
 
-def defined(definition: Manifest) -> list[Served]:
+def resources_of_definition(definition: Manifest) -> list[ServedResource]:
     """What a definition brings: one resource for each version that it serves."""
     spec = section(definition, "spec")
     names = section(spec, "names")
     short_names = names.get("shortNames")
     return [
-        Served(
+        ServedResource(
             Kind(
                 text_at(names, "kind"),
                 text_at(spec, "group"),

@@ -27,7 +27,7 @@ def manager_of(request: Request) -> str:
     return request.query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
 
 
-class Owners:
+class FieldOwners:
     """Who owns which fields, by the uid of the object."""
 
     def __init__(self) -> None:

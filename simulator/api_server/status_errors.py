@@ -2,10 +2,10 @@
 
 from events.normalize import Json, JsonObject
 from simulator.api_server.http_message import StatusError
-from simulator.api_server.served_resources import Served
+from simulator.api_server.served_resources import ServedResource
 
 
-class Fault:
+class FieldError:
     """One field that is wrong."""
 
     def __init__(self, field: str, kind: str, message: str) -> None:
@@ -24,18 +24,18 @@ class Fault:
         }
 
 
-def wrong(field: str, value: Json, why: str) -> Fault:
+def invalid_field(field: str, value: Json, why: str) -> FieldError:
     """A value that cannot be."""
     shown = f'"{value}"' if isinstance(value, str) else str(value)
-    return Fault(field, "Invalid", f"Invalid value: {shown}: {why}")
+    return FieldError(field, "Invalid", f"Invalid value: {shown}: {why}")
 
 
-def required(field: str, why: str = "") -> Fault:
+def required_field(field: str, why: str = "") -> FieldError:
     """A value that is missing."""
-    return Fault(field, "Required", f"Required value: {why}" if why else "Required value")
+    return FieldError(field, "Required", f"Required value: {why}" if why else "Required value")
 
 
-def details_of(served: Served, name: str, kind: str = "") -> JsonObject:
+def details_of(served: ServedResource, name: str, kind: str = "") -> JsonObject:
     """`Status.details` for one object."""
     details: JsonObject = {"name": name} if name else {}
     if served.kind.group:
@@ -44,7 +44,7 @@ def details_of(served: Served, name: str, kind: str = "") -> JsonObject:
     return details
 
 
-def invalid(served: Served, name: str, faults: list[Fault]) -> StatusError:
+def invalid(served: ServedResource, name: str, faults: list[FieldError]) -> StatusError:
     """422: fields are wrong."""
     told = [f"{fault.field}: {fault.message}" for fault in faults]
     message = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
@@ -59,7 +59,7 @@ def invalid(served: Served, name: str, faults: list[Fault]) -> StatusError:
     return StatusError(422, "Invalid", text, details)
 
 
-def invalid_options(what: str, faults: list[Fault]) -> StatusError:
+def invalid_options(what: str, faults: list[FieldError]) -> StatusError:
     """422: parameters are wrong."""
     told = [f"{fault.field}: {fault.message}" for fault in faults]
     message = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
@@ -71,7 +71,7 @@ def invalid_options(what: str, faults: list[Fault]) -> StatusError:
     )
 
 
-def not_found(served: Served, name: str) -> StatusError:
+def not_found(served: ServedResource, name: str) -> StatusError:
     """404: no such object."""
     text = f'{served.qualified} "{name}" not found'
     return StatusError(404, "NotFound", text, details_of(served, name))
@@ -88,19 +88,19 @@ def not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", text, {})
 
 
-def already_exists(served: Served, name: str) -> StatusError:
+def already_exists(served: ServedResource, name: str) -> StatusError:
     """409: the name is taken."""
     text = f'{served.qualified} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, details_of(served, name))
 
 
-def conflict(served: Served, name: str, why: str, *, kind: str = "") -> StatusError:
+def conflict(served: ServedResource, name: str, why: str, *, kind: str = "") -> StatusError:
     """409: a precondition does not hold."""
     text = f'Operation cannot be fulfilled on {kind or served.qualified} "{name}": {why}'
     return StatusError(409, "Conflict", text, details_of(served, name, kind))
 
 
-def modified(served: Served, name: str) -> StatusError:
+def modified(served: ServedResource, name: str) -> StatusError:
     """409: another revision than the one that was sent."""
     return conflict(
         served,
@@ -110,7 +110,9 @@ def modified(served: Served, name: str) -> StatusError:
     )
 
 
-def forbidden(served: Served, name: str, why: str, causes: list[Json] | None = None) -> StatusError:
+def forbidden(
+    served: ServedResource, name: str, why: str, causes: list[Json] | None = None
+) -> StatusError:
     """403: admission refuses."""
     details = details_of(served, name)
     if causes:

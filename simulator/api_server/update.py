@@ -3,24 +3,24 @@
 from typing import Final
 
 from events.normalize import JsonObject
-from simulator.api_server.creation import Creator, check_kind, check_name, decoded
+from simulator.api_server.creation import Creator, check_kind, check_name, decode_body
 from simulator.api_server.http_message import Request
 from simulator.api_server.patch import APPLY, patched
 from simulator.api_server.request_target import Target
-from simulator.api_server.server_side_apply import Owners, manager_of
+from simulator.api_server.server_side_apply import FieldOwners, manager_of
 from simulator.api_server.status_errors import (
-    Fault,
+    FieldError,
     bad_request,
     conflict,
     invalid,
+    invalid_field,
     invalid_options,
     modified,
     not_found,
-    wrong,
 )
-from simulator.api_server.validation import check_times, faults_of
-from simulator.api_server.version_store import Shelf
-from simulator.cluster import World
+from simulator.api_server.validation import check_times, validation_errors
+from simulator.api_server.version_store import VersionStore
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import changed, is_terminating, section, text_at, uid_of
 
@@ -31,18 +31,18 @@ _KEPT: Final = (
 """Metadata that no update changes."""
 
 
-class Changer:
+class Updater:
     """Replaces and patches objects."""
 
-    def __init__(self, world: World, shelf: Shelf, creator: Creator) -> None:
+    def __init__(self, world: SimulatedCluster, shelf: VersionStore, creator: Creator) -> None:
         self._world = world
         self._shelf = shelf
         self._creator = creator
-        self._owners = Owners()
+        self._owners = FieldOwners()
 
     def replace(self, target: Target, request: Request) -> Manifest:
         """PUT: the object as it is then."""
-        document = decoded(request, target.served)
+        document = decode_body(request, target.served)
         check_kind(document, target.served)
         check_name(document, target)
         found = self._found(target)
@@ -53,7 +53,7 @@ class Changer:
         if not text_at(section(document, "metadata"), "resourceVersion") and (
             target.served.needs_revision
         ):
-            fault = Fault(
+            fault = FieldError(
                 "metadata.resourceVersion",
                 "Invalid",
                 "Invalid value: 0: must be specified for an update",
@@ -81,7 +81,7 @@ class Changer:
         # Whatever metadata is sent for the status of a custom object is not even looked at.
         is_looked_at = not (served.is_custom and target.part == "status")
         if uid != uid_of(found) and is_looked_at:
-            fault = wrong("metadata.uid", uid, "field is immutable")
+            fault = invalid_field("metadata.uid", uid, "field is immutable")
             raise invalid(served, target.name, [fault])
         return self._write(target, request, found, {**new, **_type_of(found)}), False
 
@@ -90,8 +90,8 @@ class Changer:
         manager = request.query.get("fieldManager", "")
         if not manager:
             why = "Required value: is required for apply patch"
-            raise invalid_options("PatchOptions", [Fault("fieldManager", "Required", why)])
-        document = decoded(request, served)
+            raise invalid_options("PatchOptions", [FieldError("fieldManager", "Required", why)])
+        document = decode_body(request, served)
         check_kind(document, served)
         version = self._shelf.find(target.key)
         found = None if version is None else version.manifest
@@ -138,7 +138,7 @@ class Changer:
             generation = section(found, "metadata").get("generation")
             number = generation if isinstance(generation, int) else 1
             result = changed(result, "metadata", generation=number + 1)
-        if faults := faults_of(served, result, found):
+        if faults := validation_errors(served, result, found):
             raise invalid(served, target.name, faults)
         if result == found or "dryRun" in request.query:
             return result

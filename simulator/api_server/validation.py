@@ -5,8 +5,13 @@ from collections.abc import Callable
 from typing import Final
 
 from events.normalize import Json
-from simulator.api_server.served_resources import Served
-from simulator.api_server.status_errors import Fault, bad_request, required, wrong
+from simulator.api_server.served_resources import ServedResource
+from simulator.api_server.status_errors import (
+    FieldError,
+    bad_request,
+    invalid_field,
+    required_field,
+)
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, name_of, section, text_at
 
@@ -45,7 +50,7 @@ _QUALIFIED_RULE: Final = (
 )
 
 
-def check_times(served: Served, manifest: Manifest) -> None:
+def check_times(served: ServedResource, manifest: Manifest) -> None:
     """Times of which six digits of a second are asked (rules K11.1, K14.1): else it is no such object."""
     kind = served.kind.kind
     if kind == "Lease":
@@ -64,7 +69,9 @@ def check_times(served: Served, manifest: Manifest) -> None:
             )
 
 
-def faults_of(served: Served, new: Manifest, old: Manifest | None) -> list[Fault]:
+def validation_errors(
+    served: ServedResource, new: Manifest, old: Manifest | None
+) -> list[FieldError]:
     """What is wrong with an object, alone or beside the one it replaces."""
     faults = _metadata_faults(new)
     check = _CHECKS.get(served.kind.kind)
@@ -73,18 +80,20 @@ def faults_of(served: Served, new: Manifest, old: Manifest | None) -> list[Fault
     return faults
 
 
-def _metadata_faults(manifest: Manifest) -> list[Fault]:
+def _metadata_faults(manifest: Manifest) -> list[FieldError]:
     metadata, name = section(manifest, "metadata"), name_of(manifest)
     faults = []
     if not name:
-        faults.append(required("metadata.name", "name or generateName is required"))
+        faults.append(required_field("metadata.name", "name or generateName is required"))
     elif len(name) > NAME_MAX:
         why = f"must be no more than {NAME_MAX} characters"
-        faults.append(wrong("metadata.name", name, why))
+        faults.append(invalid_field("metadata.name", name, why))
     elif not _SUBDOMAIN.fullmatch(name):
-        faults.append(wrong("metadata.name", name, _SUBDOMAIN_RULE))
+        faults.append(invalid_field("metadata.name", name, _SUBDOMAIN_RULE))
     faults += [
-        wrong("metadata.labels", value, f"a label must be of at most {LABEL_MAX} plain characters")
+        invalid_field(
+            "metadata.labels", value, f"a label must be of at most {LABEL_MAX} plain characters"
+        )
         for value in section(metadata, "labels").values()
         if not isinstance(value, str) or len(value) > LABEL_MAX or not _LABEL.fullmatch(value)
     ]
@@ -94,19 +103,19 @@ def _metadata_faults(manifest: Manifest) -> list[Fault]:
     )
     if sum(sizes) > ANNOTATIONS_MAX:
         why = f"may not be more than {ANNOTATIONS_MAX} bytes"
-        faults.append(Fault("metadata.annotations", "TooLong", f"Too long: {why}"))
+        faults.append(FieldError("metadata.annotations", "TooLong", f"Too long: {why}"))
     return faults
 
 
-def _pod_faults(new: Manifest, old: Manifest | None) -> list[Fault]:
+def _pod_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
     spec = section(new, "spec")
     if old is None:
-        return [] if list_at(spec, "containers") else [required("spec.containers")]
+        return [] if list_at(spec, "containers") else [required_field("spec.containers")]
     before = section(old, "spec")
     if _fixed(spec, _gated(before)) == _fixed(before, _gated(before)) and _only_fewer(spec, before):
         return []
     return [
-        Fault(
+        FieldError(
             "spec",
             "Forbidden",
             "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
@@ -146,84 +155,86 @@ def _only_fewer(spec: "object", before: "object") -> bool:
     return all(gate in old_gates for gate in gates) and all(one in tolerations for one in old)
 
 
-def _lease_faults(new: Manifest, old: Manifest | None) -> list[Fault]:
+def _lease_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
     spec = section(new, "spec")
     faults = []
     seconds = spec.get("leaseDurationSeconds")
     if isinstance(seconds, int) and seconds <= 0:
-        faults.append(wrong("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        faults.append(invalid_field("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
     transitions = spec.get("leaseTransitions")
     if isinstance(transitions, int) and transitions < 0:
         why = "must be greater than or equal to 0"
-        faults.append(wrong("spec.leaseTransitions", transitions, why))
+        faults.append(invalid_field("spec.leaseTransitions", transitions, why))
     return faults
 
 
-def _event_faults(new: Manifest, old: Manifest | None) -> list[Fault]:
+def _event_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
     """Limits of Events (rule K11.1); everything but the series is fixed."""
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     series = new.get("series")
     if isinstance(series, dict):
         count = series.get("count")
         if not isinstance(count, int) or count < 2:
-            faults.append(wrong("series.count", "", "should be at least 2"))
+            faults.append(invalid_field("series.count", "", "should be at least 2"))
         if not series.get("lastObservedTime"):
-            faults.append(required("series.lastObservedTime"))
+            faults.append(required_field("series.lastObservedTime"))
     if old is not None:
         for field in _EVENT_FIXED:
             if new.get(field) != old.get(field):
                 name = _NAMES.get(field, field)
-                faults.append(wrong(name, text_at(new, field), "field is immutable"))
+                faults.append(invalid_field(name, text_at(new, field), "field is immutable"))
         return faults
     if not new.get("eventTime"):
-        return [*faults, required("eventTime")]
+        return [*faults, required_field("eventTime")]
     return faults + _new_event_faults(new)
 
 
-def _new_event_faults(event: Manifest) -> list[Fault]:
-    faults: list[Fault] = []
+def _new_event_faults(event: Manifest) -> list[FieldError]:
+    faults: list[FieldError] = []
     controller = text_at(event, "reportingController")
     if not controller:
-        faults.append(required("reportingController"))
+        faults.append(required_field("reportingController"))
     elif not _QUALIFIED.fullmatch(controller):
-        faults.append(wrong("reportingController", controller, _QUALIFIED_RULE))
+        faults.append(invalid_field("reportingController", controller, _QUALIFIED_RULE))
     for field in ("reportingInstance", "action", "reason"):
         text = text_at(event, field)
         if not text:
-            faults.append(required(field))
+            faults.append(required_field(field))
         elif len(text) > EVENT_TEXT_MAX:
             why = f"can have at most {EVENT_TEXT_MAX} characters"
-            faults.append(wrong(field, "", why))
+            faults.append(invalid_field(field, "", why))
     if text_at(event, "type") not in ("Normal", "Warning"):
         kind = text_at(event, "type")
-        faults.append(wrong("type", "", f"has invalid value: {kind}"))
+        faults.append(invalid_field("type", "", f"has invalid value: {kind}"))
     if len(text_at(event, "note").encode()) > NOTE_MAX:
-        faults.append(wrong("message", "", f"can have at most {NOTE_MAX} characters"))
+        faults.append(invalid_field("message", "", f"can have at most {NOTE_MAX} characters"))
     regarding = section(event, "regarding")
     namespace = text_at(section(event, "metadata"), "namespace")
     if text_at(regarding, "namespace") not in (namespace, "") or (
         not text_at(regarding, "namespace") and namespace not in ("default", "kube-system")
     ):
-        faults.append(wrong("involvedObject.namespace", "", "does not match event.namespace"))
+        faults.append(
+            invalid_field("involvedObject.namespace", "", "does not match event.namespace")
+        )
     return faults
 
 
-def _budget_faults(new: Manifest, old: Manifest | None) -> list[Fault]:
+def _budget_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
     status = section(new, "status")
     faults = []
     for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
         value = status.get(field)
         if isinstance(value, int) and value < 0:
             why = "must be greater than or equal to 0"
-            faults.append(wrong(f"status.{field}", value, why))
+            faults.append(invalid_field(f"status.{field}", value, why))
     spec = section(new, "spec")
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         why = "minAvailable and maxUnavailable cannot be both set"
-        faults.append(wrong("spec", "", why))
+        faults.append(invalid_field("spec", "", why))
     return faults
 
 
-_CHECKS: Final[dict[str, Callable[[Manifest, Manifest | None], list[Fault]]]] = {
+_CHECKS: Final[dict[str, Callable[[Manifest, Manifest | None], list[FieldError]]]] = {
     "Pod": _pod_faults,
     "Lease": _lease_faults,
     "Event": _event_faults,

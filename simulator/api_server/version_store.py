@@ -56,7 +56,7 @@ class Version:
         return head + self.body[1:]
 
 
-class Shelf:
+class VersionStore:
     """The versions of a store's objects, by resource."""
 
     def __init__(self, store: Store, window: int = WINDOW) -> None:

@@ -9,9 +9,9 @@ from projections.duration import SECOND
 from simulator.api_server.http_message import StatusError
 from simulator.api_server.list_selector import Selector
 from simulator.api_server.listing import revision_of
-from simulator.api_server.served_resources import Served
-from simulator.api_server.status_errors import Fault, bad_request, expired, invalid_options
-from simulator.api_server.version_store import Shelf, Version
+from simulator.api_server.served_resources import ServedResource
+from simulator.api_server.status_errors import FieldError, bad_request, expired, invalid_options
+from simulator.api_server.version_store import Version, VersionStore
 from simulator.manifest_fields import changed
 
 TIMEOUT_SECONDS: Final = 1800
@@ -50,8 +50,8 @@ class Watch:
 
     def __init__(
         self,
-        shelf: Shelf,
-        served: Served,
+        shelf: VersionStore,
+        served: ServedResource,
         selector: Selector,
         options: WatchOptions,
         now_ns: int,
@@ -192,12 +192,12 @@ def _check(initial: str, match: str, *, has_watch_list: bool) -> None:
         why = (
             "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
         )
-        faults.append(Fault("sendInitialEvents", "Forbidden", f"Forbidden: {why}"))
+        faults.append(FieldError("sendInitialEvents", "Forbidden", f"Forbidden: {why}"))
     elif initial and match != "NotOlderThan":
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        faults.append(Fault(field, "Forbidden", f"Forbidden: {why}"))
+        faults.append(FieldError(field, "Forbidden", f"Forbidden: {why}"))
     elif match and not initial:
         why = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-        faults.append(Fault(field, "Forbidden", f"Forbidden: {why}"))
+        faults.append(FieldError(field, "Forbidden", f"Forbidden: {why}"))
     if faults:
         raise invalid_options("ListOptions", faults)

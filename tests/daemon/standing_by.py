@@ -16,7 +16,7 @@ from projections.views.catalogue import VIEWS
 from projections.views.project import Views
 from scheduling.step import Step
 from simulator.scenario import parse_scenario
-from simulator.scenario_sources import completed
+from simulator.scenario_sources import load_sources
 
 SLICE = """
 scenario: a small slice of the openb mix
@@ -32,7 +32,7 @@ async def write(log: Log, text: str = SLICE) -> None:
     def read(path: str) -> str:
         raise AssertionError(path)
 
-    scenario = completed(parse_scenario(text, "slice"), read).scenario
+    scenario = load_sources(parse_scenario(text, "slice"), read).scenario
     await simulate(scenario, log, with_views=True)
 
 

@@ -32,7 +32,7 @@ from projections.internal_error import InternalError
 from projections.snapshot import take
 from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
-from replay.log_time import Moment
+from replay.log_time import LogTime
 from replay.narrate import sentences
 from replay.why import Inquiry
 from replay.why_text import lines_of
@@ -185,7 +185,7 @@ def check_answers(entries: list[Entry], chance: Random) -> None:
     bound = [one for one in entries if one.record.kind.startswith("pod_bound.")]
     for found in filter(None, (refused, bound)):
         record = chance.choice(found).record
-        inquiry = Inquiry(record.subject, Moment(position=record.position))
+        inquiry = Inquiry(record.subject, LogTime(position=record.position))
         for entry in entries[: record.position]:
             inquiry.take(entry.record, entry.content)
         assert lines_of(inquiry.answer())

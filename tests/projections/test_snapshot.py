@@ -8,7 +8,7 @@ from daemon.simulation import simulate
 from projections import snapshot
 from replay.log_replay import Replay
 from simulator.scenario import parse_scenario
-from simulator.scenario_sources import completed
+from simulator.scenario_sources import load_sources
 
 SCENARIO = """
 scenario: a crowded slice of the openb mix
@@ -21,7 +21,7 @@ async def _recorded(text: str) -> list[Entry]:
     def read(path: str) -> str:
         raise AssertionError(path)
 
-    scenario = completed(parse_scenario(text, "slice"), read).scenario
+    scenario = load_sources(parse_scenario(text, "slice"), read).scenario
     log = MemoryLog()
     await simulate(scenario, log, with_views=False)
     return [entry async for entries in log.read() for entry in entries]

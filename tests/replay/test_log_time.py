@@ -4,7 +4,7 @@ import pytest
 
 from events.errors import UsageError
 from replay.amount import amount_text, amounts_text
-from replay.log_time import Moment, parse_moment, shown, span
+from replay.log_time import LogTime, format_duration, format_time, parse_log_time
 
 START = 1_767_225_600_000_000_000
 
@@ -12,37 +12,37 @@ START = 1_767_225_600_000_000_000
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
-        ("812", Moment(position=812)),
-        ("12.5s", Moment(since_start_ns=12_500_000_000)),
-        ("1h30m", Moment(since_start_ns=5_400_000_000_000)),
-        ("2026-01-01T00:00:00Z", Moment(at_ns=START)),
-        ("2026-01-01 01:00:00+01:00", Moment(at_ns=START)),
-        ("2026-01-01T00:00:00.250", Moment(at_ns=START + 250_000_000)),
+        ("812", LogTime(position=812)),
+        ("12.5s", LogTime(since_start_ns=12_500_000_000)),
+        ("1h30m", LogTime(since_start_ns=5_400_000_000_000)),
+        ("2026-01-01T00:00:00Z", LogTime(at_ns=START)),
+        ("2026-01-01 01:00:00+01:00", LogTime(at_ns=START)),
+        ("2026-01-01T00:00:00.250", LogTime(at_ns=START + 250_000_000)),
     ],
 )
-def test_a_moment_is_a_position_or_a_time(text: str, moment: Moment) -> None:
-    assert parse_moment(text) == moment
+def test_a_moment_is_a_position_or_a_time(text: str, moment: LogTime) -> None:
+    assert parse_log_time(text) == moment
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-3", "12 apples"])
 def test_what_is_no_moment_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match=r"812.*12\.5s.*2026"):
-        parse_moment(text)
+        parse_log_time(text)
 
 
 def test_a_moment_includes_the_records_up_to_it() -> None:
-    assert parse_moment("7").includes(7, 0, 0)
-    assert not parse_moment("7").includes(8, 0, 0)
-    assert parse_moment("2s").includes(8, START + 2_000_000_000, START)
-    assert not parse_moment("2s").includes(8, START + 2_000_000_001, START)
-    assert not parse_moment("2026-01-01").includes(8, START + 1, START)
-    assert Moment().includes(8, START, START)
+    assert parse_log_time("7").includes(7, 0, 0)
+    assert not parse_log_time("7").includes(8, 0, 0)
+    assert parse_log_time("2s").includes(8, START + 2_000_000_000, START)
+    assert not parse_log_time("2s").includes(8, START + 2_000_000_001, START)
+    assert not parse_log_time("2026-01-01").includes(8, START + 1, START)
+    assert LogTime().includes(8, START, START)
 
 
 def test_a_time_that_is_shown_can_be_given_back() -> None:
-    assert shown(12_345_678_901, 0) == "12.345s"
-    assert shown(START + 1_500_000_000, START) == "2026-01-01T00:00:01.500Z"
-    assert parse_moment(shown(START, START)) == Moment(at_ns=START)
+    assert format_time(12_345_678_901, 0) == "12.345s"
+    assert format_time(START + 1_500_000_000, START) == "2026-01-01T00:00:01.500Z"
+    assert parse_log_time(format_time(START, START)) == LogTime(at_ns=START)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_time_that_is_shown_can_be_given_back() -> None:
     ],
 )
 def test_a_span_is_told_in_the_unit_that_fits(length_ns: int, text: str) -> None:
-    assert span(length_ns) == text
+    assert format_duration(length_ns) == text
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ from events.watching import (
     WatchOpened,
     WatchProgressed,
 )
-from replay.narrate import sentences, tell
+from replay.narrate import narrate, sentences
 from tests.given import recorded
 
 GOLDEN = Path(__file__).parent / "goldens" / "a_gang_waits_for_a_queue.txt"
@@ -107,7 +107,9 @@ def record(event: Event, **fields: int | str | None) -> Record:
 
 async def test_a_log_is_told_as_it_was_told_before() -> None:
     entries = await recorded(SCENARIO)
-    told = [line for one in entries for line in tell(one.record, event_of(one.record), one.content)]
+    told = [
+        line for one in entries for line in narrate(one.record, event_of(one.record), one.content)
+    ]
     text = "".join(f"{line}\n" for line in told).replace(VERSION, "VERSION")
     if os.environ.get("RETELL") and not os.environ.get("CI"):
         GOLDEN.write_text(text, encoding="utf-8")
@@ -116,14 +118,14 @@ async def test_a_log_is_told_as_it_was_told_before() -> None:
 
 async def test_every_record_has_a_line_of_its_own_even_without_its_object() -> None:
     for one in await recorded(SCENARIO):
-        first = tell(one.record, event_of(one.record))[0]
+        first = narrate(one.record, event_of(one.record))[0]
         assert first.split()[0] == str(one.record.position)
 
 
 def test_a_real_log_is_told_with_the_time_of_day() -> None:
     event = PodBound(pod="default/a", uid="u", node="n1")
     at_ns = 1_767_225_600_123_000_000
-    [line] = tell(record(event, recorded_at_ns=at_ns), event, start_ns=at_ns)
+    [line] = narrate(record(event, recorded_at_ns=at_ns), event, start_ns=at_ns)
     assert line == "     9  2026-01-01T00:00:00.123Z  pod default/a is bound to n1"
 
 

@@ -4,7 +4,7 @@ from daemon.log.memory import MemoryLog
 from daemon.simulation import simulate
 from events.codec import event_of
 from events.normalize import JsonObject
-from replay.run_report import Account
+from replay.run_report import RunReport
 from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
 
@@ -62,7 +62,7 @@ async def account_of(text: str) -> JsonObject:
     """The account of a scenario."""
     played = await play(parse_scenario(text, "account.yaml"))
     assert played.divergence is None
-    account = played.outcome.document["account"]
+    account = played.result.document["account"]
     assert isinstance(account, dict)
     return account
 
@@ -167,7 +167,7 @@ async def test_a_quota_that_is_lowered_below_its_use_is_not_our_doing() -> None:
 
 async def test_a_decision_beyond_a_quota_is_told_with_its_place() -> None:
     """Had the quota been 1, each of the three bindings would have been beyond it."""
-    log, account = MemoryLog(), Account()
+    log, account = MemoryLog(), RunReport()
     end = await simulate(parse_scenario(SCENARIO, "account.yaml"), log, with_views=False)
     async for entries in log.read():
         for entry in entries:

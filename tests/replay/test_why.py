@@ -10,7 +10,7 @@ from events.errors import UsageError
 from events.outcome import BindFailed
 from projections import snapshot
 from projections.state import State
-from replay.log_time import HEAD, Moment, parse_moment
+from replay.log_time import HEAD, LogTime, parse_log_time
 from replay.why import Inquiry
 from replay.why_answer import Answer, Waiting
 from replay.why_subject import candidates
@@ -77,7 +77,7 @@ def gang_pods(count: int, *, cards: int = 1, more: str = "") -> str:
 """
 
 
-def ask(entries: list[Entry], subject: str, moment: Moment = HEAD) -> Answer:
+def ask(entries: list[Entry], subject: str, moment: LogTime = HEAD) -> Answer:
     """The answer from a log."""
     inquiry = Inquiry(subject, moment)
     for one in entries:
@@ -98,7 +98,7 @@ def failing(answer: Answer) -> list[tuple[str, str]]:
 
 
 async def test_a_pod_that_waits_for_quota_is_told_the_numbers_of_its_queue() -> None:
-    answer = ask(await recorded(QUOTA), "a-4", parse_moment("4s"))
+    answer = ask(await recorded(QUOTA), "a-4", parse_log_time("4s"))
     assert answer.state == "waits: InsufficientScalarQuota"
     assert failing(answer)[0] == ("admission", "Queue <q1> has insufficient <H200> quota")
     assert waiting(answer).admission == (
@@ -225,7 +225,7 @@ async def test_a_pod_group_that_nobody_made_is_asked_for() -> None:
 async def test_before_the_first_list_is_whole_nothing_is_decided() -> None:
     entries = await recorded(NODES + PODS)
     last = next(one for one in entries if one.record.subject == "Pod/default/a-4").record
-    answer = ask(entries, "a-1", Moment(position=last.position))
+    answer = ask(entries, "a-1", LogTime(position=last.position))
     assert failing(answer)[0][0] == "cluster"
     assert "Pod is seen" in waiting(answer).hurdles[0].text
 
@@ -243,7 +243,7 @@ async def test_a_node_is_told_with_its_pods_what_is_free_and_who_came_and_went()
 
 
 async def test_a_queue_is_told_with_its_quota_and_its_line() -> None:
-    answer = ask(await recorded(QUOTA), "Queue/q1", parse_moment("4s"))
+    answer = ask(await recorded(QUOTA), "Queue/q1", parse_log_time("4s"))
     assert answer.lists["quota"][0] == "H200: 3 used, limit 3, 1 asked for by waiting pods"
     [first] = answer.lists["line for enqueue"]
     assert "InsufficientScalarQuota" in first
@@ -261,7 +261,7 @@ async def test_every_subject_has_an_answer_at_every_moment() -> None:
     entries = await recorded(QUOTA)
     for position in range(FIRST_LIST, len(entries) + 1):
         for subject in ("a-1", "a-2", "a-4", "Node/n1", "n3", "q1", "default/podgroup-uid-000008"):
-            assert lines_of(ask(entries, subject, Moment(position=position)))
+            assert lines_of(ask(entries, subject, LogTime(position=position)))
 
 
 async def test_an_unknown_subject_is_named_with_where_it_was_looked_for() -> None:
@@ -269,7 +269,7 @@ async def test_an_unknown_subject_is_named_with_where_it_was_looked_for() -> Non
     with pytest.raises(UsageError, match=r"'other/a-1' is not in the log.*there is default/a-1"):
         ask(entries, "other/a-1")
     with pytest.raises(UsageError, match=r"position 999 is after the end of the log, 45"):
-        ask(entries, "a-1", Moment(position=999))
+        ask(entries, "a-1", LogTime(position=999))
 
 
 @pytest.mark.parametrize(

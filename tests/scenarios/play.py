@@ -8,8 +8,8 @@ from daemon.log.memory import MemoryLog
 from daemon.simulation import SimulationRun, simulate
 from events.codec import event_of
 from replay.log_replay import Divergence, Replay
-from replay.run_report import Account
-from simulator.result_document import Decisions, Outcome, outcome
+from replay.run_report import RunReport
+from simulator.result_document import DecisionEntries, ScenarioResult, scenario_result
 from simulator.scenario import Scenario, parse_scenario
 
 HERE = Path(__file__).parent
@@ -19,7 +19,7 @@ FILES = sorted(HERE.rglob("*.yaml"))
 class Played(Struct):
     """A scenario that was played: its document, its end, and what a replay of its log found."""
 
-    outcome: Outcome
+    result: ScenarioResult
     end: SimulationRun
     replay: Replay
     divergence: Divergence | None
@@ -39,7 +39,7 @@ async def play(scenario: Scenario) -> Played:
     """Play a scenario once, and its log again."""
     log = MemoryLog()
     end = await simulate(scenario, log, with_views=False)
-    decisions, account, replay = Decisions(), Account(), Replay()
+    decisions, account, replay = DecisionEntries(), RunReport(), Replay()
     divergence: Divergence | None = None
     async for entries in log.read():
         for entry in entries:
@@ -47,7 +47,7 @@ async def play(scenario: Scenario) -> Played:
             decisions.note(entry.record, event)
             account.note(entry.record, event, entry.content)
             divergence = divergence or replay.take(entry.record, entry.content)
-    found = outcome(
+    found = scenario_result(
         scenario=end.scenario,
         world=end.world,
         head=end.head,

@@ -10,7 +10,7 @@ from tests.scenarios.play import FILES, name_of, play, scenario_of
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 async def test_a_scenario_ends_as_expected_and_replays(path: Path) -> None:
     played = await play(scenario_of(path))
-    assert [str(one) for one in played.outcome.differences] == []
+    assert [str(one) for one in played.result.differences] == []
     assert played.end.scenario.expect is not None
     assert played.divergence is None
     assert played.replay.head == played.end.head

@@ -6,7 +6,7 @@ import msgspec
 
 from events.normalize import JsonObject
 from events.sighting import BindRequest, Gone, Listed, PhaseRequest, Reply, Seen
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
 from simulator.scenario import Scenario, parse_scenario
 
@@ -18,26 +18,26 @@ def scenario(text: str) -> Scenario:
     return parse_scenario("scenario: a test\n" + dedent(text), "test.yaml")
 
 
-def world(text: str) -> World:
+def world(text: str) -> SimulatedCluster:
     """The world of a scenario, whose first list has been taken."""
-    made = World(scenario(text))
+    made = SimulatedCluster(scenario(text))
     made.take()
     return made
 
 
-def bind(made: World, name: str, node: str = "n1", uid: str | None = None) -> Reply:
+def bind(made: SimulatedCluster, name: str, node: str = "n1", uid: str | None = None) -> Reply:
     """Bind a pod of the namespace default; its uid is the right one unless it is given."""
     if uid is None:
         uid = str(section(made.find("Pod", "default", name) or {}, "metadata").get("uid", ""))
     return made.bind(BindRequest(7, "default", name, uid, node))
 
 
-def admit(made: World, name: str, phase: str = "Inqueue") -> Reply:
+def admit(made: SimulatedCluster, name: str, phase: str = "Inqueue") -> Reply:
     """Tell a PodGroup of the namespace default its phase."""
     return made.set_phase(PhaseRequest(8, "default", name, "", phase))
 
 
-def seen(made: World) -> list[str]:
+def seen(made: SimulatedCluster) -> list[str]:
     """What the watch showed since the last look, one short text each: `Pod/a Running n1`."""
     texts = []
     for one in made.take():

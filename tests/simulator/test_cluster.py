@@ -1,7 +1,7 @@
 """The simulated cluster does what an API server and kubelets would."""
 
 from events.sighting import BindRequest, Done, Refused
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
 from tests.simulator.given import SECOND, bind, scenario, seen, world
 
@@ -25,7 +25,7 @@ def card(count: int) -> str:
 
 
 def test_the_first_look_is_a_list_of_every_kind_nodes_first() -> None:
-    made = World(scenario(ONE_NODE + pods("b", "a")))
+    made = SimulatedCluster(scenario(ONE_NODE + pods("b", "a")))
     shown = seen(made)
     assert shown[:2] == ["Node/n1", "listed Node 1"]
     assert shown[-3:] == ["Pod/a Pending", "Pod/b Pending", "listed Pod 2"]
@@ -154,7 +154,7 @@ steps:
 
 
 def test_what_is_in_the_cluster_is_taken_as_it_stands() -> None:
-    made = World(
+    made = SimulatedCluster(
         scenario(
             ONE_NODE
             + """\
@@ -258,7 +258,7 @@ steps:
 
 def test_the_same_calls_make_the_same_world() -> None:
     def play() -> list[object]:
-        made = World(scenario(ONE_NODE + pods("a", "b", spec=card(1))), origin_ns=10**18)
+        made = SimulatedCluster(scenario(ONE_NODE + pods("a", "b", spec=card(1))), origin_ns=10**18)
         first: list[object] = [*made.take()]
         bind(made, "a")
         made.advance(SECOND)

@@ -1,7 +1,7 @@
 """Workloads make their pods, and lost ones are replaced."""
 
 from events.normalize import Json
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
 from tests.simulator.given import SECOND, admit, bind, seen, world
 
@@ -9,14 +9,14 @@ NODE = "cluster:\n  - {kind: Node, metadata: {name: n1}, status: {allocatable: {
 TEMPLATE = "template: {metadata: {labels: {app: x}}, spec: {containers: [{name: c, resources: {limits: {cpu: 2}}}]}}"
 
 
-def running(made: World, *names: str) -> None:
+def running(made: SimulatedCluster, *names: str) -> None:
     """Bind pods and forget what that showed."""
     for name in names:
         bind(made, name)
     seen(made)
 
 
-def pods(made: World) -> list[str]:
+def pods(made: SimulatedCluster) -> list[str]:
     """What the watch showed of pods since the last look."""
     return [one for one in seen(made) if "Pod/" in one]
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from events.normalize import Json, JsonObject
 from events.sighting import BindRequest
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (
     changed,
@@ -47,12 +47,12 @@ def bound(share: Json, replicas: int, *, up: bool) -> int:
     return share
 
 
-def pods_of(made: World) -> list[Manifest]:
+def pods_of(made: SimulatedCluster) -> list[Manifest]:
     """The pods that are there."""
     return list(made.store.objects()["Pod"].values())
 
 
-def bind(made: World, wanted: list[bool]) -> None:
+def bind(made: SimulatedCluster, wanted: list[bool]) -> None:
     """Bind those of the waiting pods that are wanted, over and over."""
     waiting = [pod for pod in pods_of(made) if not node_of(pod)]
     for index, pod in enumerate(waiting):
@@ -72,7 +72,7 @@ def test_a_roll_out_keeps_within_its_bounds_and_ends(
     replicas: int, surge: Json, unavailable: Json, changes: list[int], chosen: list[bool]
 ) -> None:
     owner = deployment(replicas, surge, unavailable)
-    made = World(Scenario(name="a test", steps=(Apply(0, DEPLOYMENT, owner),)))
+    made = SimulatedCluster(Scenario(name="a test", steps=(Apply(0, DEPLOYMENT, owner),)))
     status: JsonObject = {"allocatable": {"cpu": "1", "pods": "110"}}
     node: Manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
     made.put(kind_named("Node"), {**node, "status": status})

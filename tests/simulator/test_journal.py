@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from events.errors import UsageError
 from events.sighting import BindRequest, PhaseRequest, Request
-from simulator.cluster import World
-from simulator.journal import answer, fingerprint, rebuild
+from simulator.cluster import SimulatedCluster
+from simulator.journal import execute_and_record, fingerprint, rebuild_cluster
 from tests.simulator.given import SECOND, scenario
 
 CARDS = 3
@@ -50,16 +50,16 @@ histories = st.lists(st.tuples(st.integers(0, 2 * SECOND), requests), max_size=2
 def test_the_same_calls_make_the_same_world_and_no_node_holds_too_much(
     history: list[tuple[int, Request]],
 ) -> None:
-    world = World(SCENARIO)
+    world = SimulatedCluster(SCENARIO)
     calls = []
     for pause, request in history:
         # A world that is looked at more often is no other world.
         world.advance(world.now_ns + pause // 2)
         world.advance(world.now_ns + pause - pause // 2)
-        calls.append(answer(world, request)[1])
+        calls.append(execute_and_record(world, request)[1])
         for node in ("n1", "n2"):
             assert 0 <= world.used(node).get("nvidia.com/gpu", 0) <= CARDS
-    again = rebuild(SCENARIO, calls)
+    again = rebuild_cluster(SCENARIO, calls)
     again.advance(world.now_ns)
     assert again.journal == world.journal
     world.relist()
@@ -69,10 +69,10 @@ def test_the_same_calls_make_the_same_world_and_no_node_holds_too_much(
 
 
 def test_calls_of_another_scenario_are_refused() -> None:
-    world = World(SCENARIO)
-    _, call = answer(world, BindRequest(1, "default", "p1", "", "n1"))
+    world = SimulatedCluster(SCENARIO)
+    _, call = execute_and_record(world, BindRequest(1, "default", "p1", "", "n1"))
     with pytest.raises(UsageError, match="the calls do not fit the scenario: bind default/p1"):
-        rebuild(scenario("cluster: []"), [call])
+        rebuild_cluster(scenario("cluster: []"), [call])
 
 
 def test_a_scenario_is_known_by_what_it_does() -> None:

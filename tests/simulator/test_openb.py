@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.errors import TraceError
-from simulator.generated_workload import Pieces, with_pieces
+from simulator.generated_workload import GeneratedWorkload, with_workload
 from simulator.manifest import Manifest
 from simulator.manifest_fields import section, text_at
 from simulator.openb import POLICY
 from simulator.openb_table import count_trace, shipped_table, write_table
-from simulator.openb_trace import TraceText, openb_pieces
-from simulator.openb_workload import workload_pieces
+from simulator.openb_trace import TraceText, openb_trace_workload
+from simulator.openb_workload import openb_workload
 from simulator.scenario import Apply, Scenario, WorkloadSource
 from tests.simulator.given import SECOND, scenario
 
@@ -34,13 +34,13 @@ def text(content: str, name: str = "pods.csv") -> TraceText:
     return TraceText(name, content)
 
 
-def pieces(order: str = "time", arrivals: str | None = None) -> Pieces:
+def pieces(order: str = "time", arrivals: str | None = None) -> GeneratedWorkload:
     """The small trace above."""
     listed = None if arrivals is None else text(arrivals, "arrivals.csv")
-    return openb_pieces(text(NODES, "nodes.csv"), text(PODS), order=order, arrivals=listed)
+    return openb_trace_workload(text(NODES, "nodes.csv"), text(PODS), order=order, arrivals=listed)
 
 
-def manifests(made: Pieces) -> dict[str, Manifest]:
+def manifests(made: GeneratedWorkload) -> dict[str, Manifest]:
     """Every object by name."""
     applied = [step.manifest for step in made.steps if isinstance(step, Apply)]
     found = [*(placed.manifest for placed in made.cluster), *applied]
@@ -104,12 +104,12 @@ def test_saturation_offers_one_pod_a_cycle_and_lets_none_leave() -> None:
 
 def test_a_scenario_keeps_its_own_policy_and_steps() -> None:
     own = scenario("steps: [{at: 0s, apply: [{kind: Pod, metadata: {name: own}}]}]")
-    whole = with_pieces(own, pieces())
+    whole = with_workload(own, pieces())
     first = whole.steps[0]
     assert isinstance(first, Apply)
     assert text_at(section(first.manifest, "metadata"), "name") == "own"
     assert whole.policy == POLICY
-    assert with_pieces(scenario("policy: {a: 1}"), pieces()).policy == {"a": 1}
+    assert with_workload(scenario("policy: {a: 1}"), pieces()).policy == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_scenario_keeps_its_own_policy_and_steps() -> None:
 )
 def test_a_broken_file_is_refused_with_its_place(nodes: str, pods: str, message: str) -> None:
     with pytest.raises(TraceError) as caught:
-        openb_pieces(text(nodes, "nodes.csv"), text(pods))
+        openb_trace_workload(text(nodes, "nodes.csv"), text(pods))
     assert message in str(caught.value)
 
 
@@ -141,7 +141,7 @@ def test_an_order_of_arrival_must_name_pods_of_the_list() -> None:
 
 
 def test_the_workload_has_the_inventory_and_the_mix_of_the_trace() -> None:
-    made = workload_pieces(WorkloadSource("openb"), shipped_table())
+    made = openb_workload(WorkloadSource("openb"), shipped_table())
     assert (made.notes.nodes, made.notes.pods, made.notes.card_pods) == (1523, 8152, 7064)
     assert (made.notes.shares, made.notes.cards_asked) == (3078, 7433)
     assert made.notes.cards == {
@@ -155,7 +155,7 @@ def test_the_workload_has_the_inventory_and_the_mix_of_the_trace() -> None:
     }
 
 
-def digest(made: Pieces) -> str:
+def digest(made: GeneratedWorkload) -> str:
     """One digest over all objects and times."""
     objects = [placed.manifest for placed in made.cluster]
     applied = [(step.at_ns, step.manifest) for step in made.steps if isinstance(step, Apply)]
@@ -163,14 +163,14 @@ def digest(made: Pieces) -> str:
 
 
 def test_the_workload_is_the_same_bytes_everywhere() -> None:
-    made = workload_pieces(WorkloadSource("openb", scale_percent=10), shipped_table())
+    made = openb_workload(WorkloadSource("openb", scale_percent=10), shipped_table())
     assert digest(made) == "e2726f92b6356a22d35d96a66f544c492bacb7a3799e268aaccd23a04e7925b7"
     assert (made.notes.nodes, made.notes.pods) == (152, 815)
 
 
 def test_another_seed_makes_another_order_of_the_same_pods() -> None:
     def shapes(seed: int) -> list[str]:
-        made = workload_pieces(WorkloadSource("openb", seed=seed, scale_percent=5), shipped_table())
+        made = openb_workload(WorkloadSource("openb", seed=seed, scale_percent=5), shipped_table())
         specs = [step.manifest["spec"] for step in made.steps if isinstance(step, Apply)]
         return [msgspec.json.encode(spec).decode() for spec in specs]
 
@@ -181,7 +181,7 @@ def test_another_seed_makes_another_order_of_the_same_pods() -> None:
 
 def test_the_pods_arrive_evenly_over_the_window() -> None:
     source = WorkloadSource("openb", scale_percent=5, window_ns=60 * SECOND)
-    times = [step.at_ns for step in workload_pieces(source, shipped_table()).steps]
+    times = [step.at_ns for step in openb_workload(source, shipped_table()).steps]
     assert times == sorted(times)
     assert times[0] == 0
     assert times[-1] == 59 * SECOND
@@ -190,8 +190,8 @@ def test_the_pods_arrive_evenly_over_the_window() -> None:
 
 def test_a_world_can_be_made_of_the_workload() -> None:
     source = WorkloadSource("openb", scale_percent=5)
-    whole = with_pieces(Scenario(name="small"), workload_pieces(source, shipped_table()))
-    made = World(whole)
+    whole = with_workload(Scenario(name="small"), openb_workload(source, shipped_table()))
+    made = SimulatedCluster(whole)
     made.advance(120 * SECOND)
     assert made.settled
     assert len(made.take()) > 407
@@ -216,7 +216,9 @@ def test_the_shipped_counts_are_those_of_the_real_files() -> None:
 
 @pytest.mark.parametrize("name", ["default", "gpuspec33"])
 def test_the_real_files_are_read_whole(name: str) -> None:
-    made = openb_pieces(real("openb_node_list_gpu_node.csv"), real(f"openb_pod_list_{name}.csv"))
+    made = openb_trace_workload(
+        real("openb_node_list_gpu_node.csv"), real(f"openb_pod_list_{name}.csv")
+    )
     named = sum(
         "volcano.sh/card.name" in section(step.manifest, "metadata", "annotations")
         for step in made.steps

@@ -219,7 +219,7 @@ def test_the_same_pods_are_placed_alike_with_and_without_it(
     told = []
     for is_there in (False, True):
         text["podgroup_controller"] = is_there
-        document = asyncio.run(play(parse_scenario(json.dumps(text), "alike"))).outcome.document
+        document = asyncio.run(play(parse_scenario(json.dumps(text), "alike"))).result.document
         decided = document["decisions"]
         assert isinstance(decided, list)
         moves = [

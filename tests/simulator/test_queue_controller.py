@@ -1,6 +1,6 @@
 """Queues are opened and closed by command."""
 
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest import COMMAND, Manifest
 from simulator.manifest_fields import section
 from tests.simulator.given import SECOND, world
@@ -15,7 +15,7 @@ def command(action: str, name: str = "q") -> str:
     return f"{{kind: Command, metadata: {{name: c}}, action: {action}, {target}}}"
 
 
-def state(made: World) -> object:
+def state(made: SimulatedCluster) -> object:
     """What the queue says of itself."""
     return section(made.find("Queue", "", "q") or {}, "status").get("state")
 

@@ -10,9 +10,9 @@ from events.sighting import Answer, BindRequest
 from projections.batch import Batch
 from projections.state import State
 from scheduling.step import Step
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import list_at
-from simulator.result_document import Decisions, Outcome, outcome
+from simulator.result_document import DecisionEntries, ScenarioResult, scenario_result
 from simulator.scenario import RESULT, parse_scenario
 
 SCENARIO = """\
@@ -39,11 +39,11 @@ class Run:
 
     def __init__(self, expect: str) -> None:
         self.scenario = parse_scenario(SCENARIO + expect, "quota.yaml")
-        self.world = World(self.scenario)
+        self.world = SimulatedCluster(self.scenario)
         self.step = Step(State(), GENESIS)
-        self.decisions = Decisions()
+        self.decisions = DecisionEntries()
 
-    def play(self) -> Outcome:
+    def play(self) -> ScenarioResult:
         """Observe, decide, act, observe again."""
         policy = PolicyChanged(
             source="test", policy=msgspec.Raw(b'{"actions":"enqueue, allocate",' + TIERS)
@@ -62,7 +62,7 @@ class Run:
             ]
             self.keep(self.step.report(answers, 0))
         self.world.advance(3 * 10**9)
-        return outcome(
+        return scenario_result(
             scenario=self.scenario,
             world=self.world,
             head=self.step.head,

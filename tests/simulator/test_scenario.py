@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.errors import UsageError
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.errors import ScenarioError
 from simulator.manifest_fields import section
 from simulator.scenario import (
@@ -234,7 +234,7 @@ def test_a_spoilt_scenario_is_refused_or_can_be_played(at: int, cut: int, put: s
     except UsageError as error:
         refusal, read = str(error), Scenario(name="refused")
     assert "\n" not in refusal
-    made = World(read)
+    made = SimulatedCluster(read)
     made.take()
     made.advance(10 * SECOND)
     made.take()

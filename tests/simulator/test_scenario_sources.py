@@ -4,7 +4,7 @@ import pytest
 
 from simulator.errors import ScenarioError
 from simulator.openb import POLICY
-from simulator.scenario_sources import completed, read_policy
+from simulator.scenario_sources import load_sources, read_policy
 from tests.simulator.given import scenario
 from tests.simulator.test_openb import NODES, PODS
 
@@ -24,17 +24,17 @@ def read(name: str) -> str:
 
 def test_a_scenario_that_names_nothing_is_complete() -> None:
     plain = scenario("cluster: []")
-    assert completed(plain, read).scenario == plain
-    assert completed(plain, read).notes is None
+    assert load_sources(plain, read).scenario == plain
+    assert load_sources(plain, read).notes is None
 
 
 def test_a_policy_file_is_read() -> None:
-    whole = completed(scenario("policy_file: policy.yaml"), read).scenario
+    whole = load_sources(scenario("policy_file: policy.yaml"), read).scenario
     assert whole.policy == {"actions": "allocate", "tiers": []}
 
 
 def test_a_trace_brings_nodes_pods_and_its_policy() -> None:
-    done = completed(scenario(TRACE + "}"), read)
+    done = load_sources(scenario(TRACE + "}"), read)
     assert (len(done.scenario.cluster), len(done.scenario.steps)) == (4, 3)
     assert done.scenario.policy == POLICY
     assert done.notes is not None
@@ -42,18 +42,18 @@ def test_a_trace_brings_nodes_pods_and_its_policy() -> None:
 
 
 def test_a_policy_of_the_scenario_goes_before_that_of_the_trace() -> None:
-    done = completed(scenario("policy_file: policy.yaml\n" + TRACE + "}"), read)
+    done = load_sources(scenario("policy_file: policy.yaml\n" + TRACE + "}"), read)
     assert done.scenario.policy == {"actions": "allocate", "tiers": []}
 
 
 def test_an_order_of_arrival_is_read_and_played_one_a_period() -> None:
     text = "period: 2s\n" + TRACE + ", order: saturate, arrivals: order.csv}"
-    steps = completed(scenario(text), read).scenario.steps
+    steps = load_sources(scenario(text), read).scenario.steps
     assert [step.at_ns for step in steps] == [0, 2_000_000_000]
 
 
 def test_a_workload_is_made_from_the_shipped_table() -> None:
-    done = completed(scenario("workload: {name: openb, scale: 0.02}"), read)
+    done = load_sources(scenario("workload: {name: openb, scale: 0.02}"), read)
     assert done.notes is not None
     assert (done.notes.nodes, done.notes.pods) == (30, 163)
 

@@ -12,11 +12,11 @@ import pytest
 from benchmarks.make_spot_gpu_table import Published, make_table
 from projections.duration import SECOND
 from scheduling.step import Step
-from simulator.generated_workload import Pieces, with_pieces
+from simulator.generated_workload import GeneratedWorkload, with_workload
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, section, text_at, whole_at
 from simulator.scenario import Apply, Scenario, WorkloadSource
-from simulator.spot_gpu import spot_gpu_pieces
+from simulator.spot_gpu import spot_gpu_workload
 from simulator.spot_gpu_table import shipped_table, write_table
 from tests.properties.overlooked import overlooked
 from tests.scenarios.play import play
@@ -27,12 +27,12 @@ DIGEST = "f86f33f1825cb9d038a8c0a50c13ada4b204d666669f82ad42ee24700b8d9ed2"
 SHORT = WorkloadSource("spot-gpu", scale_percent=5, window_ns=2 * HOUR)
 
 
-def made(source: WorkloadSource) -> Pieces:
+def made(source: WorkloadSource) -> GeneratedWorkload:
     """What the workload brings."""
-    return spot_gpu_pieces(source, shipped_table())
+    return spot_gpu_workload(source, shipped_table())
 
 
-def jobs(pieces: Pieces) -> list[tuple[int, Manifest]]:
+def jobs(pieces: GeneratedWorkload) -> list[tuple[int, Manifest]]:
     """When each job comes, and its manifest."""
     return [(step.at_ns, step.manifest) for step in pieces.steps if isinstance(step, Apply)]
 
@@ -47,7 +47,7 @@ def task_of(job: Manifest) -> tuple[str, int, int]:
     return card, whole_at(task, "replicas", 0), int(cards)
 
 
-def quotas(pieces: Pieces) -> dict[str, dict[str, int]]:
+def quotas(pieces: GeneratedWorkload) -> dict[str, dict[str, int]]:
     """Queue to its quotas."""
     found = {}
     for placed in pieces.cluster:
@@ -127,7 +127,7 @@ def test_quotas_are_what_the_published_share_comes_to_in_the_busiest_hour() -> N
     assert len(found) == 84
 
 
-def digest(pieces: Pieces) -> str:
+def digest(pieces: GeneratedWorkload) -> str:
     """One digest over all objects and times."""
     objects = [placed.manifest for placed in pieces.cluster]
     return sha256(msgspec.json.encode((objects, jobs(pieces)), order="sorted")).hexdigest()
@@ -177,8 +177,8 @@ def test_what_was_fitted_agrees_with_the_published_sums() -> None:
 async def test_a_drawn_load_is_served_within_its_quotas_replays_and_overlooks_nobody() -> None:
     source = msgspec.structs.replace(SHORT, load_percent=150, spot_percent=50)
     bare = Scenario(name="drawn", until_ns=2 * HOUR)
-    played = await play(with_pieces(bare, made(source)))
-    account = played.outcome.document["account"]
+    played = await play(with_workload(bare, made(source)))
+    account = played.result.document["account"]
     assert isinstance(account, dict)
     assert account["evictions"]
     assert account["above_quota"] == {"pods": 0, "decisions": []}

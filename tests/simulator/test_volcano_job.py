@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from events.normalize import Json, JsonObject
 from events.sighting import BindRequest, PhaseRequest
-from simulator.cluster import World
-from simulator.job_events import Happening
+from simulator.cluster import SimulatedCluster
+from simulator.job_events import JobEvent
 from simulator.manifest import VOLCANO_JOB, Manifest
 from simulator.manifest_fields import (
     changed,
@@ -21,10 +21,10 @@ from simulator.manifest_fields import (
     uid_of,
     whole_at,
 )
-from simulator.owned_objects import Child, Children
+from simulator.owned_objects import ChildState, OwnedObjects
 from simulator.scenario import Apply, Delete, Fail, Scenario, Step, kind_named
 from simulator.volcano_job_constants import ACTIONS
-from simulator.volcano_job_phases import LIVE, Course, next_phase, phase_after
+from simulator.volcano_job_phases import LIVE, JobStatus, next_phase, phase_after
 from simulator.volcano_job_policies import action_for
 from tests.simulator.given import world
 
@@ -56,20 +56,20 @@ def job(policies: list[Json], task_policies: list[Json], **spec: Json) -> Manife
 @pytest.mark.parametrize(
     ("happening", "action"),
     [
-        (Happening("PodFailed", "a"), "RestartTask"),
-        (Happening("PodFailed", "b"), "RestartJob"),
-        (Happening("PodFailed", "b", exit_code=7), "AbortJob"),
-        (Happening("PodFailed", "a", exit_code=7), "RestartTask"),
-        (Happening("Unknown"), "TerminateJob"),
-        (Happening("TaskCompleted", "a"), "CompleteJob"),
-        (Happening("TaskCompleted", "b"), "TerminateJob"),
-        (Happening("PodRunning", "b"), ""),
-        (Happening("", "b"), ""),
-        (Happening("CommandIssued", action="ResumeJob"), "ResumeJob"),
+        (JobEvent("PodFailed", "a"), "RestartTask"),
+        (JobEvent("PodFailed", "b"), "RestartJob"),
+        (JobEvent("PodFailed", "b", exit_code=7), "AbortJob"),
+        (JobEvent("PodFailed", "a", exit_code=7), "RestartTask"),
+        (JobEvent("Unknown"), "TerminateJob"),
+        (JobEvent("TaskCompleted", "a"), "CompleteJob"),
+        (JobEvent("TaskCompleted", "b"), "TerminateJob"),
+        (JobEvent("PodRunning", "b"), ""),
+        (JobEvent("", "b"), ""),
+        (JobEvent("CommandIssued", action="ResumeJob"), "ResumeJob"),
     ],
 )
 def test_the_first_rule_that_fits_answers_and_those_of_the_task_come_first(
-    happening: Happening, action: str
+    happening: JobEvent, action: str
 ) -> None:
     owner = job(
         [
@@ -87,12 +87,12 @@ def test_the_first_rule_that_fits_answers_and_those_of_the_task_come_first(
 
 def test_an_action_may_have_to_wait() -> None:
     owner = job([{"event": "PodEvicted", "action": "AbortJob", "timeout": "1m"}], [])
-    assert action_for(owner, Happening("PodEvicted", "a")) == ("AbortJob", 60 * SECOND)
+    assert action_for(owner, JobEvent("PodEvicted", "a")) == ("AbortJob", 60 * SECOND)
 
 
 def test_a_time_that_cannot_be_read_is_none() -> None:
     owner = job([{"event": "PodEvicted", "action": "AbortJob", "timeout": "soon"}], [])
-    assert action_for(owner, Happening("PodEvicted", "a")) == ("AbortJob", 0)
+    assert action_for(owner, JobEvent("PodEvicted", "a")) == ("AbortJob", 0)
 
 
 @pytest.mark.parametrize(
@@ -151,24 +151,24 @@ def test_the_next_phase_follows_from_how_the_pods_fare(
     phase: str, fare: dict[str, str], spec: dict[str, Json], following: str
 ) -> None:
     fates = {
-        "R": Child.RUNNING,
-        "S": Child.SUCCEEDED,
-        "F": Child.FAILED,
-        "T": Child.STOPPING,
+        "R": ChildState.RUNNING,
+        "S": ChildState.SUCCEEDED,
+        "F": ChildState.FAILED,
+        "T": ChildState.STOPPING,
     }
-    children = Children()
+    children = OwnedObjects()
     for role, letters in fare.items():
         for index, letter in enumerate(letters):
             children.note(("Pod", "default", f"j-{role}-{index}"), fates[letter], role)
-    course = Course(phase=phase, retry_count=1, version=0)
+    course = JobStatus(phase=phase, retry_count=1, version=0)
     assert next_phase(job([], [], **spec), course, children) == following
 
 
 def test_what_is_over_is_moved_by_no_action() -> None:
     for phase in ("Completed", "Failed", "Terminated", "Terminating", "Completing"):
-        course = Course(phase=phase, retry_count=0, version=0)
+        course = JobStatus(phase=phase, retry_count=0, version=0)
         assert [phase_after(course, action) for action in ACTIONS] == [None] * len(ACTIONS)
-    aborted = Course(phase="Aborted", retry_count=0, version=0)
+    aborted = JobStatus(phase="Aborted", retry_count=0, version=0)
     assert [one for one in ACTIONS if phase_after(aborted, one)] == ["ResumeJob"]
 
 
@@ -177,7 +177,7 @@ ONCE = ("PodFailed", "PodEvicted", "Unknown")
 """Events that do not happen again by themselves after a restart."""
 
 
-def befall(made: World, event: str) -> None:
+def befall(made: SimulatedCluster, event: str) -> None:
     """Let something happen to a job whose pods were let in."""
     pod = kind_named("Pod")
     if event == "PodFailed":
@@ -195,7 +195,9 @@ def test_every_action_answers_every_event(event: str, action: str) -> None:
     rule: JsonObject = {"event": event, "action": action}
     if event == "PodPending":
         rule["timeout"] = "2s"
-    made = World(Scenario(name="a test", steps=(Apply(0, VOLCANO_JOB, job([rule], [])),)))
+    made = SimulatedCluster(
+        Scenario(name="a test", steps=(Apply(0, VOLCANO_JOB, job([rule], [])),))
+    )
     made.put(kind_named("Node"), ONE_NODE)
     for second in range(30):
         made.advance(second * SECOND)
@@ -252,7 +254,7 @@ def steps_of(drawn: list[tuple[int, str, int]], actions: list[str]) -> tuple[Ste
     return tuple(steps)
 
 
-def schedule(made: World, *, is_unknown: bool, binds: bool = True) -> None:
+def schedule(made: SimulatedCluster, *, is_unknown: bool, binds: bool = True) -> None:
     """A scheduler that lets everyone in and has room for all: only the controllers matter here."""
     for group in list(made.store.objects()["PodGroup"].values()):
         phase = "Unknown" if is_unknown and phase_of(group) == "Inqueue" else "Inqueue"
@@ -281,7 +283,7 @@ def test_whatever_befalls_a_job_it_comes_to_rest_and_leaves_nothing_behind(
 ) -> None:
     owner = job(policies, task_policies, maxRetry=retries)
     first = Apply(0, VOLCANO_JOB, owner)
-    made = World(Scenario(name="a test", steps=(first, *steps_of(drawn, actions))))
+    made = SimulatedCluster(Scenario(name="a test", steps=(first, *steps_of(drawn, actions))))
     made.put(kind_named("Node"), ONE_NODE)
     for second in range(30):
         made.advance(second * SECOND)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from simulator.cluster import World
+from simulator.cluster import SimulatedCluster
 from simulator.errors import ScenarioError
 from simulator.manifest import AUTOSCALER
 from simulator.manifest_fields import section
@@ -114,7 +114,7 @@ def test_an_autoscaler_that_was_deleted_may_come_back_smaller() -> None:
 
 def test_a_patch_into_nonsense_that_was_not_read_is_refused() -> None:
     patch = Patch(SECOND, AUTOSCALER, "default", "w", {"spec": {"minReplicas": 7}})
-    made = World(structs.replace(scenario(AUTOSCALED), steps=(patch,)))
+    made = SimulatedCluster(structs.replace(scenario(AUTOSCALED), steps=(patch,)))
     made.advance(2 * SECOND)
     found = made.find("Deployment", "default", "w") or {}
     assert section(found, "spec").get("replicas") == 2

@@ -20,8 +20,8 @@ from events.process import DaemonStarted
 from events.sighting import Seen
 from projections.state import State
 from replay.log_replay import Replay
-from simulator.cluster import World
-from simulator.journal import Call, rebuild
+from simulator.cluster import SimulatedCluster
+from simulator.journal import JournalEntry, rebuild_cluster
 from simulator.manifest_fields import node_of, phase_of, section, uid_of
 from simulator.scenario import Scenario
 
@@ -75,12 +75,14 @@ async def entries_of(log: ReadableLog) -> list[Entry]:
     return [entry async for entries in log.read() for entry in entries]
 
 
-def journal(path: Path) -> tuple[list[Call], int]:
+def journal(path: Path) -> tuple[list[JournalEntry], int]:
     """Every call that was made of a world, and when its time began. May be asked while it is written."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
-        names = ", ".join(structs.fields(Call)[n].name for n in range(len(structs.fields(Call))))
+        names = ", ".join(
+            structs.fields(JournalEntry)[n].name for n in range(len(structs.fields(JournalEntry)))
+        )
         query = f"select {names} from journal order by id"  # noqa: S608 - the fields of a class
-        calls = [Call(*row) for row in connection.execute(query)]
+        calls = [JournalEntry(*row) for row in connection.execute(query)]
         (origin_ns,) = connection.execute("select origin_ns from world").fetchone()
     return calls, int(origin_ns)
 
@@ -121,10 +123,10 @@ def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
 
 
 def _check_calls(
-    calls: list[Call], decided: dict[Promise, str], phases: set[tuple[int, str, str]]
+    calls: list[JournalEntry], decided: dict[Promise, str], phases: set[tuple[int, str, str]]
 ) -> None:
     """Nothing was done that the log does not hold, and nothing twice."""
-    bound: dict[str, Call] = {}
+    bound: dict[str, JournalEntry] = {}
     for call in calls:
         if call.verb == "phase":
             told = (call.decision, f"{call.namespace}/{call.name}", call.value)
@@ -152,17 +154,17 @@ def check_outcomes(entries: list[Entry], decided: dict[Promise, str]) -> None:
 
 
 def _check_world(
-    state: State, scenario: Scenario, calls: list[Call], origin_ns: int, until_ns: int
+    state: State, scenario: Scenario, calls: list[JournalEntry], origin_ns: int, until_ns: int
 ) -> None:
     """State knows the pods that are there, each where it really is."""
-    world = rebuild(scenario, calls, origin_ns)
+    world = rebuild_cluster(scenario, calls, origin_ns)
     world.advance(max(world.now_ns, until_ns - origin_ns))
     there = {uid_of(pod): (node_of(pod), phase_of(pod)) for pod in pods_of(world)}
     known = {uid: (pod.node, pod.facts.phase) for uid, pod in state.cluster.pods.items()}
     assert known == there
 
 
-def pods_of(world: World) -> list[JsonObject]:
+def pods_of(world: SimulatedCluster) -> list[JsonObject]:
     """The pods of a world. Whoever watches it begins anew."""
     world.relist()
     shown = [msgspec.json.decode(one.raw) for one in world.take() if isinstance(one, Seen)]

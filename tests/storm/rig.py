@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from daemon.clock import WallClock
-from daemon.cluster.simulated import SimulatedCluster
+from daemon.cluster.simulated import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.log.entry import Entry
@@ -20,7 +20,7 @@ from events.record import Head
 from events.sighting import BindRequest, Progress, Refused, Reply, Request, Sighting, Unknown
 from events.union import Event
 from projections.batch import Batch
-from simulator.journal import Call
+from simulator.journal import JournalEntry
 from simulator.scenario import parse_scenario
 from tests.storm.judge import entries_of, journal, replayed
 
@@ -66,7 +66,7 @@ class FlakyLog(MemoryLog):
 class Moody:
     """A simulated cluster that refuses, forgets to answer, or takes its time, in this order."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: RealTimeCluster) -> None:
         self._cluster = cluster
         self.moods: deque[str] = deque()
         """For the bindings to come: `refuse`, `lose` (done, not answered), `hang`; else as usual."""
@@ -106,7 +106,7 @@ class Rig:
         clock = WallClock()
         self.world = folder / "world.db"
         file = WorldFile(self.world, scenario, clock.now_ns())
-        self._cluster = SimulatedCluster(scenario, file, clock.now_ns)
+        self._cluster = RealTimeCluster(scenario, file, clock.now_ns)
         self.cluster = Moody(self._cluster)
         self.log = FlakyLog()
         running = Running(
@@ -147,7 +147,7 @@ class Rig:
         """Names of the pods that were really bound, in order."""
         return [call.name for call in self.calls() if call.result == "done"]
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[JournalEntry]:
         """Bindings that reached the cluster."""
         return [call for call in journal(self.world)[0] if call.verb == "bind"]
 

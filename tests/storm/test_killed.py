@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from daemon.clock import WallClock
-from simulator.journal import rebuild
+from simulator.journal import rebuild_cluster
 from simulator.scenario import Scenario
 from tests.storm.arrivals import LAST, write_storm
 from tests.storm.judge import Verdict, journal, judge
@@ -61,7 +61,7 @@ async def until_settled(world_path: Path, scenario: Scenario) -> None:
     async with asyncio.timeout(600):
         while True:
             calls, origin_ns = journal(world_path)
-            world = rebuild(scenario, calls, origin_ns)
+            world = rebuild_cluster(scenario, calls, origin_ns)
             world.advance(max(world.now_ns, now_ns() - origin_ns))
             await asyncio.sleep(SETTLED_SECONDS)
             is_quiet = world.settled and len(journal(world_path)[0]) == len(calls)

@@ -17,7 +17,7 @@ from daemon.cluster.server.shell import BODY_MAX, Clock, Shell
 from daemon.connections import BACKLOG, Bounds, Connections
 from daemon.private_files import create_private
 from events.errors import ClusterError, UsageError
-from simulator.api_server.access_control import Access
+from simulator.api_server.access_control import AccessControl
 from simulator.api_server.api import Api, Behaviour
 from simulator.api_server.faults import Faults
 from simulator.object_store import Snapshot
@@ -67,7 +67,7 @@ class Server:
         return self.shell.api
 
     @property
-    def access(self) -> Access:
+    def access(self) -> AccessControl:
         """Its tokens and what is denied."""
         return self.shell.api.access
 

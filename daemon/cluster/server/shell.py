@@ -13,7 +13,7 @@ from daemon.cluster.server.record import Entry, Journal
 from daemon.cluster.server.striking import FAILED, BrokenError, StruckLines, befall
 from projections.duration import SECOND
 from simulator.api_server.api import Api
-from simulator.api_server.faults import UNDER_WAY, Ask, Fault, Faults, Kind, NoFaults
+from simulator.api_server.faults import UNDER_WAY, Fault, FaultContext, FaultKind, Faults, NoFaults
 from simulator.api_server.http_message import JSON, Request, Response
 from simulator.api_server.request_target import Address, address_of
 from simulator.api_server.watch import Watch
@@ -107,20 +107,20 @@ class Shell:
             return _written(early)
         if self.api.is_watch(request):
             return await self._watch(http, request, fault)
-        if fault is not None and fault.kind is Kind.TWICE:
+        if fault is not None and fault.kind is FaultKind.TWICE:
             self.api.handle(request)
         response = self.api.handle(request)
         match None if fault is None else fault.kind:
-            case Kind.LOSE:
+            case FaultKind.LOSE:
                 raise BrokenError
-            case Kind.FAIL_AFTER:
+            case FaultKind.FAIL_AFTER:
                 return _written(FAILED)
-            case Kind.EMPTY:
+            case FaultKind.EMPTY:
                 return _written(Response(response.status))
-            case Kind.CUT:
+            case FaultKind.CUT:
                 await _half(http, response)
                 raise BrokenError
-            case Kind.STALL:
+            case FaultKind.STALL:
                 await _half(http, response)
                 await self._silence(http)
             case _:
@@ -133,7 +133,7 @@ class Shell:
         watch = self.api.watch(request)
         if isinstance(watch, Response):
             return _written(watch)
-        if fault is not None and fault.kind is Kind.EMPTY:
+        if fault is not None and fault.kind is FaultKind.EMPTY:
             return _written(Response(200))
         struck = StruckLines(fault) if fault and fault.kind in UNDER_WAY else None
         answer = web.StreamResponse(headers={"Content-Type": JSON})
@@ -148,8 +148,8 @@ class Shell:
             raise BrokenError from None
         finally:
             wakers.discard(waker)
-        if struck is not None and struck.has_struck and struck.kind is not Kind.GONE_EVENT:
-            if struck.kind is Kind.STALL:
+        if struck is not None and struck.has_struck and struck.kind is not FaultKind.GONE_EVENT:
+            if struck.kind is FaultKind.STALL:
                 await self._silence(http)
             raise BrokenError
         return answer
@@ -194,8 +194,8 @@ class Shell:
 
     def _fault(self, index: int, address: Address | None) -> Fault | None:
         if address is None:
-            return self.faults.pick(Ask(index, "get", ""))
-        return self.faults.pick(Ask(index, address.verb, address.plural, address.part))
+            return self.faults.pick(FaultContext(index, "get", ""))
+        return self.faults.pick(FaultContext(index, address.verb, address.plural, address.part))
 
     def _record(
         self,

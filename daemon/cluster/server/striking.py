@@ -7,7 +7,7 @@ import msgspec
 
 from projections.duration import SECOND
 from simulator.api_server.api import Api
-from simulator.api_server.faults import Fault, Kind
+from simulator.api_server.faults import Fault, FaultKind
 from simulator.api_server.http_message import Response, StatusError
 from simulator.api_server.status_errors import expired
 
@@ -20,14 +20,14 @@ FAILED: Final = StatusError(
     500, "InternalError", "Internal error occurred: etcdserver: leader changed", {}
 ).response
 _ANSWERS: Final = {
-    Kind.GONE: _GONE.response,
-    Kind.THROTTLE: StatusError(429, "TooManyRequests", _BUSY, {}).response,
-    Kind.CONFLICT: StatusError(
+    FaultKind.GONE: _GONE.response,
+    FaultKind.THROTTLE: StatusError(429, "TooManyRequests", _BUSY, {}).response,
+    FaultKind.CONFLICT: StatusError(
         409, "Conflict", "Operation cannot be fulfilled: a fault", {}
     ).response,
-    Kind.FORBID: StatusError(403, "Forbidden", "no role allows this: a fault", {}).response,
-    Kind.FAIL: FAILED,
-    Kind.FAIL_TEXT: Response(500, b"Internal Server Error\n", "text/plain; charset=utf-8"),
+    FaultKind.FORBID: StatusError(403, "Forbidden", "no role allows this: a fault", {}).response,
+    FaultKind.FAIL: FAILED,
+    FaultKind.FAIL_TEXT: Response(500, b"Internal Server Error\n", "text/plain; charset=utf-8"),
 }
 
 
@@ -38,13 +38,13 @@ class BrokenError(Exception):
 async def befall(fault: Fault, api: Api) -> Response | None:
     """What happens before anything is done; an answer where that is all. May raise BrokenError."""
     match fault.kind:
-        case Kind.DROP:
+        case FaultKind.DROP:
             raise BrokenError
-        case Kind.DELAY:
+        case FaultKind.DELAY:
             await asyncio.sleep(fault.amount * _DELAY_UNIT_SECONDS)
-        case Kind.CLOCK:
+        case FaultKind.CLOCK:
             api.world.store.set_clock(CLOCK_NS if fault.amount % 2 else -CLOCK_NS)
-        case Kind.THROTTLE_LATER:
+        case FaultKind.THROTTLE_LATER:
             seconds = max(1, fault.amount)
             return StatusError(
                 429, "TooManyRequests", _BUSY, {"retryAfterSeconds": seconds}
@@ -61,7 +61,7 @@ class StruckLines:
         self.kind = fault.kind
         self.has_struck = False
         self._left = fault.amount
-        self._needs_line = fault.kind in (Kind.CUT, Kind.STALL)
+        self._needs_line = fault.kind in (FaultKind.CUT, FaultKind.STALL)
 
     def feed(self, chunk: bytes) -> bytes:
         """What the client sees of a chunk of whole lines; afterwards look at `has_struck`."""
@@ -74,7 +74,7 @@ class StruckLines:
         if self._needs_line:
             line = lines[self._left]
             shown.append(line[: len(line) // 2])
-        elif self.kind is Kind.GONE_EVENT:
+        elif self.kind is FaultKind.GONE_EVENT:
             document = msgspec.json.encode(_GONE.document)
             shown.append(b'{"type":"ERROR","object":' + document + b"}\n")
         return b"".join(shown)

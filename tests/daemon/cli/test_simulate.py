@@ -12,7 +12,7 @@ from daemon.cli import simulate
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
 from simulator.scenario import Scenario
-from simulator.scenario_sources import Completed
+from simulator.scenario_sources import LoadedScenario
 from tests.checkout import ROOT
 from tests.daemon.cli.given import (
     QUOTA,
@@ -214,7 +214,7 @@ def test_a_bug_counts_for_more_than_a_difference(three: list[Path]) -> None:
 def test_what_a_bug_ends_while_it_is_read_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(path: Path) -> Completed:
+    def read(path: Path) -> LoadedScenario:
         if path.name == "a.yaml":
             raise LookupError("no such thing")
         return load_scenario(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cluster.simulated import SimulatedCluster
+from daemon.cluster.simulated import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from events.errors import ClusterError, SettingsError
 from events.sighting import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting
@@ -39,9 +39,9 @@ class Hands:
         return self.now_ns
 
 
-def start(path: Path, clock: Hands, scenario: Scenario = SCENARIO) -> SimulatedCluster:
+def start(path: Path, clock: Hands, scenario: Scenario = SCENARIO) -> RealTimeCluster:
     """A cluster that starts, or starts again, from its file."""
-    return SimulatedCluster(scenario, WorldFile(path, scenario, clock()), clock)
+    return RealTimeCluster(scenario, WorldFile(path, scenario, clock()), clock)
 
 
 def bind(name: str, uid: str = "") -> BindRequest:
@@ -54,7 +54,7 @@ async def next_batch(batches: AsyncGenerator[list[Sighting], None]) -> list[Sigh
     return await anext(batches)
 
 
-async def next_sightings(cluster: SimulatedCluster) -> list[Sighting]:
+async def next_sightings(cluster: RealTimeCluster) -> list[Sighting]:
     """The next batch of a new reader."""
     async with aclosing(cluster.sightings()) as batches:
         return await anext(batches)
@@ -141,7 +141,7 @@ async def test_a_clock_that_was_set_back_does_not_turn_time_back(tmp_path: Path)
 
 async def test_a_world_that_cannot_be_kept_answers_no_more(tmp_path: Path) -> None:
     file = WorldFile(tmp_path / "w.db", SCENARIO, ORIGIN)
-    cluster = SimulatedCluster(SCENARIO, file, Hands())
+    cluster = RealTimeCluster(SCENARIO, file, Hands())
     file.close()
     for name in ("a", "b"):
         with pytest.raises(ClusterError, match="the world cannot be written"):

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from daemon.clock import WallClock
-from daemon.cluster.simulated import SimulatedCluster
+from daemon.cluster.simulated import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.health import Health
@@ -54,7 +54,7 @@ class Daemon:
         self.log = FlakyLog()
         self._policy = policy_of(scenario)
         world = WorldFile(folder / "world.db", scenario, clock.now_ns())
-        self._cluster = SimulatedCluster(scenario, world, clock.now_ns)
+        self._cluster = RealTimeCluster(scenario, world, clock.now_ns)
         running = Running(holder="test", version="test", period_ns=10_000_000, policy=self._policy)
         self.loop = Loop(
             self.operation.heard(self.log),

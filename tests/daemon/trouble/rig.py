@@ -37,7 +37,7 @@ from events.union import Event
 from projections.state import State
 from scheduling.decide import DECIDER
 from simulator.api_server.api import Behaviour
-from simulator.api_server.faults import Ask, Fault, ScriptedFaults
+from simulator.api_server.faults import Fault, FaultContext, ScriptedFaults
 from simulator.api_server.http_message import JSON, Request, Response
 from simulator.api_server.served_resources import volcano_definitions
 from simulator.manifest_fields import list_at, name_of, node_of, section
@@ -79,7 +79,7 @@ class Moments(ScriptedFaults):
         """Nothing more is struck."""
         self._script.clear()
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """As scripted."""
         resource = ask.plural + (f"/{ask.part}" if ask.part else "")
         for moment in self._moments:

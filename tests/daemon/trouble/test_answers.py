@@ -5,15 +5,22 @@ import asyncio
 import pytest
 
 from events.outcome import PodBound
-from simulator.api_server.faults import Fault, Kind
+from simulator.api_server.faults import Fault, FaultKind
 from tests.daemon.trouble.rig import Try
 from tests.storm.over_http.hurry import hurriedly
 
 TIMES = 6
 """So many requests of a kind in a row are answered like that."""
 KINDS = (
-    *(Kind.THROTTLE, Kind.THROTTLE_LATER, Kind.FAIL, Kind.FAIL_TEXT, Kind.EMPTY, Kind.CUT),
-    *(Kind.DROP, Kind.LOSE),
+    *(
+        FaultKind.THROTTLE,
+        FaultKind.THROTTLE_LATER,
+        FaultKind.FAIL,
+        FaultKind.FAIL_TEXT,
+        FaultKind.EMPTY,
+        FaultKind.CUT,
+    ),
+    *(FaultKind.DROP, FaultKind.LOSE),
 )
 CALLS = (("list", "pods"), ("watch", "pods"), ("create", "pods/binding"), ("update", "leases"))
 
@@ -22,7 +29,7 @@ CALLS = (("list", "pods"), ("watch", "pods"), ("create", "pods/binding"), ("upda
 @pytest.mark.parametrize(("verb", "resource"), CALLS)
 @hurriedly
 async def test_bad_answers_lose_no_decision_and_bind_no_pod_twice(
-    trouble: Try, verb: str, resource: str, kind: Kind
+    trouble: Try, verb: str, resource: str, kind: FaultKind
 ) -> None:
     """K8, K12.1, K12.2: 429, 500, plain text, half a line, nothing; K14.3 for the lease."""
     async with trouble() as one:
@@ -43,7 +50,7 @@ async def test_a_watch_that_goes_silent_in_the_middle_of_a_line_is_noticed(troub
     async with trouble() as one:
         one.pod("a")
         await one.until_bound("a")
-        one.faults.add(Fault(Kind.STALL, 0), "watch", "pods")
+        one.faults.add(Fault(FaultKind.STALL, 0), "watch", "pods")
         one.server.shell.break_connections()
         one.pod("b")
         await one.until(lambda: one.node_of("b"), seconds=700)
@@ -53,7 +60,7 @@ async def test_a_watch_that_goes_silent_in_the_middle_of_a_line_is_noticed(troub
 async def test_a_binding_that_is_never_answered_is_found_out(trouble: Try) -> None:
     """K8: nothing at all is said to the binding, which was done."""
     async with trouble() as one:
-        one.faults.add(Fault(Kind.STALL), "create", "pods/binding")
+        one.faults.add(Fault(FaultKind.STALL), "create", "pods/binding")
         one.pod("a")
         await one.until(lambda: one.events(PodBound))
 
@@ -64,7 +71,7 @@ async def test_a_server_that_fails_for_a_quarter_of_an_hour_is_not_hammered(trou
     async with trouble() as one:
         one.pod("a")
         await one.until_bound("a")
-        one.faults.add(Fault(Kind.FAIL_TEXT), times=1_000_000)
+        one.faults.add(Fault(FaultKind.FAIL_TEXT), times=1_000_000)
         one.server.shell.break_connections()
         one.pod("b")
         await asyncio.sleep(900)

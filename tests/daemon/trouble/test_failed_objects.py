@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from daemon.fold import fold
-from daemon.simulation import SimulationRun, simulate
-from daemon.view_rebuild import write_views_anew
+from daemon.log.memory import MemoryLog
 from daemon.queries.replay import replay_log
 from daemon.queries.why import why
-from daemon.log.memory import MemoryLog
+from daemon.simulation import SimulationRun, simulate
+from daemon.view_rebuild import write_views_anew
 from events.cluster import Deleted, ObjectUnreadable, Observed
 from events.codec import event_of
 from events.record import Record

@@ -8,7 +8,7 @@ from daemon.settings import Settings
 from events.normalize import JsonObject
 from events.outcome import BindFailed, EvictionFailed, PodBound
 from events.watching import ForeignPodPlaced
-from simulator.api_server.faults import Fault, Kind
+from simulator.api_server.faults import Fault, FaultKind
 from tests.daemon.trouble.rig import MERGE, PODS, Given, Try
 from tests.storm.over_http.hurry import hurriedly
 
@@ -32,9 +32,9 @@ async def test_a_refusal_after_a_lost_answer_is_not_final(trouble: Try, refusals
         one.pod("lost")
         await one.until_bound("before")
         one.pod("after")
-        one.faults.add(Fault(Kind.LOSE), *BINDING)
-        one.faults.add(Fault(Kind.FORBID), *BINDING, times=refusals)
-        one.faults.add(Fault(Kind.FORBID), "get", "pods", times=refusals)
+        one.faults.add(Fault(FaultKind.LOSE), *BINDING)
+        one.faults.add(Fault(FaultKind.FORBID), *BINDING, times=refusals)
+        one.faults.add(Fault(FaultKind.FORBID), "get", "pods", times=refusals)
         await one.until_bound("lost", "after")
         await one.until(lambda: len(one.events(PodBound)) == 3, SOON_SECONDS * 4)
         assert one.events(BindFailed) == []
@@ -47,7 +47,7 @@ async def test_a_refusal_in_quiet_times_is_believed_at_once(trouble: Try) -> Non
         one.pod("before")
         await one.until_bound("before")
         await asyncio.sleep(60)
-        one.faults.add(Fault(Kind.FORBID), *BINDING)
+        one.faults.add(Fault(FaultKind.FORBID), *BINDING)
         one.pod("a")
         await one.until_bound("a")
         assert [event.code for event in one.events(BindFailed)] == ["Forbidden"]
@@ -74,7 +74,7 @@ async def test_what_waits_for_the_server_is_done_soon_after_its_return(
         await asyncio.sleep(seconds)
         one.pod("unseen")
         await one.server.go_up()
-        one.faults.add(Fault(Kind.FORBID), times=20)
+        one.faults.add(Fault(FaultKind.FORBID), times=20)
         waiting = [f"p{index}" for index in range(4)] + ["unseen"]
         await one.until(
             lambda: all(one.node_of(name) for name in waiting), seconds=3 * SOON_SECONDS
@@ -102,9 +102,9 @@ cluster:
         await one.until_bound("low")
         slow: JsonObject = {"metadata": {"annotations": {"muster.sh/stop-seconds": "20"}}}
         one.ask("PATCH", f"{PODS}/low", slow, MERGE)
-        one.faults.add(Fault(Kind.LOSE), "create", "pods/eviction")
-        one.faults.add(Fault(Kind.FORBID), "create", "pods/eviction", times=2)
-        one.faults.add(Fault(Kind.FORBID), "get", "pods", times=2)
+        one.faults.add(Fault(FaultKind.LOSE), "create", "pods/eviction")
+        one.faults.add(Fault(FaultKind.FORBID), "create", "pods/eviction", times=2)
+        one.faults.add(Fault(FaultKind.FORBID), "get", "pods", times=2)
         one.pod("high", group="high", priorityClassName="high")
         await one.until_bound("high")
         assert one.events(EvictionFailed) == []

@@ -18,13 +18,13 @@ from events.outcome import PodBound
 from events.union import Event
 from events.watching import WENT_BACK, KindCompared, WatchClosed
 from projections.state import REQUIRED
-from simulator.api_server.faults import Fault, Kind
+from simulator.api_server.faults import Fault, FaultKind
 from simulator.manifest_fields import changed
 from tests.daemon.trouble.rig import MERGE, Given, Trial, Try
 from tests.storm.over_http.hurry import hurriedly
 
 SOON_SECONDS = 20.0
-SLOW = Fault(Kind.DELAY, 100)
+SLOW = Fault(FaultKind.DELAY, 100)
 """An answer that takes a second."""
 GIVEN = Given(settings=Settings(listen="", log="memory:", leader_elect=False))
 

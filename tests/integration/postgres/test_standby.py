@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from daemon.clock import WallClock
 from daemon.cluster.lease import Lease
-from daemon.cluster.simulated import SimulatedCluster
+from daemon.cluster.simulated import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.leader import LeaderLoop, Warm, Work
@@ -100,7 +100,7 @@ class Way:
 class Daemon:
     """A daemon of its own around a cluster that others share."""
 
-    def __init__(self, name: str, url: str, cluster: SimulatedCluster, desk: Desk) -> None:
+    def __init__(self, name: str, url: str, cluster: RealTimeCluster, desk: Desk) -> None:
         self.name = name
         self.warm: list[bool] = []
         """Of each term, whether it began warm."""
@@ -154,10 +154,10 @@ def scenario() -> Scenario:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SimulatedCluster]:
+def cluster(tmp_path: Path) -> Iterator[RealTimeCluster]:
     clock = WallClock()
     file = WorldFile(tmp_path / "world", scenario(), clock.now_ns())
-    yield SimulatedCluster(scenario(), file, clock.now_ns)
+    yield RealTimeCluster(scenario(), file, clock.now_ns)
     file.close()
 
 
@@ -195,7 +195,7 @@ async def judged(url: str, path: Path) -> None:
 
 
 async def test_a_killed_leader_is_followed_warm_and_nothing_is_lost_or_doubled(
-    url: str, cluster: SimulatedCluster, tmp_path: Path
+    url: str, cluster: RealTimeCluster, tmp_path: Path
 ) -> None:
     """Within the lease's duration and 3 s of the last renewal, and not sooner (K14.2)."""
     desk = Desk()
@@ -223,7 +223,7 @@ async def test_a_killed_leader_is_followed_warm_and_nothing_is_lost_or_doubled(
 
 
 async def test_a_leader_that_leaves_is_followed_warm_within_3_s(
-    url: str, cluster: SimulatedCluster, tmp_path: Path
+    url: str, cluster: RealTimeCluster, tmp_path: Path
 ) -> None:
     """K14.5; there and back again."""
     desk = Desk()
@@ -253,7 +253,7 @@ async def until_deciding(daemon: Daemon) -> None:
 
 
 async def test_a_paused_leader_is_fenced_out_by_the_epoch_k14_6(
-    url: str, cluster: SimulatedCluster, tmp_path: Path
+    url: str, cluster: RealTimeCluster, tmp_path: Path
 ) -> None:
     """Whoever writes with an old epoch changes nothing, and stands again."""
     desk = Desk()

@@ -28,7 +28,7 @@ from daemon.simulation import policy_of
 from events.record import GENESIS
 from projections.batch import Batch
 from projections.state import State
-from simulator.api_server.faults import Ask, Fault, Kind, SeededFaults
+from simulator.api_server.faults import Fault, FaultContext, FaultKind, SeededFaults
 from simulator.object_store import Snapshot
 from simulator.scenario import Scenario, parse_scenario
 from tests.storm.judge import check_outcomes, decided_in, entries_of, replayed
@@ -60,7 +60,7 @@ SNAPSHOT_EVERY: Final = 40
 SET_BACK_EVERY: Final = 90
 """Changes between two restores of the last snapshot but one, or of the only one."""
 EVERYTHING: Final = 1000
-SLOW: Final = (Kind.STALL, Kind.DELAY, Kind.CLOCK, Kind.TWICE)
+SLOW: Final = (FaultKind.STALL, FaultKind.DELAY, FaultKind.CLOCK, FaultKind.TWICE)
 """Faults that take time or leave the answer as it is."""
 QUIET_SECONDS: Final = 3600.0
 """Virtual time within which all must be in order once the faults have ceased."""
@@ -78,16 +78,16 @@ class Strikes(SeededFaults):
         self.usual = self._per_thousand
         self.struck: dict[str, int] = {}
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """What befalls a request."""
         fault = super().pick(ask)
         if fault is None:
             return None
         if self._per_thousand == EVERYTHING and fault.kind in SLOW:
-            fault = Fault(Kind.FAIL)
-        if fault.kind is Kind.STALL and ask.verb == "watch":
+            fault = Fault(FaultKind.FAIL)
+        if fault.kind is FaultKind.STALL and ask.verb == "watch":
             rarely = chance(self.seed, "stall", ask.index) * 1000 < STALLS_PER_THOUSAND
-            fault = fault if rarely else Fault(Kind.CUT, fault.amount)
+            fault = fault if rarely else Fault(FaultKind.CUT, fault.amount)
         self.struck[fault.kind.value] = self.struck.get(fault.kind.value, 0) + 1
         return fault
 

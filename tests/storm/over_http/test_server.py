@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from daemon.cluster.server.running import running_server
-from simulator.api_server.faults import Fault, Kind, ScriptedFaults
+from simulator.api_server.faults import Fault, FaultKind, ScriptedFaults
 from simulator.scenario import parse_scenario
 
 
@@ -14,8 +14,8 @@ async def test_a_client_that_leaves_before_it_is_answered_is_no_error_of_the_ser
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     faults = ScriptedFaults()
-    faults.add(Fault(Kind.DELAY, 5), "watch")
-    faults.add(Fault(Kind.DELAY, 5), "list")
+    faults.add(Fault(FaultKind.DELAY, 5), "watch")
+    faults.add(Fault(FaultKind.DELAY, 5), "list")
     scenario = parse_scenario("scenario: a test\n", "test.yaml")
     async with running_server(scenario, faults=faults) as server:
         for query in ({"watch": "1"}, {}):

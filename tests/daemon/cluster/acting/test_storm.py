@@ -32,7 +32,7 @@ from events.sighting import (
     Unknown,
 )
 from simulator.api_server.api import Behaviour
-from simulator.api_server.faults import Ask, Fault, SeededFaults
+from simulator.api_server.faults import Fault, FaultContext, SeededFaults
 from simulator.scenario import Scenario
 from tests.control_plane.api import Api, Object
 from tests.control_plane.manifests import pod
@@ -56,7 +56,7 @@ class Faults(SeededFaults):
 
     struck = 0
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """What befalls a request."""
         fault = super().pick(ask)
         self.struck += fault is not None

@@ -13,7 +13,14 @@ from daemon.cluster.server.running import Listening, Server, running_server
 from events.errors import ClusterError
 from events.normalize import JsonObject
 from simulator.api_server.access_control import User
-from simulator.api_server.faults import Ask, Fault, Faults, Kind, ScriptedFaults, SeededFaults
+from simulator.api_server.faults import (
+    Fault,
+    FaultContext,
+    FaultKind,
+    Faults,
+    ScriptedFaults,
+    SeededFaults,
+)
 from simulator.manifest_fields import section
 from simulator.scenario import parse_scenario
 from tests.simulator.api_server.given import PODS, binding, pod
@@ -129,14 +136,14 @@ async def test_a_kubeconfig_leads_to_the_server(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "body"),
     [
-        (Kind.THROTTLE, 429, b"Status"),
-        (Kind.THROTTLE_LATER, 429, b"retryAfterSeconds"),
-        (Kind.CONFLICT, 409, b"Conflict"),
-        (Kind.FAIL, 500, b"InternalError"),
-        (Kind.FAIL_TEXT, 500, b"Internal Server Error\n"),
+        (FaultKind.THROTTLE, 429, b"Status"),
+        (FaultKind.THROTTLE_LATER, 429, b"retryAfterSeconds"),
+        (FaultKind.CONFLICT, 409, b"Conflict"),
+        (FaultKind.FAIL, 500, b"InternalError"),
+        (FaultKind.FAIL_TEXT, 500, b"Internal Server Error\n"),
     ],
 )
-async def test_some_faults_refuse_and_do_nothing(kind: Kind, status: int, body: bytes) -> None:
+async def test_some_faults_refuse_and_do_nothing(kind: FaultKind, status: int, body: bytes) -> None:
     """409, 429 with and without Retry-After, 500 as JSON and as text."""
     faults = ScriptedFaults()
     async with served(faults) as (server, client):
@@ -144,16 +151,16 @@ async def test_some_faults_refuse_and_do_nothing(kind: Kind, status: int, body: 
         async with client.post(PODS, json=pod("a")) as answer:
             assert answer.status == status
             assert body in await answer.read()
-            assert (answer.headers.get("Retry-After") == "3") is (kind is Kind.THROTTLE_LATER)
+            assert (answer.headers.get("Retry-After") == "3") is (kind is FaultKind.THROTTLE_LATER)
         assert server.api.world.find("Pod", "default", "a") is None
         assert [one.fault for one in server.shell.journal.entries] == [kind.value]
 
 
 @pytest.mark.parametrize(
     ("kind", "is_done"),
-    [(Kind.DROP, False), (Kind.LOSE, True), (Kind.CUT, True)],
+    [(FaultKind.DROP, False), (FaultKind.LOSE, True), (FaultKind.CUT, True)],
 )
-async def test_some_faults_break_the_connection(kind: Kind, is_done: bool) -> None:
+async def test_some_faults_break_the_connection(kind: FaultKind, is_done: bool) -> None:
     """Drop before and after commit, lost reply, cut line."""
     faults = ScriptedFaults()
     async with served(faults) as (server, client):
@@ -166,9 +173,11 @@ async def test_some_faults_break_the_connection(kind: Kind, is_done: bool) -> No
 
 @pytest.mark.parametrize(
     ("kind", "status", "size"),
-    [(Kind.FAIL_AFTER, 500, 100), (Kind.EMPTY, 201, 0), (Kind.TWICE, 409, 100)],
+    [(FaultKind.FAIL_AFTER, 500, 100), (FaultKind.EMPTY, 201, 0), (FaultKind.TWICE, 409, 100)],
 )
-async def test_some_faults_do_it_and_say_something_else(kind: Kind, status: int, size: int) -> None:
+async def test_some_faults_do_it_and_say_something_else(
+    kind: FaultKind, status: int, size: int
+) -> None:
     """It was done though the answer says otherwise; a request that arrives twice."""
     faults = ScriptedFaults()
     async with served(faults) as (server, client):
@@ -185,7 +194,7 @@ async def test_a_struck_watch_ends_in_the_middle_of_a_line() -> None:
     async with served(faults) as (_, client):
         await made(client, "a")
         await made(client, "b")
-        faults.add(Fault(Kind.CUT, 1), "watch", "pods")
+        faults.add(Fault(FaultKind.CUT, 1), "watch", "pods")
         async with client.get(ALL_PODS, params={"watch": "1"}) as watching:
             whole = await watching.content.readline()
             half = await watching.content.readany()
@@ -201,7 +210,7 @@ async def test_a_struck_watch_can_fall_silent() -> None:
     faults = ScriptedFaults()
     async with served(faults) as (_, client):
         await made(client, "a")
-        faults.add(Fault(Kind.STALL), "watch", "pods")
+        faults.add(Fault(FaultKind.STALL), "watch", "pods")
         timeout = aiohttp.ClientTimeout(sock_read=0.3)
         with pytest.raises(aiohttp.SocketTimeoutError):
             async with client.get(ALL_PODS, params={"watch": "1"}, timeout=timeout) as watching:
@@ -212,8 +221,8 @@ async def test_a_struck_watch_can_expire_in_both_shapes() -> None:
     """K3.7: 410 as HTTP status and as an `ERROR` event."""
     faults = ScriptedFaults()
     async with served(faults) as (_, client):
-        faults.add(Fault(Kind.GONE), "watch", "pods")
-        faults.add(Fault(Kind.GONE_EVENT), "watch", "pods")
+        faults.add(Fault(FaultKind.GONE), "watch", "pods")
+        faults.add(Fault(FaultKind.GONE_EVENT), "watch", "pods")
         async with client.get(ALL_PODS, params={"watch": "1"}) as watching:
             assert watching.status == 410
         async with client.get(ALL_PODS, params={"watch": "1"}) as watching:
@@ -243,7 +252,10 @@ async def test_the_same_seed_strikes_the_same_requests() -> None:
     """Seeded faults, same seed, same bytes."""
 
     async def run(seed: int) -> list[tuple[str, int]]:
-        async with served(SeededFaults(seed, 400, (Kind.FAIL, Kind.THROTTLE))) as (server, client):
+        async with served(SeededFaults(seed, 400, (FaultKind.FAIL, FaultKind.THROTTLE))) as (
+            server,
+            client,
+        ):
             for _ in range(40):
                 async with client.get(ALL_PODS) as answer:
                     await answer.read()
@@ -281,11 +293,17 @@ async def test_time_is_what_the_clock_says() -> None:
 
 async def test_every_watch_of_a_storm_breaks_some_time() -> None:
     """Drop, cut line, 410 while a watch is under way."""
-    faults = SeededFaults(1, 0, (Kind.LOSE, Kind.CUT, Kind.GONE_EVENT), watch_events=5)
-    kinds = {faults.pick(Ask(index, "watch", "pods")) for index in range(200)}
-    assert {one.kind for one in kinds if one} == {Kind.LOSE, Kind.CUT, Kind.GONE_EVENT}
+    faults = SeededFaults(
+        1, 0, (FaultKind.LOSE, FaultKind.CUT, FaultKind.GONE_EVENT), watch_events=5
+    )
+    kinds = {faults.pick(FaultContext(index, "watch", "pods")) for index in range(200)}
+    assert {one.kind for one in kinds if one} == {
+        FaultKind.LOSE,
+        FaultKind.CUT,
+        FaultKind.GONE_EVENT,
+    }
     assert {one.amount for one in kinds if one} == set(range(5))
-    assert faults.pick(Ask(1, "list", "pods")) is None
+    assert faults.pick(FaultContext(1, "list", "pods")) is None
     async with served(faults) as (_, client):
         for name in "abcdef":
             await made(client, name)

@@ -24,7 +24,7 @@ from daemon.cluster.watching.watches import Watches
 from events.sighting import Closed, Discovered, Listed, Opened, Progress
 from simulator.api_server.access_control import User
 from simulator.api_server.api import Behaviour
-from simulator.api_server.faults import LIST, WATCH, Ask, Fault, Kind, SeededFaults
+from simulator.api_server.faults import LIST, WATCH, Fault, FaultContext, FaultKind, SeededFaults
 from simulator.scenario import Scenario
 from tests.contract.served import Served, on_real, on_simulated
 from tests.control_plane.api import Api, Object
@@ -227,11 +227,11 @@ class ReadersOnly:
     """Faults that befall lists and watches, and nothing that makes somebody wait for minutes."""
 
     def __init__(self, seed: int) -> None:
-        kinds = tuple({*LIST, *WATCH} - {Kind.STALL})
+        kinds = tuple({*LIST, *WATCH} - {FaultKind.STALL})
         self._faults = SeededFaults(seed, 300, kinds, watch_events=6)
         self.is_on = True
 
-    def pick(self, ask: Ask) -> Fault | None:
+    def pick(self, ask: FaultContext) -> Fault | None:
         """What befalls a request."""
         is_meant = self.is_on and ask.verb in ("list", "watch")
         return self._faults.pick(ask) if is_meant else None
