@@ -317,7 +317,7 @@ def begun(load: Load, part: int = 1) -> Step:
 
 def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
     """Hold cycles until nothing is left to decide or the time is up."""
-    step, course = begun(load, part), Course(waited=[])
+    step, job_status = begun(load, part), Course(waited=[])
     now_ns = 2 * SECOND
     open_canaries: dict[str, Waited] = {}
     come = 0
@@ -329,27 +329,27 @@ def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
             seen = _pod(name, 100, CANARY_QUEUE, namespace="canary")
             step.observe([seen], now_ns)
             waits = open_canaries[f"canary/{name}"] = Waited()
-            course.waited.append(waits)
+            job_status.waited.append(waits)
         if not step.is_due(now_ns):
             break
         began = process_time()
         batch = step.cycle(now_ns)
         took = process_time() - began
         assert batch is not None
-        course.cycles += 1
-        course.seconds += took
-        if took > course.longest:
-            course.longest, course.units_of_longest = took, step.decider.session.work.done
+        job_status.cycles += 1
+        job_status.seconds += took
+        if took > job_status.longest:
+            job_status.longest, job_status.units_of_longest = took, step.decider.session.work.done
         for key in list(open_canaries):
             open_canaries[key].cycles += 1
             open_canaries[key].seconds += took
             if _is_decided(step, key):
                 del open_canaries[key]
-        if course.seconds > CPU_SECONDS_MAX:
-            course.is_at_rest = False
+        if job_status.seconds > CPU_SECONDS_MAX:
+            job_status.is_at_rest = False
             break
-    course.is_canary_left = bool(open_canaries)
-    return course
+    job_status.is_canary_left = bool(open_canaries)
+    return job_status
 
 
 def _is_decided(step: Step, key: str) -> bool:
@@ -364,21 +364,21 @@ async def measure(scale: Scale) -> list[Figure]:
     return [figure for load in LOADS for figure in figures_of(load, run(load, part))]
 
 
-def figures_of(load: Load, course: Course) -> Iterator[Figure]:
+def figures_of(load: Load, job_status: Course) -> Iterator[Figure]:
     """What is told of a load."""
-    rest = "to rest" if course.is_at_rest else "until left"
+    rest = "to rest" if job_status.is_at_rest else "until left"
     values = (
-        ("longest cycle, CPU", course.longest, "s"),
-        (f"cycles {rest}", float(course.cycles), ""),
-        (f"CPU {rest}", course.seconds, "s"),
-        ("canary waits at most", float(max(one.cycles for one in course.waited)), "cycles"),
-        ("canary waits at most, CPU", max(one.seconds for one in course.waited), "s"),
+        ("longest cycle, CPU", job_status.longest, "s"),
+        (f"cycles {rest}", float(job_status.cycles), ""),
+        (f"CPU {rest}", job_status.seconds, "s"),
+        ("canary waits at most", float(max(one.cycles for one in job_status.waited)), "cycles"),
+        ("canary waits at most, CPU", max(one.seconds for one in job_status.waited), "s"),
     )
     for what, value, unit in values:
         yield Figure(benchmark="hostile", name=f"{load.name}: {what}", value=value, unit=unit)
     yield Figure(
         benchmark="hostile",
         name=f"{load.name}: units of the longest cycle",
-        value=course.units_of_longest / 1_000,
+        value=job_status.units_of_longest / 1_000,
         unit="thousand",
     )

@@ -35,7 +35,7 @@ class SimulationRun(Struct):
     scenario: Scenario
     state: State
     head: Head
-    world: SimulatedCluster
+    cluster: SimulatedCluster
     examined: int
     """How often a node was scored for a class of pods."""
     groups_examined: int
@@ -53,8 +53,8 @@ async def simulate(
 
     `progress` is told the position of the log, now and then.
     """
-    world = SimulatedCluster(scenario)
-    cluster = SteppedCluster(world)
+    simulated = SimulatedCluster(scenario)
+    cluster = SteppedCluster(simulated)
     running = Running(
         holder=HOLDER,
         version=VERSION,
@@ -75,7 +75,7 @@ async def simulate(
         scenario=scenario,
         state=step.state,
         head=step.head,
-        world=world,
+        cluster=simulated,
         examined=step.decider.examined,
         groups_examined=step.decider.session.groups_examined,
     )

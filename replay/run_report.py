@@ -83,7 +83,7 @@ class RunReport:
         self._now_ns = 0
         self._batch = 0
 
-    def note(self, record: Record, event: Event, content: bytes | None) -> None:
+    def add(self, record: Record, event: Event, content: bytes | None) -> None:
         """Take in a record."""
         if record.batch != self._batch:
             self._settle()

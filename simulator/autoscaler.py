@@ -14,15 +14,15 @@ from simulator.owned_objects import OwnedObjects
 from simulator.workload_validation import WANTED_REPLICAS
 
 
-def reconcile_autoscaler(shop: ObjectFactory, owner: Manifest, _: OwnedObjects) -> None:
+def reconcile_autoscaler(factory: ObjectFactory, owner: Manifest, _: OwnedObjects) -> None:
     """Scale the target, and say in the status how that went."""
-    target = shop.store.find(target_of(owner))
+    target = factory.store.find(target_of(owner))
     if target is None:
-        _tell(shop, owner, {}, ("AbleToScale", "False", "FailedGetScale"))
+        _tell(factory, owner, {}, ("AbleToScale", "False", "FailedGetScale"))
         return
     current = whole_at(section(target, "spec"), "replicas", 1)
     if current == 0:
-        _tell(shop, owner, {}, ("ScalingActive", "False", "ScalingDisabled"))
+        _tell(factory, owner, {}, ("ScalingActive", "False", "ScalingDisabled"))
         return
     said = text_at(section(owner, "metadata", "annotations"), WANTED_REPLICAS)
     wanted = int(said) if said.isdecimal() else current
@@ -33,9 +33,9 @@ def reconcile_autoscaler(shop: ObjectFactory, owner: Manifest, _: OwnedObjects) 
     if wanted != desired:
         limited, reason = "True", "TooManyReplicas" if wanted > most else "TooFewReplicas"
     counts: JsonObject = {"currentReplicas": current, "desiredReplicas": desired}
-    _tell(shop, owner, counts, ("ScalingLimited", limited, reason))
+    _tell(factory, owner, counts, ("ScalingLimited", limited, reason))
     if desired != current:
-        shop.store.put(kind_of(target), changed(target, "spec", replicas=desired))
+        factory.store.put(kind_of(target), changed(target, "spec", replicas=desired))
 
 
 def target_of(owner: Manifest) -> Key:
@@ -45,10 +45,10 @@ def target_of(owner: Manifest) -> Key:
 
 
 def _tell(
-    shop: ObjectFactory, owner: Manifest, counts: JsonObject, condition: tuple[str, str, str]
+    factory: ObjectFactory, owner: Manifest, counts: JsonObject, condition: tuple[str, str, str]
 ) -> None:
     kind, status, reason = condition
     told: list[Json] = [{"type": kind, "status": status, "reason": reason}]
     now: JsonObject = {**counts, "conditions": told}
     if now != section(owner, "status"):
-        shop.store.put(AUTOSCALER, {**owner, "status": now})
+        factory.store.put(AUTOSCALER, {**owner, "status": now})

@@ -24,28 +24,28 @@ _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 BACKOFF_LIMIT: Final = 6
 
 
-def reconcile_job(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def reconcile_job(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Bring the pods where the job wants them, or end it."""
     if is_finished(owner):
-        expire(shop, owner, children)
+        expire(factory, owner, children)
         return
-    reason = _excuse(owner, children) or _why_failed(shop, owner, children)
+    reason = _excuse(owner, children) or _why_failed(factory, owner, children)
     if reason:
-        _finish(shop, owner, children, ("Failed", reason))
+        _finish(factory, owner, children, ("Failed", reason))
     elif _is_done(owner, children):
-        _finish(shop, owner, children, ("Complete", ""))
+        _finish(factory, owner, children, ("Complete", ""))
     else:
-        _keep_pods(shop, owner, children)
-        _tell(shop, owner, children, [])
+        _keep_pods(factory, owner, children)
+        _tell(factory, owner, children, [])
 
 
-def _keep_pods(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def _keep_pods(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     wanted = 0 if section(owner, "spec").get("suspend") is True else _wanted(owner, children)
-    leaving = children.tally[ChildState.STOPPING] if _waits_for_the_old(owner) else 0
+    leaving = children.counts[ChildState.STOPPING] if _waits_for_the_old(owner) else 0
     for _ in range(children.active + leaving, wanted):
-        _make_pod(shop, owner, children)
+        _make_pod(factory, owner, children)
     for key in children.pods()[wanted:] if children.active > wanted else ():
-        shop.dismiss(key, children)
+        factory.delete_unwanted(key, children)
 
 
 def _wanted(owner: Manifest, children: OwnedObjects) -> int:
@@ -76,29 +76,29 @@ def _waits_for_the_old(owner: Manifest) -> bool:
     return said == "Failed" or (not said and bool(section(spec, "podFailurePolicy")))
 
 
-def _why_failed(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> str:
+def _why_failed(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> str:
     spec = section(owner, "spec")
     if children.failed > whole_at(spec, "backoffLimit", BACKOFF_LIMIT):
         return "BackoffLimitExceeded"
     seconds = whole_at(spec, "activeDeadlineSeconds", 0)
     if seconds and spec.get("suspend") is not True:
-        now = shop.store.now_ns
-        if children.began_ns is None:
-            children.began_ns = now
-            shop.wake(uid_of(owner), now + seconds * SECOND)
-        if now >= children.began_ns + seconds * SECOND:
+        now = factory.store.now_ns
+        if children.started_ns is None:
+            children.started_ns = now
+            factory.wake(uid_of(owner), now + seconds * SECOND)
+        if now >= children.started_ns + seconds * SECOND:
             return "DeadlineExceeded"
     return ""
 
 
 def _excuse(owner: Manifest, children: OwnedObjects) -> str:
     """Apply the policy for failed pods to those that failed since: whether one of them fails the job."""
-    happened, children.happenings = children.happenings, []
+    happened, children.job_events = children.job_events, []
     rules = list_at(section(owner, "spec", "podFailurePolicy"), "rules")
-    for happening in happened:
-        if happening.event not in ("PodFailed", "PodEvicted"):
+    for job_event in happened:
+        if job_event.event not in ("PodFailed", "PodEvicted"):
             continue
-        rule = next((one for one in rules if _matches(one, happening)), None)
+        rule = next((one for one in rules if _matches(one, job_event)), None)
         action = "" if rule is None else text_at(rule, "action")
         if action == "FailJob":
             return "PodFailurePolicy"
@@ -107,28 +107,28 @@ def _excuse(owner: Manifest, children: OwnedObjects) -> str:
     return ""
 
 
-def _matches(rule: Mapping[str, Json], happening: JobEvent) -> bool:
+def _matches(rule: Mapping[str, Json], job_event: JobEvent) -> bool:
     codes = section(rule, "onExitCodes")
-    if codes and happening.event == "PodFailed":
+    if codes and job_event.event == "PodFailed":
         values = codes.get("values")
-        is_in = isinstance(values, list) and happening.exit_code in values
+        is_in = isinstance(values, list) and job_event.exit_code in values
         return is_in if text_at(codes, "operator") == "In" else not is_in
     conditions = list_at(rule, "onPodConditions")
-    is_disrupted = happening.event == "PodEvicted"
+    is_disrupted = job_event.event == "PodEvicted"
     return is_disrupted and any(text_at(one, "type") == "DisruptionTarget" for one in conditions)
 
 
-def _make_pod(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def _make_pod(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     name, spec = name_of(owner), section(owner, "spec")
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     annotations: dict[str, str] = {}
     prefix = ""
     if text_at(spec, "completionMode") == "Indexed":
-        index = _free_index(shop, children)
+        index = _free_index(factory, children)
         labels[_INDEX] = annotations[_INDEX] = index
         prefix = f"{index}-"
-    pod_name = shop.number(owner, children, prefix)
-    shop.make_pod(
+    pod_name = factory.number(owner, children, prefix)
+    factory.make_pod(
         owner,
         children,
         section(spec, "template"),
@@ -137,35 +137,35 @@ def _make_pod(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> N
     )
 
 
-def _free_index(shop: ObjectFactory, children: OwnedObjects) -> str:
+def _free_index(factory: ObjectFactory, children: OwnedObjects) -> str:
     """The least completion index that no pod has or has finished."""
     taken = {
         text_at(section(pod, "metadata", "labels"), _INDEX)
         for key, child in children.all.items()
-        if child is not ChildState.FAILED and (pod := shop.store.find(key)) is not None
+        if child is not ChildState.FAILED and (pod := factory.store.find(key)) is not None
     }
     return next(str(index) for index in range(len(taken) + 1) if str(index) not in taken)
 
 
 def _finish(
-    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, how: tuple[str, str]
+    factory: ObjectFactory, owner: Manifest, children: OwnedObjects, how: tuple[str, str]
 ) -> None:
     kind, reason = how
     condition: JsonObject = {"type": kind, "status": "True"}
     if reason:
         condition["reason"] = reason
     for key in children.pods():
-        shop.dismiss(key, children)
-    _tell(shop, owner, children, [condition])
+        factory.delete_unwanted(key, children)
+    _tell(factory, owner, children, [condition])
 
 
 def _tell(
-    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, conditions: list[Json]
+    factory: ObjectFactory, owner: Manifest, children: OwnedObjects, conditions: list[Json]
 ) -> None:
     counts = {
         "active": 0 if conditions else children.active,
-        "ready": 0 if conditions else children.tally[ChildState.RUNNING],
-        "terminating": children.tally[ChildState.STOPPING],
+        "ready": 0 if conditions else children.counts[ChildState.RUNNING],
+        "terminating": children.counts[ChildState.STOPPING],
         "succeeded": children.succeeded,
         "failed": max(0, children.failed),
     }
@@ -175,4 +175,4 @@ def _tell(
     elif section(owner, "spec").get("suspend") is True:
         status["conditions"] = [{"type": "Suspended", "status": "True"}]
     if status != section(owner, "status"):
-        shop.store.put(_JOB, {**owner, "status": status})
+        factory.store.put(_JOB, {**owner, "status": status})

@@ -74,8 +74,10 @@ class SimulatedCluster:
         self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
-        self._controllers = Controllers(self._store, self._kubelets.delete, self._look_later)
-        self._maker = PodGroupController(self._store) if scenario.has_podgroup_controller else None
+        self._controllers = Controllers(self._store, self._kubelets.delete, self._requeue_at)
+        self._pod_group_controller = (
+            PodGroupController(self._store) if scenario.has_podgroup_controller else None
+        )
         self._source = scenario.source
         self._steps = scenario.steps
         self._step = 0
@@ -83,7 +85,7 @@ class SimulatedCluster:
         order = {kind: index for index, kind in enumerate(KINDS)}
         for placed in sorted(scenario.cluster, key=lambda placed: order[placed.kind]):
             self._store.put(placed.kind, placed.manifest)
-        self._follow(was_there=True)
+        self._follow(existed_before=True)
 
     @property
     def now_ns(self) -> int:
@@ -114,9 +116,9 @@ class SimulatedCluster:
             self._follow()
         self._store.now_ns = to_ns
 
-    def take(self) -> list[Sighting]:
+    def poll_watch(self) -> list[Sighting]:
         """What a watch has shown since the last call; at first, all there is, kind by kind."""
-        return self._store.take()
+        return self._store.poll_watch()
 
     def relist(self) -> None:
         """The next `take` begins anew, as for a client that starts."""
@@ -226,28 +228,28 @@ class SimulatedCluster:
         return self._steps[self._step].at_ns if self._step < len(self._steps) else None
 
     def _run(self, due: ScheduledAction) -> None:
-        if due.verb is ActionKind.LOOK:
+        if due.verb is ActionKind.RECONCILE:
             self._controllers.look(due.uid)
         else:
             self._kubelets.run(due)
 
-    def _look_later(self, uid: str, at_ns: int) -> None:
-        self._timeline.push(at_ns, ScheduledAction(ActionKind.LOOK, ("", "", ""), uid))
+    def _requeue_at(self, uid: str, at_ns: int) -> None:
+        self._timeline.push(at_ns, ScheduledAction(ActionKind.RECONCILE, ("", "", ""), uid))
 
-    def _follow(self, *, was_there: bool = False) -> None:
+    def _follow(self, *, existed_before: bool = False) -> None:
         """Let everyone act upon what changed, until nobody has anything to do."""
         for _ in range(REACTIONS_MAX):
             while changes := self._store.drain():
                 for change in changes:
                     if self.has_kubelets:
-                        self._kubelets.note(change, was_there=was_there)
+                        self._kubelets.on_change(change, existed_before=existed_before)
                     if self.has_controllers:
-                        self._controllers.note(change)
-                        if self._maker is not None:
-                            self._maker.note(change)
+                        self._controllers.on_change(change)
+                        if self._pod_group_controller is not None:
+                            self._pod_group_controller.on_change(change)
             if not self._controllers.reconcile():
                 return
-            was_there = False
+            existed_before = False
         raise ScenarioError(
             f"{self._source}: at {self.now_ns / SECOND:g} s the controllers make pods without end"
         )

@@ -58,17 +58,17 @@ class Controllers:
         wake: Callable[[str, int], None],
     ) -> None:
         self._store = store
-        self._shop = ObjectFactory(store, delete_pod, wake)
+        self._factory = ObjectFactory(store, delete_pod, wake)
         self._queues = QueueController(store)
         self._owners: dict[str, Key] = {}
         self._children: dict[str, OwnedObjects] = {}
         self._due: dict[str, None] = {}
 
-    def note(self, change: Change) -> None:
+    def on_change(self, change: Change) -> None:
         """An object changed: its owner, or itself, has to be looked at."""
         manifest = change.after or change.before
         assert manifest is not None
-        self._queues.note(change)
+        self._queues.on_change(change)
         if change.key[0] == COMMAND:
             self._command(change)
         elif change.key[0] in TARGETS:
@@ -81,7 +81,7 @@ class Controllers:
                 self._owners.pop(uid, None)
                 self._due.pop(uid, None)
                 for key in list(self._children.pop(uid, OwnedObjects()).all):
-                    self._shop.delete(key)
+                    self._factory.delete(key)
             else:
                 self._owners[uid] = change.key
                 self._due[uid] = None
@@ -100,13 +100,13 @@ class Controllers:
     def _note_owned(self, owner: str, change: Change) -> None:
         children = self._children.setdefault(owner, OwnedObjects())
         self._due[owner] = None
-        if self._owners.get(owner, ("",))[0] in _ANSWERING and not children.is_dismissed(
+        if self._owners.get(owner, ("",))[0] in _ANSWERING and not children.is_deletion_expected(
             change.key
         ):
-            happening = job_event_of(change)
-            if happening is not None:
-                children.happenings.append(happening)
-        children.note(change.key, _child(change), _role(change))
+            job_event = job_event_of(change)
+            if job_event is not None:
+                children.job_events.append(job_event)
+        children.update(change.key, _child(change), _role(change))
         if not children.all and owner not in self._owners:
             del self._children[owner]
 
@@ -131,7 +131,7 @@ class Controllers:
         job = self._store.find((VOLCANO, change.key[1], name))
         if job is not None:
             children = self._children.setdefault(uid_of(job), OwnedObjects())
-            children.happenings.append(JobEvent("CommandIssued", action=action))
+            children.job_events.append(JobEvent("CommandIssued", action=action))
             self._due[uid_of(job)] = None
 
     def reconcile(self) -> bool:
@@ -142,7 +142,7 @@ class Controllers:
             owner = self._store.find(key) if key is not None else None
             if key is not None and owner is not None:
                 children = self._children.setdefault(uid, OwnedObjects())
-                _RECONCILERS[key[0]](self._shop, owner, children)
+                _RECONCILERS[key[0]](self._factory, owner, children)
         return bool(due)
 
 

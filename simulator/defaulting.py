@@ -20,7 +20,7 @@ class Defaulting:
     def __init__(self) -> None:
         self._classes: dict[str, Manifest] = {}
 
-    def note(self, resource: str, before: Manifest | None, after: Manifest | None) -> None:
+    def on_change(self, resource: str, before: Manifest | None, after: Manifest | None) -> None:
         """An object changed."""
         if resource != "PriorityClass":
             return
@@ -29,7 +29,7 @@ class Defaulting:
         elif before is not None:
             self._classes.pop(name_of(before), None)
 
-    def admitted(self, kind: Kind, manifest: Manifest) -> Manifest:
+    def with_defaults(self, kind: Kind, manifest: Manifest) -> Manifest:
         """The object as the server stores it. Only pods get anything."""
         if kind.kind != "Pod":
             return manifest

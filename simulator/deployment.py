@@ -24,51 +24,53 @@ DEFAULT_SHARE: Final = "25%"
 """Of the replicas, what a rolling update may add or lack where it does not say."""
 
 
-def reconcile_deployment(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def reconcile_deployment(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Find or make the ReplicaSet of the template, and take the roll-out a step further."""
     spec = section(owner, "spec")
-    found = [one for key in children.of("ReplicaSet") if (one := shop.store.find(key))]
+    found = [one for key in children.of("ReplicaSet") if (one := factory.store.find(key))]
     sets = sorted(found, key=_revision)
     newest = next((one for one in sets if _template(one) == _template(owner)), None)
     if spec.get("paused") is True:
-        _scale_paused(shop, owner, sets)
+        _scale_paused(factory, owner, sets)
     elif newest is None:
-        _make_set(shop, owner, sets)
+        _make_set(factory, owner, sets)
     elif sets[-1] is not newest:
-        _rise(shop, owner, newest, _revision(sets[-1]) + 1)
+        _rise(factory, owner, newest, _revision(sets[-1]) + 1)
     elif (annotations := _annotations(owner, newest)) != section(newest, "metadata", "annotations"):
-        shop.store.put(_REPLICA_SET, changed(newest, "metadata", annotations=annotations))
+        factory.store.put(_REPLICA_SET, changed(newest, "metadata", annotations=annotations))
     elif text_at(section(spec, "strategy"), "type") == "Recreate":
-        _recreate(shop, owner, sets)
+        _recreate(factory, owner, sets)
     else:
-        _roll(shop, owner, sets)
-    _tell(shop, owner, sets)
+        _roll(factory, owner, sets)
+    _tell(factory, owner, sets)
 
 
-def reconcile_replica_set(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def reconcile_replica_set(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """So many pods that are not over; those without a node go first, then the youngest."""
     spec = section(owner, "spec")
     replicas, template = whole_at(spec, "replicas", 1), section(spec, "template")
     for _ in range(children.active, replicas):
-        shop.make_pod(owner, children, template, shop.number(owner, children), marks=PodOverrides())
+        factory.make_pod(
+            owner, children, template, factory.number(owner, children), marks=PodOverrides()
+        )
     if children.active > replicas:
         youngest = reversed(children.pods())
         order = sorted(youngest, key=lambda key: children.all[key] is ChildState.RUNNING)
         for key in order[: children.active - replicas]:
-            shop.dismiss(key, children)
-    ready = children.tally[ChildState.RUNNING]
+            factory.delete_unwanted(key, children)
+    ready = children.counts[ChildState.RUNNING]
     counts = {
-        "replicas": ready + children.tally[ChildState.ACTIVE],
+        "replicas": ready + children.counts[ChildState.ACTIVE],
         "readyReplicas": ready,
         "availableReplicas": ready,
-        "terminatingReplicas": children.tally[ChildState.STOPPING],
+        "terminatingReplicas": children.counts[ChildState.STOPPING],
     }
     status: JsonObject = {name: count for name, count in counts.items() if count}
     if status != section(owner, "status"):
-        shop.store.put(_REPLICA_SET, {**owner, "status": status})
+        factory.store.put(_REPLICA_SET, {**owner, "status": status})
 
 
-def _make_set(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
+def _make_set(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     """A ReplicaSet for a new template, named by its number. It gets its replicas step by step."""
     revision = str(_revision(sets[-1]) + 1 if sets else 1)
     template = _template(owner)
@@ -76,7 +78,7 @@ def _make_set(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> Non
     metadata: JsonObject = {**section(template, "metadata"), "labels": labels}
     selector: JsonObject = dict(section(owner, "spec", "selector"))
     annotations = {**section(owner, "metadata", "annotations"), _REVISION: revision}
-    shop.make(
+    factory.make(
         owner,
         _REPLICA_SET,
         f"{name_of(owner)}-{revision}",
@@ -91,10 +93,10 @@ def _make_set(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> Non
     )
 
 
-def _rise(shop: ObjectFactory, owner: Manifest, chosen: Manifest, revision: int) -> None:
+def _rise(factory: ObjectFactory, owner: Manifest, chosen: Manifest, revision: int) -> None:
     """An older ReplicaSet is the newest again."""
     annotations = {**_annotations(owner, chosen), _REVISION: str(revision)}
-    shop.store.put(_REPLICA_SET, changed(chosen, "metadata", annotations=annotations))
+    factory.store.put(_REPLICA_SET, changed(chosen, "metadata", annotations=annotations))
 
 
 def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
@@ -105,34 +107,34 @@ def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
     }
 
 
-def _scale_paused(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
+def _scale_paused(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     """What a paused Deployment gains or loses, its newest ReplicaSet with pods does."""
     more = _wanted(owner) - sum(_replicas(one) for one in sets)
     chosen = next((one for one in reversed(sets) if _replicas(one)), sets[-1] if sets else None)
     if chosen is not None and more:
-        _scale(shop, chosen, max(0, _replicas(chosen) + more))
+        _scale(factory, chosen, max(0, _replicas(chosen) + more))
 
 
-def _recreate(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
+def _recreate(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     old = sets[:-1]
     for one in old:
-        _scale(shop, one, 0)
+        _scale(factory, one, 0)
     left = ("replicas", "terminatingReplicas")
     if not any(_replicas(one) + sum(_count(one, name) for name in left) for one in old):
-        _scale(shop, sets[-1], _wanted(owner))
+        _scale(factory, sets[-1], _wanted(owner))
 
 
-def _roll(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
+def _roll(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     """One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink."""
     newest, old, wanted = sets[-1], sets[:-1], _wanted(owner)
     surge, unavailable = _limits(owner, wanted)
     total = sum(_replicas(one) for one in sets)
     if _replicas(newest) > wanted or not any(_replicas(one) for one in old):
-        _scale(shop, newest, wanted)
+        _scale(factory, newest, wanted)
         return
     more = min(wanted + surge - total, wanted - _replicas(newest))
     if more > 0:
-        _scale(shop, newest, _replicas(newest) + more)
+        _scale(factory, newest, _replicas(newest) + more)
         return
     least = wanted - unavailable
     lacking = _replicas(newest) - _count(newest, "availableReplicas")
@@ -141,13 +143,13 @@ def _roll(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
         # Pods that do not run go first: nobody misses them.
         fewer = min(spare, _replicas(one) - _count(one, "availableReplicas"))
         if fewer > 0:
-            _scale(shop, one, _replicas(one) - fewer)
+            _scale(factory, one, _replicas(one) - fewer)
             return
     spare = min(spare, sum(_count(one, "availableReplicas") for one in sets) - least)
     for one in old:
         fewer = min(spare, _replicas(one))
         if fewer > 0:
-            _scale(shop, one, _replicas(one) - fewer)
+            _scale(factory, one, _replicas(one) - fewer)
             return
 
 
@@ -167,7 +169,7 @@ def _share(rolling: Mapping[str, Json], key: str, wanted: int, *, is_rounded_up:
     return said if isinstance(said, int) else 0
 
 
-def _tell(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
+def _tell(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     newest = next((one for one in sets if _template(one) == _template(owner)), {})
     available = sum(_count(one, "availableReplicas") for one in sets)
     counts = {
@@ -179,12 +181,12 @@ def _tell(shop: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     }
     status: JsonObject = {name: count for name, count in counts.items() if count}
     if status != section(owner, "status"):
-        shop.store.put(_DEPLOYMENT, {**owner, "status": status})
+        factory.store.put(_DEPLOYMENT, {**owner, "status": status})
 
 
-def _scale(shop: ObjectFactory, replica_set: Manifest, replicas: int) -> None:
+def _scale(factory: ObjectFactory, replica_set: Manifest, replicas: int) -> None:
     if _replicas(replica_set) != replicas:
-        shop.store.put(_REPLICA_SET, changed(replica_set, "spec", replicas=replicas))
+        factory.store.put(_REPLICA_SET, changed(replica_set, "spec", replicas=replicas))
 
 
 def _template(manifest: Manifest) -> JsonObject:

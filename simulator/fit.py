@@ -90,11 +90,11 @@ class FitSimulation:
         self._position, self._now_ns = state.position, state.now_ns
         self._step = Step(state, Head(position=state.position, digest="0" * 64, epoch=0))
         steps = tuple(Apply(0, one.kind, one.manifest) for one in manifests)
-        self._world = SimulatedCluster(
+        self._simulated = SimulatedCluster(
             Scenario(name="fit", steps=steps), state.now_ns, era_ns=ERA_NS
         )
-        self._world.take()
-        self._world.advance(0)
+        self._simulated.poll_watch()
+        self._simulated.advance(0)
         self._evicts: dict[str, list[str]] = {}
         self._pods: dict[str, None] = {}
         self._groups: dict[str, None] = {}
@@ -141,7 +141,7 @@ class FitSimulation:
 
     def _show(self) -> bool:
         """Show what the world made meanwhile; whether there was anything."""
-        taken = [one for one in self._world.take() if isinstance(one, Seen)]
+        taken = [one for one in self._simulated.poll_watch() if isinstance(one, Seen)]
         batch = self._step.observe(taken, self._now_ns)
         for record in () if batch is None else batch.records:
             kind, _, key = record.subject.partition("/")
@@ -164,7 +164,7 @@ class FitSimulation:
         asked = [one for one in self._step.urgent_requests() if isinstance(one, PhaseRequest)]
         for one in asked:
             if f"{one.namespace}/{one.name}" in self._groups:
-                self._world.set_phase(one)
+                self._simulated.set_phase(one)
             self._step.report([Answer(one, Done())], self._now_ns)
 
     def _fitted(self, group: PodGroup) -> FittedPodGroup:

@@ -34,13 +34,13 @@ class GeneratedWorkload(Struct, frozen=True):
     notes: WorkloadSummary
 
 
-def with_workload(scenario: Scenario, pieces: GeneratedWorkload) -> Scenario:
+def with_workload(scenario: Scenario, workload: GeneratedWorkload) -> Scenario:
     """The scenario with what its trace or workload brings; its own steps come first at one time."""
-    steps: Iterable[Step] = sorted((*scenario.steps, *pieces.steps), key=lambda step: step.at_ns)
+    steps: Iterable[Step] = sorted((*scenario.steps, *workload.steps), key=lambda step: step.at_ns)
     has_policy = scenario.policy is not None or scenario.policy_file is not None
     return msgspec.structs.replace(
         scenario,
-        policy=scenario.policy if has_policy else pieces.policy,
-        cluster=(*scenario.cluster, *pieces.cluster),
+        policy=scenario.policy if has_policy else workload.policy,
+        cluster=(*scenario.cluster, *workload.cluster),
         steps=tuple(steps),
     )

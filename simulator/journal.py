@@ -30,53 +30,53 @@ class JournalEntry(Struct, frozen=True):
     result: str
 
 
-def execute(world: SimulatedCluster, request: Request) -> Reply:
+def execute(simulated: SimulatedCluster, request: Request) -> Reply:
     """Carry a request out."""
     match request:
         case BindRequest():
-            return world.bind(request)
+            return simulated.bind(request)
         case EvictRequest():
-            return world.evict(request)
+            return simulated.evict(request)
         case PhaseRequest():
-            return world.set_phase(request)
+            return simulated.set_phase(request)
         case _:
             raise AssertionError("a simulated cluster is not told why pods wait")
 
 
-def execute_and_record(world: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
+def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
     """Carry a request out, and tell it as a call."""
-    reply = execute(world, request)
+    reply = execute(simulated, request)
     assert isinstance(request, BindRequest | EvictRequest | PhaseRequest)
     annotations = request.annotations if isinstance(request, BindRequest) else {}
-    deed = world.journal[-1]
-    call = JournalEntry(
-        at_ns=deed.at_ns,
-        verb=deed.verb,
+    call = simulated.journal[-1]
+    entry = JournalEntry(
+        at_ns=call.at_ns,
+        verb=call.verb,
         namespace=request.namespace,
         name=request.name,
         uid=request.uid,
-        value=deed.value,
+        value=call.value,
         decision=request.decision,
         annotations=msgspec.json.encode(annotations, order="sorted").decode(),
-        result=deed.result,
+        result=call.result,
     )
-    return reply, call
+    return reply, entry
 
 
 def rebuild_cluster(
     scenario: Scenario, calls: Iterable[JournalEntry], origin_ns: int = 0
 ) -> SimulatedCluster:
     """The world after all calls. Raises UsageError where a call would now end otherwise."""
-    world = SimulatedCluster(scenario, origin_ns)
+    simulated = SimulatedCluster(scenario, origin_ns)
     for call in calls:
-        world.advance(call.at_ns)
-        _, repeated = execute_and_record(world, _request(call))
+        simulated.advance(call.at_ns)
+        _, repeated = execute_and_record(simulated, _request(call))
         if repeated.result != call.result:
             raise UsageError(
                 f"the calls do not fit the scenario: {call.verb} {call.namespace}/{call.name} "
                 f"ended with {call.result}, and would now end with {repeated.result}"
             )
-    return world
+    return simulated
 
 
 def fingerprint(scenario: Scenario) -> str:

@@ -57,12 +57,12 @@ class Kubelets:
         self._nodes: dict[str, _Node] = {}
         self._taken: dict[str, tuple[str, Amounts]] = {}
 
-    def note(self, change: Change, *, was_there: bool = False) -> None:
-        """An object changed. `was_there`: before the scenario began, so nobody asks whether it fits."""
+    def on_change(self, change: Change, *, existed_before: bool = False) -> None:
+        """An object changed. `existed_before`: before the scenario began, so nobody asks whether it fits."""
         if change.key[0] == "Node":
             self._note_node(change)
         elif change.key[0] == "Pod":
-            self._note_pod(change, was_there=was_there)
+            self._note_pod(change, existed_before=existed_before)
 
     def run(self, due: ScheduledAction) -> None:
         """Something is due for a pod, if that pod is still there."""
@@ -74,7 +74,7 @@ class Kubelets:
             return
         if not _is_ready(node.manifest):
             node.waiting.append(due)
-        elif due.verb is ActionKind.VANISH:
+        elif due.verb is ActionKind.REMOVE:
             self._vanish(pod, due.key)
         elif due.verb is ActionKind.FINISH:
             if phase_of(pod) == "Running":
@@ -111,7 +111,7 @@ class Kubelets:
         at = self._store.timestamp(stop)
         self._store.put(POD, changed(pod, "metadata", deletionTimestamp=at))
         self._timeline.push(
-            self._store.now_ns + stop, ScheduledAction(ActionKind.VANISH, key, uid_of(pod))
+            self._store.now_ns + stop, ScheduledAction(ActionKind.REMOVE, key, uid_of(pod))
         )
 
     def stop(self, key: Key, grace_ns: int) -> None:
@@ -128,7 +128,7 @@ class Kubelets:
             return
         stop = min(stop_ns(pod) or 0, grace_ns)
         self._timeline.push(
-            self._store.now_ns + stop, ScheduledAction(ActionKind.VANISH, key, uid_of(pod))
+            self._store.now_ns + stop, ScheduledAction(ActionKind.REMOVE, key, uid_of(pod))
         )
 
     def used(self, node: str) -> Amounts:
@@ -159,7 +159,7 @@ class Kubelets:
                 self._timeline.push(self._store.now_ns, due)
             node.waiting.clear()
 
-    def _note_pod(self, change: Change, *, was_there: bool) -> None:
+    def _note_pod(self, change: Change, *, existed_before: bool) -> None:
         before = node_of(change.before) if change.before is not None else ""
         after = node_of(change.after) if change.after is not None else ""
         if before and before != after:
@@ -175,12 +175,12 @@ class Kubelets:
         uid = uid_of(pod)
         node.pods[change.key] = uid
         if not is_terminal(pod) and uid not in self._taken:
-            self._arrive(pod, change.key, node, was_there=was_there)
+            self._arrive(pod, change.key, node, existed_before=existed_before)
 
-    def _arrive(self, pod: Manifest, key: Key, node: _Node, *, was_there: bool) -> None:
+    def _arrive(self, pod: Manifest, key: Key, node: _Node, *, existed_before: bool) -> None:
         """A pod comes to its node: by a binding, with `nodeName` preset, or it was always there."""
         asked = request_of(section(pod, "spec"))
-        is_new = phase_of(pod) == "Pending" and not was_there
+        is_new = phase_of(pod) == "Pending" and not existed_before
         if is_new and node.manifest is not None and (reason := _rejection(pod, asked, node)):
             code, message = reason
             status: dict[str, Json] = {"phase": "Failed", "reason": code, "message": message}
@@ -192,7 +192,7 @@ class Kubelets:
         now = self._store.now_ns
         if is_terminating(pod):
             if (stop := stop_ns(pod)) is not None:
-                self._timeline.push(now + stop, ScheduledAction(ActionKind.VANISH, key, uid))
+                self._timeline.push(now + stop, ScheduledAction(ActionKind.REMOVE, key, uid))
         elif phase_of(pod) == "Pending":
             self._timeline.push(
                 now + self._start_delay_ns, ScheduledAction(ActionKind.START, key, uid)

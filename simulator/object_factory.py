@@ -40,9 +40,9 @@ class ObjectFactory:
         else:
             self.store.remove(key)
 
-    def dismiss(self, key: Key, children: OwnedObjects) -> None:
+    def delete_unwanted(self, key: Key, children: OwnedObjects) -> None:
         """Delete a pod that is not wanted any more."""
-        children.dismiss(key)
+        children.expect_deletion(key)
         self._delete_pod(key)
 
     def make_pod(
@@ -59,7 +59,7 @@ class ObjectFactory:
         if self.store.find(key) is not None:
             return
         children.made += 1
-        children.note(key, ChildState.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
+        children.update(key, ChildState.ACTIVE, marks.annotations.get(TASK_SPEC, ""))
         metadata: JsonObject = {
             "name": name,
             "namespace": namespace_of(owner),

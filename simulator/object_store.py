@@ -81,7 +81,7 @@ class Store:
         era = f"{era_ns // SECOND:08x}-{part:04x}-4000-8000-"
         self._mint = era + "{:012}" if era_ns else "uid-{:06}"
         self._uids = 0
-        self._admission = Defaulting()
+        self._defaulting = Defaulting()
         self._changes: list[Change] = []
         self._shown: list[tuple[bool, Manifest]] | None = None
         self._listeners: list[Callable[[Change], None]] = []
@@ -149,7 +149,7 @@ class Store:
         changes, self._changes = self._changes, []
         return changes
 
-    def take(self) -> list[Sighting]:
+    def poll_watch(self) -> list[Sighting]:
         """What a watch has shown since the last call; at first, all there is, kind by kind."""
         if self._shown is None:
             self._shown = []
@@ -175,10 +175,10 @@ class Store:
             self._uids += 1
             metadata["uid"] = self._mint.format(self._uids)
         metadata.setdefault("creationTimestamp", self.timestamp())
-        return self._admission.admitted(kind, {**manifest, "metadata": metadata})
+        return self._defaulting.with_defaults(kind, {**manifest, "metadata": metadata})
 
     def _note(self, change: Change) -> None:
-        self._admission.note(change.key[0], change.before, change.after)
+        self._defaulting.on_change(change.key[0], change.before, change.after)
         self._changes.append(change)
         for note in self._listeners:
             note(change)

@@ -32,22 +32,22 @@ class OwnedObjects:
         """Pods that ever failed, or were deleted by others before they were over."""
         self.made = 0
         """Pods that were ever made: the number of the next one."""
-        self.tally: Counter[ChildState] = Counter()
+        self.counts: Counter[ChildState] = Counter()
         """Pods that are there, by how they fare."""
         self.roles: dict[str, Counter[ChildState]] = {}
         """The same by role."""
-        self.happenings: list[JobEvent] = []
+        self.job_events: list[JobEvent] = []
         """What happened and was not answered yet, where the controller has rules for that."""
         self.pending: list[tuple[int, JobEvent, str]] = []
         """Actions that are due later: when, upon what, and which."""
-        self.began_ns: int | None = None
+        self.started_ns: int | None = None
         """Since when the workload runs, where that has an end."""
         self.finished_ns: int | None = None
         """Since when the workload is over."""
         self._role_of: dict[Key, str] = {}
-        self._dismissed: dict[Key, None] = {}
+        self._expected_deletions: dict[Key, None] = {}
 
-    def note(self, key: Key, now: ChildState | None, role: str = "") -> None:
+    def update(self, key: Key, now: ChildState | None, role: str = "") -> None:
         """An owned object came, changed, or is gone (None)."""
         before = self.all.get(key)
         if now is not None:
@@ -62,10 +62,12 @@ class OwnedObjects:
         if before is None or was_active:
             if now is ChildState.SUCCEEDED:
                 self.succeeded += 1
-            elif not is_active and (now is ChildState.FAILED or key not in self._dismissed):
+            elif not is_active and (
+                now is ChildState.FAILED or key not in self._expected_deletions
+            ):
                 self.failed += 1
         if now is None:
-            self._dismissed.pop(key, None)
+            self._expected_deletions.pop(key, None)
 
     def pods(self) -> list[Key]:
         """The active pods, oldest first."""
@@ -79,13 +81,13 @@ class OwnedObjects:
         """The pods of a role."""
         return [key for key in self.all if self._role_of.get(key) == role]
 
-    def dismiss(self, key: Key) -> None:
+    def expect_deletion(self, key: Key) -> None:
         """The owner itself is about to delete the pod: it does not count as lost."""
-        self._dismissed[key] = None
+        self._expected_deletions[key] = None
 
-    def is_dismissed(self, key: Key) -> bool:
+    def is_deletion_expected(self, key: Key) -> bool:
         """Whether the owner deleted the pod itself."""
-        return key in self._dismissed
+        return key in self._expected_deletions
 
     def _count(
         self, key: Key, before: ChildState | None, now: ChildState | None, role: str
@@ -94,7 +96,7 @@ class OwnedObjects:
         of_role = self.roles.setdefault(role, Counter())
         for child, change in ((before, -1), (now, 1)):
             if child is not None:
-                self.tally[child] += change
+                self.counts[child] += change
                 of_role[child] += change
         if now is None:
             del self._role_of[key]

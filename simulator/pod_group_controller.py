@@ -47,7 +47,7 @@ class PodGroupController:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def note(self, change: Change) -> None:
+    def on_change(self, change: Change) -> None:
         """An object changed: its group comes, changes or goes."""
         resource = change.key[0]
         if resource == "Pod" and change.after is not None:

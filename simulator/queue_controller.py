@@ -39,7 +39,7 @@ class QueueController:
         else:
             self._tell(queue, CLOSED)
 
-    def note(self, change: Change) -> None:
+    def on_change(self, change: Change) -> None:
         """An object changed; it may have been the last pod group of a queue that is closing."""
         if not self._closing or change.key[0] != "PodGroup":
             return

@@ -47,7 +47,7 @@ class DecisionEntries:
         self._at_ns = origin_ns
         self.entries: list[JsonObject] = []
 
-    def note(self, record: Record, event: Event) -> None:
+    def add(self, record: Record, event: Event) -> None:
         """Take in a record; those that decide nothing about a pod group are passed over."""
         match event:
             case CycleOpened():
@@ -116,7 +116,7 @@ class ScenarioResult(Struct, frozen=True):
 def scenario_result(
     *,
     scenario: Scenario,
-    world: SimulatedCluster,
+    simulated: SimulatedCluster,
     head: Head,
     decisions: DecisionEntries,
     state: State,
@@ -126,14 +126,14 @@ def scenario_result(
     entries: list[Json] = list(decisions.entries)
     document: JsonObject = {
         "scenario": scenario.name,
-        "at_seconds": world.now_ns / _SECOND,
+        "at_seconds": simulated.now_ns / _SECOND,
         "log": {"position": head.position, "digest": head.digest},
         "decisions": entries,
         "pods": _pods(state),
         "pod_groups": _pod_groups(state),
         "queues": _queues(state),
         "switches": {},
-        "workloads": workload_statuses(world.store),
+        "workloads": workload_statuses(simulated.store),
         "account": account or {},
         "expected": True,
     }

@@ -223,7 +223,7 @@ class _KnownObjects:
     def __init__(self, cluster: tuple[LocatedManifest, ...], *, is_all: bool) -> None:
         self._is_all = is_all
         """Without, a trace or a workload brings others."""
-        self.foreseen = PlannedAutoscalers()
+        self.planned = PlannedAutoscalers()
         self._names: dict[tuple[str, str, str], None] = {}
         self._makers: dict[tuple[str, str], None] = {}
         for placed in cluster:
@@ -237,7 +237,7 @@ class _KnownObjects:
             kind = str(target["kind"])
             namespace = placed.namespace if kind == "Job" else ""
             self.check(value, kind, namespace, str(target["name"]))
-        self.foreseen.add(placed, value)
+        self.planned.add(placed, value)
         self._names[placed.kind.kind, placed.namespace, placed.name] = None
         if "template" in str(placed.manifest.get("spec", "")):
             self._makers[placed.namespace, placed.name + "-"] = None
@@ -284,7 +284,7 @@ def _read_action(name: str, value: YamlValue, at: int, known: _KnownObjects) -> 
         case "delete":
             fields = value.fields("delete", ("kind", "apiVersion", "namespace", "name"))
             reference = _read_reference(value, fields, known)
-            known.foreseen.remove(*reference)
+            known.planned.remove(*reference)
             yield Delete(at, *reference)
         case "patch":
             fields = value.fields("patch", ("kind", "apiVersion", "namespace", "name", "merge"))
@@ -293,7 +293,7 @@ def _read_action(name: str, value: YamlValue, at: int, known: _KnownObjects) -> 
             entries = fields["merge"].mapping("merge")
             kind, namespace, name = _read_reference(value, fields, known)
             merge = read_merge(kind, entries)
-            known.foreseen.patch(kind, namespace, name, merge, fields["merge"])
+            known.planned.patch(kind, namespace, name, merge, fields["merge"])
             yield Patch(at, kind, namespace, name, merge)
         case _:
             yield _read_fail(value, at, known)

@@ -31,9 +31,9 @@ def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> 
         policy = read_policy(read(scenario.policy_file), scenario.policy_file, nodes_max)
         scenario = msgspec.structs.replace(scenario, policy=policy)
     if scenario.workload is not None:
-        pieces = generate_workload(scenario.workload)
+        workload = generate_workload(scenario.workload)
     elif (trace := scenario.trace) is not None:
-        pieces = openb_trace_workload(
+        workload = openb_trace_workload(
             TraceText(trace.nodes, read(trace.nodes)),
             TraceText(trace.pods, read(trace.pods)),
             order=trace.order,
@@ -44,7 +44,7 @@ def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> 
         )
     else:
         return LoadedScenario(scenario)
-    return LoadedScenario(with_workload(scenario, pieces), pieces.notes)
+    return LoadedScenario(with_workload(scenario, workload), workload.notes)
 
 
 def generate_workload(source: WorkloadSource) -> GeneratedWorkload:

@@ -22,26 +22,26 @@ _STATEFUL_SET: Final = kind_named("StatefulSet")
 _REVISION: Final = "controller-revision-hash"
 
 
-def reconcile_stateful_set(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def reconcile_stateful_set(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Make, replace and dismiss what is due, and say how far it is."""
     spec = section(owner, "spec")
     replicas = whole_at(spec, "replicas", 1)
     is_ordered = text_at(spec, "podManagementPolicy") != "Parallel"
-    is_whole = _make(shop, owner, children, is_ordered=is_ordered)
+    is_whole = _make(factory, owner, children, is_ordered=is_ordered)
     extra = [key for key in children.of("Pod") if not 0 <= _ordinal(owner, key) < replicas]
     extra.sort(key=lambda key: -_ordinal(owner, key))
     for key in extra:
         if children.all[key] is not ChildState.STOPPING:
-            shop.dismiss(key, children)
+            factory.delete_unwanted(key, children)
         if is_ordered:
             break
     if is_whole and not extra:
-        _update(shop, owner, children)
-    _tell(shop, owner, children)
+        _update(factory, owner, children)
+    _tell(factory, owner, children)
 
 
 def _make(
-    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, *, is_ordered: bool
+    factory: ObjectFactory, owner: Manifest, children: OwnedObjects, *, is_ordered: bool
 ) -> bool:
     """Make the pods that are missing; whether all of them run."""
     spec = section(owner, "spec")
@@ -50,14 +50,14 @@ def _make(
         key = _key(owner, index)
         child = children.all.get(key)
         if child in (ChildState.SUCCEEDED, ChildState.FAILED):
-            shop.dismiss(key, children)
+            factory.delete_unwanted(key, children)
         if child is None:
             labels = {
                 "apps.kubernetes.io/pod-index": str(index),
                 "statefulset.kubernetes.io/pod-name": key[2],
                 _REVISION: _revision(owner),
             }
-            shop.make_pod(
+            factory.make_pod(
                 owner, children, section(spec, "template"), key[2], marks=PodOverrides(labels)
             )
         if child is not ChildState.RUNNING:
@@ -67,7 +67,7 @@ def _make(
     return is_whole
 
 
-def _update(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def _update(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Dismiss the last pod of an older template; it is made anew from the present one."""
     strategy = section(owner, "spec", "updateStrategy")
     if text_at(strategy, "type") == "OnDelete":
@@ -76,16 +76,16 @@ def _update(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> Non
     revision = _revision(owner)
     for index in reversed(range(partition, whole_at(section(owner, "spec"), "replicas", 1))):
         key = _key(owner, index)
-        pod = shop.store.find(key) or {}
+        pod = factory.store.find(key) or {}
         if text_at(section(pod, "metadata", "labels"), _REVISION) not in ("", revision):
-            shop.dismiss(key, children)
+            factory.delete_unwanted(key, children)
             return
 
 
-def _tell(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    ready = children.tally[ChildState.RUNNING]
+def _tell(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+    ready = children.counts[ChildState.RUNNING]
     counts = {
-        "replicas": ready + children.tally[ChildState.ACTIVE],
+        "replicas": ready + children.counts[ChildState.ACTIVE],
         "readyReplicas": ready,
         "availableReplicas": ready,
     }
@@ -94,7 +94,7 @@ def _tell(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
         "updateRevision": _revision(owner),
     }
     if status != section(owner, "status"):
-        shop.store.put(_STATEFUL_SET, {**owner, "status": status})
+        factory.store.put(_STATEFUL_SET, {**owner, "status": status})
 
 
 def _key(owner: Manifest, index: int) -> Key:

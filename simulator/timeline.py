@@ -13,8 +13,8 @@ class ActionKind(Enum):
 
     START = "start"
     FINISH = "finish"
-    VANISH = "vanish"
-    LOOK = "look"
+    REMOVE = "vanish"
+    RECONCILE = "look"
     """A controller looks at a workload again; its key is of no matter."""
 
 

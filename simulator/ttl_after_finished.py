@@ -7,9 +7,9 @@ from simulator.object_factory import ObjectFactory
 from simulator.owned_objects import OwnedObjects
 
 
-def expire(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def expire(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Delete a workload that is over when its `ttlSecondsAfterFinished` have passed, if it has any."""
-    now = shop.store.now_ns
+    now = factory.store.now_ns
     if children.finished_ns is None:
         children.finished_ns = now
     seconds = whole_at(section(owner, "spec"), "ttlSecondsAfterFinished", -1)
@@ -17,6 +17,6 @@ def expire(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None
         return
     due = children.finished_ns + seconds * SECOND
     if due <= now:
-        shop.delete_owner(owner)
+        factory.delete_owner(owner)
     else:
-        shop.wake(uid_of(owner), due)
+        factory.wake(uid_of(owner), due)

@@ -60,57 +60,58 @@ _INHERITED: Final = (
 """Annotations of a job that its pods bear as well."""
 
 
-def reconcile_volcano_job(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def reconcile_volcano_job(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     """Answer what happened, or take the job a step further; then write down how far it is."""
-    course = job_status_of(owner)
+    job_status = job_status_of(owner)
     acted = [
-        _act(shop, owner, children, course, answer) for answer in due_actions(shop, owner, children)
+        _act(factory, owner, children, job_status, answer)
+        for answer in due_actions(factory, owner, children)
     ]
     if not any(acted):
-        _keep(shop, owner, children, course)
-    _tell(shop, owner, children, course)
-    if course.phase in FINISHED:
-        expire(shop, owner, children)
+        _keep(factory, owner, children, job_status)
+    _tell(factory, owner, children, job_status)
+    if job_status.phase in FINISHED:
+        expire(factory, owner, children)
 
 
 def _act(
-    shop: ObjectFactory,
+    factory: ObjectFactory,
     owner: Manifest,
     children: OwnedObjects,
-    course: JobStatus,
+    job_status: JobStatus,
     answer: DueAction,
 ) -> bool:
     """Do what a policy or a command demands; False where that means nothing to the job now."""
-    happening, action = answer
-    if happening.version is not None and happening.version < course.version:
+    job_event, action = answer
+    if job_event.version is not None and job_event.version < job_status.version:
         return False
-    phase = phase_after(course, action)
+    phase = phase_after(job_status, action)
     if phase is None:
         return False
     # Of the last try the pods that are over stay, for people to look at.
-    keeps_ended = action != RESTART_JOB or course.retry_count >= max_retry(owner) - 1
-    if phase == RESTARTING and course.phase != RESTARTING:
-        course.retry_count += 1
-    course.phase = phase
+    keeps_ended = action != RESTART_JOB or job_status.retry_count >= max_retry(owner) - 1
+    if phase == RESTARTING and job_status.phase != RESTARTING:
+        job_status.retry_count += 1
+    job_status.phase = phase
     if action in (RESTART_TASK, RESTART_POD, RESTART_PARTITION):
-        for key in _target(shop, children, answer):
+        for key in _target(factory, children, answer):
             if children.all[key] is not ChildState.STOPPING:
-                shop.dismiss(key, children)
+                factory.delete_unwanted(key, children)
     else:
-        _kill(shop, owner, children, course, keeps_ended=keeps_ended)
+        _kill(factory, owner, children, job_status, keeps_ended=keeps_ended)
     return True
 
 
-def _target(shop: ObjectFactory, children: OwnedObjects, answer: DueAction) -> list[Key]:
+def _target(factory: ObjectFactory, children: OwnedObjects, answer: DueAction) -> list[Key]:
     """The pods that an action is about: the one, those of its task or those of its partition."""
-    happening, action = answer
+    job_event, action = answer
     if action == RESTART_POD:
-        return [happening.pod] if happening.pod in children.all else []
-    pods = children.of_role(happening.task)
-    if action == RESTART_TASK or happening.pod is None:
+        return [job_event.pod] if job_event.pod in children.all else []
+    pods = children.of_role(job_event.task)
+    if action == RESTART_TASK or job_event.pod is None:
         return pods
-    partition = happening.partition
-    return [key for key in pods if _partition(shop.store.find(key)) == partition]
+    partition = job_event.partition
+    return [key for key in pods if _partition(factory.store.find(key)) == partition]
 
 
 def _partition(pod: Manifest | None) -> str:
@@ -118,10 +119,10 @@ def _partition(pod: Manifest | None) -> str:
 
 
 def _kill(
-    shop: ObjectFactory,
+    factory: ObjectFactory,
     owner: Manifest,
     children: OwnedObjects,
-    course: JobStatus,
+    job_status: JobStatus,
     *,
     keeps_ended: bool,
 ) -> None:
@@ -133,26 +134,28 @@ def _kill(
     )
     for key, child in list(children.all.items()):
         if key[0] == "Pod" and child not in kept:
-            shop.dismiss(key, children)
-    shop.delete(group_key(owner))
-    course.version += 1
+            factory.delete_unwanted(key, children)
+    factory.delete(group_key(owner))
+    job_status.version += 1
 
 
-def _keep(shop: ObjectFactory, owner: Manifest, children: OwnedObjects, course: JobStatus) -> None:
+def _keep(
+    factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
+) -> None:
     """Bring group and pods where the phase wants them, and see which phase is next."""
-    if course.phase in LIVE:
-        group = keep_group(shop, owner)
+    if job_status.phase in LIVE:
+        group = keep_group(factory, owner)
         if phase_of(group) not in ("", PENDING):
-            _keep_pods(shop, owner, children, course)
-        course.phase = next_phase(owner, course, children)
+            _keep_pods(factory, owner, children, job_status)
+        job_status.phase = next_phase(owner, job_status, children)
     else:
-        course.phase = next_phase(owner, course, children)
-    if course.phase not in LIVE and (children.active or shop.store.find(group_key(owner))):
-        _kill(shop, owner, children, course, keeps_ended=True)
+        job_status.phase = next_phase(owner, job_status, children)
+    if job_status.phase not in LIVE and (children.active or factory.store.find(group_key(owner))):
+        _kill(factory, owner, children, job_status, keeps_ended=True)
 
 
 def _keep_pods(
-    shop: ObjectFactory, owner: Manifest, children: OwnedObjects, course: JobStatus
+    factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
 ) -> None:
     """Make what is missing, where what a task depends on is there; dismiss what is too many."""
     tasks = tasks_of(owner)
@@ -163,13 +166,15 @@ def _keep_pods(
             for number in range(wanted):
                 key: Key = ("Pod", namespace_of(owner), f"{prefix}{number}")
                 if key not in children.all:
-                    marks = _marks(owner, course, (role, task), number)
-                    shop.make_pod(owner, children, section(task, "template"), key[2], marks=marks)
+                    marks = _marks(owner, job_status, (role, task), number)
+                    factory.make_pod(
+                        owner, children, section(task, "template"), key[2], marks=marks
+                    )
         elif there > wanted:
             kept = {f"{prefix}{number}" for number in range(wanted)}
             for key in children.of_role(role):
                 if key[2] not in kept and children.all[key] is not ChildState.STOPPING:
-                    shop.dismiss(key, children)
+                    factory.delete_unwanted(key, children)
 
 
 def _is_ready(task: Task, tasks: dict[str, Task], children: OwnedObjects) -> bool:
@@ -189,7 +194,7 @@ def _is_ready(task: Task, tasks: dict[str, Task], children: OwnedObjects) -> boo
 
 
 def _marks(
-    owner: Manifest, course: JobStatus, named: tuple[str, Task], number: int
+    owner: Manifest, job_status: JobStatus, named: tuple[str, Task], number: int
 ) -> PodOverrides:
     role, task = named
     spec, pod_spec = section(owner, "spec"), section(task, "template", "spec")
@@ -207,8 +212,8 @@ def _marks(
     annotations = {
         **{key: text_at(said, key) for key in _INHERITED if key in said},
         "scheduling.k8s.io/group-name": f"{name_of(owner)}-{uid_of(owner)}",
-        JOB_VERSION: str(course.version),
-        "volcano.sh/job-retry-count": str(course.retry_count),
+        JOB_VERSION: str(job_status.version),
+        "volcano.sh/job-retry-count": str(job_status.retry_count),
         **labels,
     }
     extra: JsonObject = {}
@@ -218,43 +223,45 @@ def _marks(
     return PodOverrides(labels, annotations, extra)
 
 
-def _tell(shop: ObjectFactory, owner: Manifest, children: OwnedObjects, course: JobStatus) -> None:
+def _tell(
+    factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
+) -> None:
     """Write the status, if it says anything new."""
     before = section(owner, "status")
     state, conditions = dict(section(before, "state")), list_at(before, "conditions")
     told: list[Json] = [dict(one) for one in conditions]
-    if text_at(state, "phase") != course.phase:
-        at = shop.store.timestamp()
-        state = {"phase": course.phase, "lastTransitionTime": at}
-        told.append({"status": course.phase, "lastTransitionTime": at})
+    if text_at(state, "phase") != job_status.phase:
+        at = factory.store.timestamp()
+        state = {"phase": job_status.phase, "lastTransitionTime": at}
+        told.append({"status": job_status.phase, "lastTransitionTime": at})
     status: JsonObject = {
         "state": state,
         "minAvailable": min_available(owner),
-        **_counted(children.tally),
+        **_counted(children.counts),
         "taskStatusCount": {
             role: {"phase": counted}
-            for role, tally in children.roles.items()
-            if (counted := _by_phase(tally))
+            for role, counts in children.roles.items()
+            if (counted := _by_phase(counts))
         },
-        "version": course.version,
-        "retryCount": course.retry_count,
+        "version": job_status.version,
+        "retryCount": job_status.retry_count,
         "conditions": told,
     }
     status = {key: value for key, value in status.items() if value not in (0, {})}
     if status != before:
-        shop.store.put(VOLCANO_JOB, {**owner, "status": status})
+        factory.store.put(VOLCANO_JOB, {**owner, "status": status})
 
 
-def _counted(tally: Counter[ChildState]) -> dict[str, int]:
+def _counted(counts: Counter[ChildState]) -> dict[str, int]:
     return {
-        "pending": tally[ChildState.ACTIVE],
-        "running": tally[ChildState.RUNNING],
-        "succeeded": tally[ChildState.SUCCEEDED],
-        "failed": tally[ChildState.FAILED],
-        "terminating": tally[ChildState.STOPPING],
+        "pending": counts[ChildState.ACTIVE],
+        "running": counts[ChildState.RUNNING],
+        "succeeded": counts[ChildState.SUCCEEDED],
+        "failed": counts[ChildState.FAILED],
+        "terminating": counts[ChildState.STOPPING],
     }
 
 
-def _by_phase(tally: Counter[ChildState]) -> JsonObject:
-    counted = {name.capitalize(): count for name, count in _counted(tally).items()}
+def _by_phase(counts: Counter[ChildState]) -> JsonObject:
+    counted = {name.capitalize(): count for name, count in _counted(counts).items()}
     return {name: count for name, count in counted.items() if count and name != "Terminating"}

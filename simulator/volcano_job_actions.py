@@ -17,26 +17,26 @@ DueAction: TypeAlias = tuple[JobEvent, str]
 """What happened, and the action that answers it."""
 
 
-def due_actions(shop: ObjectFactory, owner: Manifest, children: OwnedObjects) -> list[DueAction]:
+def due_actions(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> list[DueAction]:
     """The actions that are due now, in the order in which their causes came."""
-    now = shop.store.now_ns
-    happened, children.happenings = children.happenings, []
+    now = factory.store.now_ns
+    happened, children.job_events = children.job_events, []
     due: list[DueAction] = []
     later: list[tuple[int, JobEvent, str]] = []
-    for at, happening, action in children.pending:
-        if not _is_moot(shop, children, happening):
+    for at, job_event, action in children.pending:
+        if not _is_moot(factory, children, job_event):
             if at <= now:
-                due.append((happening, action))
+                due.append((job_event, action))
             else:
-                later.append((at, happening, action))
+                later.append((at, job_event, action))
     for one in happened:
-        happening = _as_policies_name_it(owner, children, one)
-        action, delay = action_for(owner, happening)
+        job_event = _as_policies_name_it(owner, children, one)
+        action, delay = action_for(owner, job_event)
         if action != SYNC and delay:
-            later.append((now + delay, happening, action))
-            shop.wake(uid_of(owner), now + delay)
+            later.append((now + delay, job_event, action))
+            factory.wake(uid_of(owner), now + delay)
         elif action != SYNC:
-            due.append((happening, action))
+            due.append((job_event, action))
     children.pending = later
     return due
 
@@ -51,13 +51,13 @@ def _as_policies_name_it(owner: Manifest, children: OwnedObjects, one: JobEvent)
     return structs.replace(one, event="TaskCompleted" if is_completed else "")
 
 
-def _is_moot(shop: ObjectFactory, children: OwnedObjects, happening: JobEvent) -> bool:
+def _is_moot(factory: ObjectFactory, children: OwnedObjects, job_event: JobEvent) -> bool:
     """Whether a delayed answer is not needed any more: the pod runs, or it no longer waits."""
-    if happening.pod is None:
+    if job_event.pod is None:
         return False
-    if happening.event == "PodPending":
-        pod = shop.store.find(happening.pod)
-        is_same = pod is not None and uid_of(pod) == happening.pod_uid
+    if job_event.event == "PodPending":
+        pod = factory.store.find(job_event.pod)
+        is_same = pod is not None and uid_of(pod) == job_event.pod_uid
         return not is_same or phase_of(pod or {}) != "Pending"
-    is_about_pod = happening.event in ("PodFailed", "PodEvicted")
-    return is_about_pod and children.all.get(happening.pod) is ChildState.RUNNING
+    is_about_pod = job_event.event in ("PodFailed", "PodEvicted")
+    return is_about_pod and children.all.get(job_event.pod) is ChildState.RUNNING

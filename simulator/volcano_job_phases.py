@@ -70,38 +70,38 @@ def job_status_of(owner: Manifest) -> JobStatus:
     )
 
 
-def phase_after(course: JobStatus, action: str) -> str | None:
+def phase_after(job_status: JobStatus, action: str) -> str | None:
     """The phase into which an action takes the job; None where it means nothing to the job now."""
-    if course.phase in (PENDING, RUNNING):
+    if job_status.phase in (PENDING, RUNNING):
         return RESTARTING if action in _RESTARTS else _LEAVE.get(action)
-    if course.phase == RESTARTING and action in _RESTARTS:
+    if job_status.phase == RESTARTING and action in _RESTARTS:
         return RESTARTING
-    if course.phase in ("Aborting", ABORTED) and action == RESUME_JOB:
+    if job_status.phase in ("Aborting", ABORTED) and action == RESUME_JOB:
         return RESTARTING
     return None
 
 
-def next_phase(owner: Manifest, course: JobStatus, children: OwnedObjects) -> str:
+def next_phase(owner: Manifest, job_status: JobStatus, children: OwnedObjects) -> str:
     """The phase that follows from how the pods fare."""
-    tally = children.tally
-    if course.phase == PENDING:
-        is_up = min_available(owner) <= tally[ChildState.RUNNING] + _over(tally)
+    counts = children.counts
+    if job_status.phase == PENDING:
+        is_up = min_available(owner) <= counts[ChildState.RUNNING] + _over(counts)
         return RUNNING if is_up else PENDING
-    if course.phase == RUNNING:
+    if job_status.phase == RUNNING:
         return _running(owner, children)
-    if course.phase == RESTARTING:
-        if course.retry_count >= max_retry(owner):
+    if job_status.phase == RESTARTING:
+        if job_status.retry_count >= max_retry(owner):
             return FAILED
         total = sum(replicas_of(task) for _, task in tasks_of(owner))
         # A new start takes no more than the pods that are needed at least.
-        is_free = total - tally[ChildState.STOPPING] >= min_available(owner)
+        is_free = total - counts[ChildState.STOPPING] >= min_available(owner)
         return PENDING if is_free else RESTARTING
-    if course.phase in _LEAVING:
+    if job_status.phase in _LEAVING:
         is_empty = not (
-            tally[ChildState.STOPPING] + tally[ChildState.ACTIVE] + tally[ChildState.RUNNING]
+            counts[ChildState.STOPPING] + counts[ChildState.ACTIVE] + counts[ChildState.RUNNING]
         )
-        return _LEAVING[course.phase] if is_empty else course.phase
-    return course.phase
+        return _LEAVING[job_status.phase] if is_empty else job_status.phase
+    return job_status.phase
 
 
 def max_retry(owner: Manifest) -> int:
@@ -110,13 +110,13 @@ def max_retry(owner: Manifest) -> int:
 
 
 def _running(owner: Manifest, children: OwnedObjects) -> str:
-    tally, tasks = children.tally, tasks_of(owner)
-    succeeded = tally[ChildState.SUCCEEDED]
+    counts, tasks = children.counts, tasks_of(owner)
+    succeeded = counts[ChildState.SUCCEEDED]
     needed = whole_at(section(owner, "spec"), "minSuccess", 0)
     if needed and succeeded >= needed:
         return COMPLETED
     total = sum(replicas_of(task) for _, task in tasks)
-    if total == 0 or _over(tally) != total:
+    if total == 0 or _over(counts) != total:
         return RUNNING
     if min_available(owner) >= sum(minimum_of(task) for _, task in tasks):
         for name, task in tasks:
@@ -128,5 +128,5 @@ def _running(owner: Manifest, children: OwnedObjects) -> str:
     return COMPLETED if succeeded >= min_available(owner) else FAILED
 
 
-def _over(tally: Counter[ChildState]) -> int:
-    return tally[ChildState.SUCCEEDED] + tally[ChildState.FAILED]
+def _over(counts: Counter[ChildState]) -> int:
+    return counts[ChildState.SUCCEEDED] + counts[ChildState.FAILED]

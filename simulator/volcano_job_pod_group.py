@@ -32,21 +32,21 @@ def group_key(owner: Manifest) -> Key:
     return "PodGroup", namespace_of(owner), f"{name_of(owner)}-{uid_of(owner)}"
 
 
-def keep_group(shop: ObjectFactory, owner: Manifest) -> Manifest:
+def keep_group(factory: ObjectFactory, owner: Manifest) -> Manifest:
     """The group as the job wants it; it is made where there is none."""
     key = group_key(owner)
-    spec = _group_spec(shop, owner)
-    found = shop.store.find(key)
+    spec = _group_spec(factory, owner)
+    found = factory.store.find(key)
     if found is not None:
         if section(found, "spec") == spec:
             return found
-        return shop.store.put(_POD_GROUP, {**found, "spec": spec})
+        return factory.store.put(_POD_GROUP, {**found, "spec": spec})
     metadata: JsonObject = {
         "labels": dict(section(owner, "metadata", "labels")),
         "annotations": dict(section(owner, "metadata", "annotations")),
     }
     body: JsonObject = {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
-    return shop.make(owner, _POD_GROUP, key[2], body)
+    return factory.make(owner, _POD_GROUP, key[2], body)
 
 
 def tasks_of(owner: Manifest) -> list[tuple[str, Task]]:
@@ -71,7 +71,7 @@ def min_available(owner: Manifest) -> int:
     return whole_at(section(owner, "spec"), "minAvailable", total)
 
 
-def _group_spec(shop: ObjectFactory, owner: Manifest) -> JsonObject:
+def _group_spec(factory: ObjectFactory, owner: Manifest) -> JsonObject:
     spec = section(owner, "spec")
     tasks = tasks_of(owner)
     available = min_available(owner)
@@ -80,7 +80,7 @@ def _group_spec(shop: ObjectFactory, owner: Manifest) -> JsonObject:
         "minTaskMember": {name: minimum_of(task) for name, task in tasks},
         "queue": text_at(spec, "queue") or "default",
         "minResources": quantities(
-            _minimum_resources(shop, [task for _, task in tasks], available)
+            _minimum_resources(factory, [task for _, task in tasks], available)
         ),
     }
     for key in ("priorityClassName", "networkTopology"):
@@ -106,9 +106,9 @@ def _part(name: str, task: Task) -> Json:
     return part
 
 
-def _minimum_resources(shop: ObjectFactory, tasks: list[Task], available: int) -> Amounts:
+def _minimum_resources(factory: ObjectFactory, tasks: list[Task], available: int) -> Amounts:
     """What the first `available` pods ask for: each task's minimum first, where all of them fit in."""
-    ordered = sorted(tasks, key=lambda task: -_priority(shop, task))
+    ordered = sorted(tasks, key=lambda task: -_priority(factory, task))
     counts = [0] * len(ordered)
     if available >= sum(minimum_of(task) for task in ordered):
         counts = [minimum_of(task) for task in ordered]
@@ -125,7 +125,7 @@ def _minimum_resources(shop: ObjectFactory, tasks: list[Task], available: int) -
     return {name: amount for name, amount in total.items() if amount}
 
 
-def _priority(shop: ObjectFactory, task: Task) -> int:
+def _priority(factory: ObjectFactory, task: Task) -> int:
     spec = section(task, "template", "spec")
-    found = shop.store.find(("PriorityClass", "", text_at(spec, "priorityClassName")))
+    found = factory.store.find(("PriorityClass", "", text_at(spec, "priorityClassName")))
     return whole_at(found or {}, "value", whole_at(spec, "priority", 0))

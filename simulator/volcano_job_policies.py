@@ -16,17 +16,17 @@ from simulator.volcano_job_constants import SYNC
 Rule = Mapping[str, Json]
 
 
-def action_for(job: Manifest, happening: JobEvent) -> tuple[str, int]:
+def action_for(job: Manifest, job_event: JobEvent) -> tuple[str, int]:
     """The action, and after how many nanoseconds."""
-    if happening.action:
-        return happening.action, 0
+    if job_event.action:
+        return job_event.action, 0
     spec = section(job, "spec")
     for task in list_at(spec, "tasks"):
-        if happening.task and text_at(task, "name") == happening.task:
-            rule = _first(list_at(task, "policies"), happening)
+        if job_event.task and text_at(task, "name") == job_event.task:
+            rule = _first(list_at(task, "policies"), job_event)
             if rule is not None:
                 return text_at(rule, "action"), timeout_ns(rule)
-    rule = _first(list_at(spec, "policies"), happening)
+    rule = _first(list_at(spec, "policies"), job_event)
     return (SYNC, 0) if rule is None else (text_at(rule, "action"), timeout_ns(rule))
 
 
@@ -45,13 +45,13 @@ def timeout_ns(rule: Rule) -> int:
         return 0
 
 
-def _first(rules: Iterable[Rule], happening: JobEvent) -> Rule | None:
+def _first(rules: Iterable[Rule], job_event: JobEvent) -> Rule | None:
     for rule in rules:
         events = events_of(rule)
         # That a pod waits or runs is news only to who names it: every pod does.
-        is_any = "*" in events and happening.event not in ("", "PodPending", "PodRunning")
-        if is_any or (happening.event and happening.event in events):
+        is_any = "*" in events and job_event.event not in ("", "PodPending", "PodRunning")
+        if is_any or (job_event.event and job_event.event in events):
             return rule
-        if happening.exit_code and whole_at(rule, "exitCode", 0) == happening.exit_code:
+        if job_event.exit_code and whole_at(rule, "exitCode", 0) == job_event.exit_code:
             return rule
     return None

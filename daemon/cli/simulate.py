@@ -149,15 +149,15 @@ async def _read_back(log: ReadableLog, simulated: SimulationRun) -> ScenarioResu
     async for entries in log.read(after=log.base.position):
         for entry in entries:
             event = event_of(entry.record)
-            decisions.note(entry.record, event)
-            account.note(entry.record, event, entry.content)
+            decisions.add(entry.record, event)
+            account.add(entry.record, event, entry.content)
     return scenario_result(
         scenario=simulated.scenario,
-        world=simulated.world,
+        simulated=simulated.cluster,
         head=simulated.head,
         decisions=decisions,
         state=simulated.state,
-        account=account.document(simulated.world.now_ns),
+        account=account.document(simulated.cluster.now_ns),
     )
 
 

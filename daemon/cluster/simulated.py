@@ -23,7 +23,7 @@ class RealTimeCluster:
     def __init__(self, scenario: Scenario, file: WorldFile, now_ns: Callable[[], int]) -> None:
         self._file = file
         self._now_ns = now_ns
-        self._world = rebuild_cluster(scenario, file.calls(), file.origin_ns)
+        self._simulated = rebuild_cluster(scenario, file.calls(), file.origin_ns)
         self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
         self._woken = asyncio.Event()
 
@@ -33,14 +33,14 @@ class RealTimeCluster:
         while True:
             self._woken.clear()
             self._advance()
-            if taken := self._world.take():
+            if taken := self._simulated.poll_watch():
                 yield taken
             else:
                 await self._sleep()
 
     def show_since(self, progress: Mapping[str, Progress]) -> None:
         """Show all there is: a simulated cluster keeps no history."""
-        self._world.relist()
+        self._simulated.relist()
         self._woken.set()
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
@@ -71,7 +71,7 @@ class RealTimeCluster:
         """Carry out all calls that wait. If they cannot be kept, none is answered, and no later one."""
         self._advance()
         waiting = self._waiting
-        answers = [execute_and_record(self._world, request) for request, _ in waiting]
+        answers = [execute_and_record(self._simulated, request) for request, _ in waiting]
         self._file.append([call for _, call in answers])
         self._waiting = []
         self._woken.set()
@@ -81,12 +81,12 @@ class RealTimeCluster:
 
     def _advance(self) -> None:
         """To now; a clock that was set back stands still until it has caught up."""
-        self._world.advance(max(self._now_ns() - self._file.origin_ns, self._world.now_ns))
+        self._simulated.advance(max(self._now_ns() - self._file.origin_ns, self._simulated.now_ns))
 
     async def _sleep(self) -> None:
         """Until a call changes something or the next event is due."""
         wait = LONGEST_WAIT_SECONDS
-        if (due := self._world.next_event_ns) is not None:
+        if (due := self._simulated.next_event_ns) is not None:
             left = (due - (self._now_ns() - self._file.origin_ns)) / SECOND
             wait = min(max(left, 0.0), LONGEST_WAIT_SECONDS)
         try:

@@ -14,8 +14,8 @@ from simulator.journal import execute
 class SteppedCluster:
     """A simulated cluster. Calls are answered at once."""
 
-    def __init__(self, world: SimulatedCluster) -> None:
-        self.world = world
+    def __init__(self, simulated: SimulatedCluster) -> None:
+        self.simulated = simulated
         self._moved = asyncio.Event()
         self._shown = asyncio.Event()
         """Set while everything that happened has been handed to whoever watches."""
@@ -24,7 +24,7 @@ class SteppedCluster:
         """What happens, when it happens."""
         while True:
             self._moved.clear()
-            if taken := self.world.take():
+            if taken := self.simulated.poll_watch():
                 yield taken
             else:
                 self._shown.set()
@@ -32,17 +32,17 @@ class SteppedCluster:
 
     def show_since(self, progress: Mapping[str, Progress]) -> None:
         """Show all there is: a simulated cluster keeps no history."""
-        self.world.relist()
+        self.simulated.relist()
         self._stir()
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Carry a request out, and how many tries that took."""
         self._stir()
-        return execute(self.world, request), 1
+        return execute(self.simulated, request), 1
 
     def advance(self, to_ns: int) -> None:
         """Let time leap."""
-        self.world.advance(to_ns)
+        self.simulated.advance(to_ns)
         self._stir()
 
     async def settle(self) -> None:
@@ -66,17 +66,17 @@ class VirtualClock:
 
     def now_ns(self) -> int:
         """Nanoseconds since the scenario began."""
-        return self._cluster.world.now_ns
+        return self._cluster.simulated.now_ns
 
     def elapsed_ns(self) -> int:
         """The same: nothing takes time in a simulation."""
-        return self._cluster.world.now_ns
+        return self._cluster.simulated.now_ns
 
     async def settle(self) -> None:
         """Let everything that happens up to now happen, and be shown: what is due now comes first."""
-        due = self._cluster.world.next_event_ns
-        if due is not None and due <= self._cluster.world.now_ns:
-            self._cluster.advance(self._cluster.world.now_ns)
+        due = self._cluster.simulated.next_event_ns
+        if due is not None and due <= self._cluster.simulated.now_ns:
+            self._cluster.advance(self._cluster.simulated.now_ns)
         await self._cluster.settle()
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
@@ -84,7 +84,9 @@ class VirtualClock:
         await self._cluster.settle()
         if woken.is_set():
             return
-        moments = [one for one in (until_ns, self._cluster.world.next_event_ns) if one is not None]
+        moments = [
+            one for one in (until_ns, self._cluster.simulated.next_event_ns) if one is not None
+        ]
         target = min(moments, default=None)
         if target is None or (self._until_ns is not None and target > self._until_ns):
             if self._until_ns is not None:

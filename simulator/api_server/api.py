@@ -75,7 +75,7 @@ class Api:
         self, scenario: Scenario, origin_ns: int = 0, behaviour: Behaviour | None = None
     ) -> None:
         self.behaviour = behaviour or Behaviour()
-        self.world = SimulatedCluster(
+        self.simulated = SimulatedCluster(
             scenario,
             origin_ns,
             # A server that starts anew is another cluster: nobody must take its objects for those before.
@@ -85,42 +85,42 @@ class Api:
         )
         self.catalogue = ResourceCatalogue()
         self.access = AccessControl()
-        self.world.store.listen(self._note)
+        self.simulated.store.listen(self._note)
         for definition in volcano_definitions() if self.behaviour.has_volcano else ():
-            self.world.put(CRD, definition)
-        make_namespaces(self.world, _namespaces_of(scenario))
-        self.shelf = VersionStore(self.world.store, self.behaviour.window)
-        self._creator = Creator(self.world, self.shelf, self.catalogue)
-        self._changer = Updater(self.world, self.shelf, self._creator)
-        self._deleter = Deleter(self.world, self.shelf, self.catalogue)
-        self._evictor = Evictor(self.world, self.shelf, self.catalogue, self._deleter)
-        self._budgets = DisruptionController(self.world, self.shelf)
+            self.simulated.put(CRD, definition)
+        make_namespaces(self.simulated, _namespaces_of(scenario))
+        self.versions = VersionStore(self.simulated.store, self.behaviour.window)
+        self._creator = Creator(self.simulated, self.versions, self.catalogue)
+        self._updater = Updater(self.simulated, self.versions, self._creator)
+        self._deleter = Deleter(self.simulated, self.versions, self.catalogue)
+        self._evictor = Evictor(self.simulated, self.versions, self.catalogue, self._deleter)
+        self._budgets = DisruptionController(self.simulated, self.versions)
         self._namespaces = NamespaceController(
-            self.world, self.shelf, self.catalogue, self._deleter
+            self.simulated, self.versions, self.catalogue, self._deleter
         )
         self._events: list[tuple[int, Key, str]] = []
         self._compacted_ns = 0
-        self._old_revision = self.shelf.revision
+        self._old_revision = self.versions.revision
         self._settle()
 
     @property
     def next_event_ns(self) -> int | None:
         """When the next thing happens by itself."""
-        times = [self.world.next_event_ns]
+        times = [self.simulated.next_event_ns]
         if self.behaviour.has_controllers:
             times.append(self._budgets.next_ns)
         return min((at for at in times if at is not None), default=None)
 
     def advance(self, to_ns: int) -> None:
         """All that happens up to a moment."""
-        self.world.advance(max(to_ns, self.world.now_ns))
+        self.simulated.advance(max(to_ns, self.simulated.now_ns))
         self._expire()
         self._settle()
 
     def handle(self, request: Request) -> Response:
         """The answer to anything but a watch."""
         try:
-            user = self.access.authenticate(request, self.world.now_ns)
+            user = self.access.authenticate(request, self.simulated.now_ns)
             if (found := discovery_response(request.path, self.catalogue)) is not None:
                 return found if request.method == "GET" else not_allowed().response
             address = address_of(request.method, request.path, is_watch=False)
@@ -142,7 +142,7 @@ class Api:
     def watch(self, request: Request) -> Watch | Response:
         """An open watch, or the answer that refuses it."""
         try:
-            user = self.access.authenticate(request, self.world.now_ns)
+            user = self.access.authenticate(request, self.simulated.now_ns)
             address = address_of(request.method, request.path, is_watch=True)
             if address is None:
                 return NO_SUCH_PATH
@@ -162,11 +162,11 @@ class Api:
 
     def compact(self) -> None:
         """Forget everything but what there is now: older revisions cannot be had (410)."""
-        self.shelf.compact()
+        self.versions.compact()
 
     def snapshot(self) -> Snapshot:
         """All there is now, to be restored later."""
-        return self.world.store.snapshot()
+        return self.simulated.store.snapshot()
 
     def restore(self, kept: Snapshot) -> None:
         """Go back to a snapshot, as a server whose etcd is restored: revisions that were given are given again.
@@ -174,16 +174,16 @@ class Api:
         Watches that stay open are of the future then, and show nothing until it comes.
         """
         self._old_revision = kept.revision
-        self.world.restore(kept, self.shelf.begin_again)
+        self.simulated.restore(kept, self.versions.begin_again)
         self._settle()
 
     def _watch(self, target: Target, request: Request) -> Watch | Response:
         served = target.served
-        if target.name and self.shelf.find(target.key) is None:
+        if target.name and self.versions.find(target.key) is None:
             raise not_found(served, target.name)
         selector = selector_of(request.query, served.kind, target.namespace)
         options = WatchOptions(request.query, has_watch_list=self.behaviour.has_watch_list)
-        watch = Watch(self.shelf, served, selector, options, self.world.now_ns)
+        watch = Watch(self.versions, served, selector, options, self.simulated.now_ns)
         if self.behaviour.expires_with_status and watch.expired is not None:
             return watch.expired.response
         return watch
@@ -212,13 +212,13 @@ class Api:
             return self._get(target)
         if verb == "list":
             selector = selector_of(request.query, target.served.kind, target.namespace)
-            return list_response(self.shelf, target.served, selector, request.query)
+            return list_response(self.versions, target.served, selector, request.query)
         return self._change(target, request, verb)
 
     def _get(self, target: Target) -> Response:
         if target.part not in ("", "status"):
             raise not_allowed()
-        version = self.shelf.find(target.key)
+        version = self.versions.find(target.key)
         if version is None:
             raise not_found(target.served, target.name)
         return Response(200, version.raw)
@@ -226,15 +226,15 @@ class Api:
     def _change(self, target: Target, request: Request, verb: str) -> Response:
         match verb, target.part:
             case "create", "binding":
-                return bind(self.world, self.shelf, target, request)
+                return bind(self.simulated, self.versions, target, request)
             case "create", "eviction":
                 return self._evictor.evict(target, request)
             case "create", "" if not target.name:
                 return self._create(target, request)
             case "update", "" | "status" if target.name:
-                return json_response(self._changer.replace(target, request))
+                return json_response(self._updater.replace(target, request))
             case "patch", "" | "status" if target.name:
-                manifest, is_new = self._changer.patch(target, request)
+                manifest, is_new = self._updater.patch(target, request)
                 return json_response(manifest, 201 if is_new else 200)
             case "delete", "":
                 return self._deleter.delete(target, request)
@@ -249,7 +249,7 @@ class Api:
         manifest, is_there = self._creator.create(target, request)
         if target.served.kind == EVENT and is_there:
             key = (target.served.resource, target.namespace, _name(manifest))
-            self._events.append((self.world.now_ns + EVENT_NS, key, uid_of(manifest)))
+            self._events.append((self.simulated.now_ns + EVENT_NS, key, uid_of(manifest)))
         return json_response(manifest, 201)
 
     def _note(self, change: Change) -> None:
@@ -268,15 +268,15 @@ class Api:
 
     def _expire(self) -> None:
         """Events grow old, and so do revisions."""
-        now = self.world.now_ns
+        now = self.simulated.now_ns
         while self._events and self._events[0][0] <= now:
             _, key, uid = self._events.pop(0)
-            version = self.shelf.find(key)
+            version = self.versions.find(key)
             if version is not None and uid_of(version.manifest) == uid:
-                self.world.remove(key)
+                self.simulated.remove(key)
         if now - self._compacted_ns >= COMPACT_NS:
-            self.shelf.age(self._old_revision)
-            self._compacted_ns, self._old_revision = now, self.shelf.revision
+            self.versions.age(self._old_revision)
+            self._compacted_ns, self._old_revision = now, self.versions.revision
 
     def is_served(self, served: ServedResource) -> bool:
         """Whether a resource still is: its definition may have been deleted."""

@@ -23,7 +23,7 @@ _SUBRESOURCE = "pods/binding"
 
 
 def bind(
-    world: SimulatedCluster, shelf: VersionStore, target: Target, request: Request
+    simulated: SimulatedCluster, versions: VersionStore, target: Target, request: Request
 ) -> Response:
     """Give a pod its node, in one update with the annotations of the binding (K8.1)."""
     document = decode_body(request, target.served)
@@ -31,16 +31,16 @@ def bind(
     if name_of(document) != target.name:
         raise bad_request("name in URL does not match name in Binding object")
     node = _node(document)
-    version = shelf.find(target.key)
+    version = versions.find(target.key)
     if version is None:
         raise not_found(target.served, target.name)
     _check(target, version.manifest, document)
     if "dryRun" in request.query:
         return success(201)
     pod = version.manifest
-    world.journal.append(
+    simulated.journal.append(
         Call(
-            at_ns=world.now_ns,
+            at_ns=simulated.now_ns,
             verb="bind",
             subject=f"{target.namespace}/{target.name}",
             uid=uid_of(pod),
@@ -49,7 +49,7 @@ def bind(
             result="done",
         )
     )
-    world.put(target.served.kind, _bound(pod, document, node, world.store.timestamp()))
+    simulated.put(target.served.kind, _bound(pod, document, node, simulated.store.timestamp()))
     return success(201)
 
 

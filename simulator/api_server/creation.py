@@ -69,10 +69,10 @@ class Creator:
     """Makes objects."""
 
     def __init__(
-        self, world: SimulatedCluster, shelf: VersionStore, catalogue: ResourceCatalogue
+        self, simulated: SimulatedCluster, versions: VersionStore, catalogue: ResourceCatalogue
     ) -> None:
-        self._world = world
-        self._shelf = shelf
+        self._simulated = simulated
+        self._versions = versions
         self._catalogue = catalogue
         self._generated = 0
 
@@ -90,20 +90,20 @@ class Creator:
         served, name = target.served, name_of(manifest)
         key = (served.resource, target.namespace if served.kind.is_namespaced else "", name)
         check_times(served, manifest)
-        if name and self._shelf.find(key) is not None:
+        if name and self._versions.find(key) is not None:
             raise already_exists(served, name)
         if faults := validation_errors(served, manifest, None):
             raise invalid(served, name, faults)
-        manifest = admit(served, manifest, self._world.store)
+        manifest = admit(served, manifest, self._simulated.store)
         if is_dry:
             return manifest, False
-        return self._world.put(served.kind, manifest), True
+        return self._simulated.put(served.kind, manifest), True
 
     def check_namespace(self, served: ServedResource, name: str, namespace: str) -> None:
         """New objects need a namespace that is there and is to stay (rule K8's 403)."""
         if not served.kind.is_namespaced:
             return
-        found = self._world.find(resource_of(NAMESPACE), "", namespace)
+        found = self._simulated.find(resource_of(NAMESPACE), "", namespace)
         if found is None:
             namespaces = self._catalogue.of_kind("Namespace")
             assert namespaces is not None, "namespaces are built in"

@@ -65,16 +65,16 @@ class Deleter:
     """Deletes objects."""
 
     def __init__(
-        self, world: SimulatedCluster, shelf: VersionStore, catalogue: ResourceCatalogue
+        self, simulated: SimulatedCluster, versions: VersionStore, catalogue: ResourceCatalogue
     ) -> None:
-        self._world = world
-        self._shelf = shelf
+        self._simulated = simulated
+        self._versions = versions
         self._catalogue = catalogue
 
     def delete(self, target: Target, request: Request) -> Response:
         """DELETE of one object: pods are answered as they are, most others with a Status."""
         served = target.served
-        version = self._shelf.find(target.key)
+        version = self._versions.find(target.key)
         if version is None:
             raise not_found(served, target.name)
         options = options_of(request)
@@ -84,7 +84,7 @@ class Deleter:
         if left is not None:
             return json_response(left)
         if served.kind.kind == "Pod":
-            revision = str(self._shelf.revision)
+            revision = str(self._versions.revision)
             return json_response(
                 changed(self._marked(served, found, 0), "metadata", resourceVersion=revision)
             )
@@ -97,16 +97,16 @@ class Deleter:
         selector = selector_of(request.query, served.kind, target.namespace)
         options = options_of(request)
         versions = [
-            one for one in self._shelf.now(served.resource) if selector.matches(one.manifest)
+            one for one in self._versions.now(served.resource) if selector.matches(one.manifest)
         ]
         for version in versions:
             # Removing one may have removed another.
-            if self._shelf.find(version.key) is version:
+            if self._versions.find(version.key) is version:
                 self.carry_out(served, version.key, version.manifest, options)
         items = b",".join([one.raw if served.is_custom else one.body for one in versions])
         head = (
             f'{{"kind":"{served.kind.kind}List","apiVersion":"{served.kind.api_version}",'
-            f'"metadata":{{"resourceVersion":"{self._shelf.revision}"}},"items":['
+            f'"metadata":{{"resourceVersion":"{self._versions.revision}"}},"items":['
         )
         return Response(200, head.encode() + items + b"]}")
 
@@ -123,17 +123,17 @@ class Deleter:
         if not grace and not is_held:
             if served.kind.kind == "Pod" and not _is_marked(found):
                 # A pod is seen to be marked first, even if it goes at once.
-                self._world.put(served.kind, self._marked(served, found, 0))
+                self._simulated.put(served.kind, self._marked(served, found, 0))
             self._remove(served, key, found, options)
             return None
         if is_terminating(found) and not self._is_sooner(found, grace, options):
             return found
         left = self._marked(served, found, grace)
-        self._world.put(served.kind, left)
-        marked = self._shelf.find(key)
+        self._simulated.put(served.kind, left)
+        marked = self._versions.find(key)
         if grace and marked is not None:
             left = marked.manifest
-            self._world.stop(key, grace * SECOND)
+            self._simulated.stop(key, grace * SECOND)
         return left if marked is None else marked.manifest
 
     def _remove(
@@ -144,21 +144,21 @@ class Deleter:
             self._orphan(uid_of(found))
         if served.kind == CRD:
             for gone in self._catalogue.withdraw(found):
-                for version in self._shelf.now(gone.resource):
-                    self._world.remove(version.key)
-        self._world.remove(key)
+                for version in self._versions.now(gone.resource):
+                    self._simulated.remove(version.key)
+        self._simulated.remove(key)
 
     def _orphan(self, owner: str) -> None:
         """What it owned stays, and is nobody's."""
-        self._world.release(owner)
+        self._simulated.release(owner)
         for served in self._catalogue.all():
-            for version in self._shelf.now(served.resource):
+            for version in self._versions.now(served.resource):
                 metadata = section(version.manifest, "metadata")
                 owners = list_at(metadata, "ownerReferences")
                 left: list[Json] = [dict(one) for one in owners if one.get("uid") != owner]
                 if len(left) < len(owners):
                     freed = changed(version.manifest, "metadata", ownerReferences=left)
-                    self._world.put(served.kind, freed)
+                    self._simulated.put(served.kind, freed)
 
     def _is_sooner(self, found: Manifest, grace: int, options: DeleteOptions) -> bool:
         """A second deletion counts only where it shortens the grace."""
@@ -167,7 +167,7 @@ class Deleter:
         return is_asked and isinstance(before, int) and grace < before
 
     def _marked(self, served: ServedResource, found: Manifest, grace: int) -> Manifest:
-        at = self._world.store.timestamp(grace * SECOND)
+        at = self._simulated.store.timestamp(grace * SECOND)
         if served.kind.kind == "Namespace":
             marked = changed(found, "metadata", deletionTimestamp=at)
             return changed(marked, "status", phase="Terminating")

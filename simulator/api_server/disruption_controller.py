@@ -34,11 +34,11 @@ _BUDGET: Final = resource_of(BUDGET)
 _SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
 
 
-def budgets_of(shelf: VersionStore, pod: Manifest) -> list[Manifest]:
+def budgets_of(versions: VersionStore, pod: Manifest) -> list[Manifest]:
     """The budgets that speak for a pod, by name."""
     return [
         one.manifest
-        for one in shelf.now(_BUDGET)
+        for one in versions.now(_BUDGET)
         if one.key[1] == namespace_of(pod) and covers(one.manifest, pod)
     ]
 
@@ -63,14 +63,14 @@ class DisruptionController:
     At once for those who ask about budgets; else a little later, as counting costs a look at every pod.
     """
 
-    def __init__(self, world: SimulatedCluster, shelf: VersionStore) -> None:
-        self._world = world
-        self._shelf = shelf
+    def __init__(self, simulated: SimulatedCluster, versions: VersionStore) -> None:
+        self._simulated = simulated
+        self._versions = versions
         self._is_due = True
         self._counted_ns = 0
         self._is_waiting = False
         """Whether evictions are waited for, which time alone can end."""
-        shelf.listen(self._note)
+        versions.listen(self._note)
 
     def _note(self, resource: str) -> None:
         if resource in (_POD, _BUDGET):
@@ -83,20 +83,20 @@ class DisruptionController:
 
     def pass_time(self) -> None:
         """Count if it is time to."""
-        is_time = self._world.now_ns >= self._counted_ns + COUNT_NS
+        is_time = self._simulated.now_ns >= self._counted_ns + COUNT_NS
         if is_time and (self._is_due or self._is_waiting):
             self.reconcile()
 
     def reconcile(self) -> None:
         """Count anew where something changed."""
-        self._counted_ns = self._world.now_ns
+        self._counted_ns = self._simulated.now_ns
         while self._is_due or self._is_waiting:
             is_due, self._is_due, self._is_waiting = self._is_due, False, False
-            for version in self._shelf.now(_BUDGET):
+            for version in self._versions.now(_BUDGET):
                 budget = version.manifest
                 status = self._counted(budget)
                 if status != section(budget, "status"):
-                    self._world.put(BUDGET, {**budget, "status": status})
+                    self._simulated.put(BUDGET, {**budget, "status": status})
                 self._is_waiting |= bool(status.get("disruptedPods"))
             if not is_due and not self._is_due:
                 return
@@ -104,7 +104,7 @@ class DisruptionController:
     def _counted(self, budget: Manifest) -> JsonObject:
         pods = [
             one.manifest
-            for one in self._shelf.there(_POD)
+            for one in self._versions.there(_POD)
             if one.key[1] == namespace_of(budget)
             and not is_terminal(one.manifest)
             and covers(budget, one.manifest)
@@ -112,7 +112,7 @@ class DisruptionController:
         expected, desired = self._wanted(budget, pods)
         disrupted = section(budget, "status", "disruptedPods")
         names = {name_of(pod) for pod in pods if not is_terminating(pod)}
-        oldest = self._world.store.timestamp(-DISRUPTION_NS)
+        oldest = self._simulated.store.timestamp(-DISRUPTION_NS)
         still: JsonObject = {
             name: at for name, at in disrupted.items() if name in names and str(at) > oldest
         }
@@ -151,7 +151,7 @@ class DisruptionController:
         replicas = {
             uid_of(one.manifest): whole_at(section(one.manifest, "spec"), "replicas", 1)
             for resource in _SCALED
-            for one in self._shelf.there(resource)
+            for one in self._versions.there(resource)
         }
         owners = {owner for pod in pods if (owner := controller_of(pod)) in replicas}
         alone = sum(controller_of(pod) not in replicas for pod in pods)
@@ -168,7 +168,7 @@ class DisruptionController:
         for one in list_at(section(budget, "status"), "conditions"):
             if one.get("status") == wanted["status"]:
                 return [{**wanted, "lastTransitionTime": one.get("lastTransitionTime")}]
-        return [{**wanted, "lastTransitionTime": self._world.store.timestamp()}]
+        return [{**wanted, "lastTransitionTime": self._simulated.store.timestamp()}]
 
 
 def spent(budget: Manifest, pod: str, at: str) -> Manifest:

@@ -40,13 +40,13 @@ class Evictor:
 
     def __init__(
         self,
-        world: SimulatedCluster,
-        shelf: VersionStore,
+        simulated: SimulatedCluster,
+        versions: VersionStore,
         catalogue: ResourceCatalogue,
         deleter: Deleter,
     ) -> None:
-        self._world = world
-        self._shelf = shelf
+        self._simulated = simulated
+        self._versions = versions
         self._catalogue = catalogue
         self._deleter = deleter
 
@@ -57,7 +57,7 @@ class Evictor:
         if name_of(document) != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
         options = _options(document, request)
-        version = self._shelf.find(target.key)
+        version = self._versions.find(target.key)
         if version is None:
             raise not_found(target.served, target.name)
         pod = version.manifest
@@ -71,9 +71,9 @@ class Evictor:
         return success(201)
 
     def _terminate(self, target: Target, pod: Manifest, options: DeleteOptions) -> None:
-        self._world.journal.append(
+        self._simulated.journal.append(
             Call(
-                at_ns=self._world.now_ns,
+                at_ns=self._simulated.now_ns,
                 verb="evict",
                 subject=f"{target.namespace}/{target.name}",
                 uid=uid_of(pod),
@@ -83,8 +83,8 @@ class Evictor:
             )
         )
         if not is_terminating(pod) and not is_terminal(pod):
-            pod = self._world.put(target.served.kind, self._disrupted(pod))
-        version = self._shelf.find(target.key)
+            pod = self._simulated.put(target.served.kind, self._disrupted(pod))
+        version = self._versions.find(target.key)
         if version is not None:
             self._deleter.carry_out(target.served, target.key, version.manifest, options)
 
@@ -93,7 +93,7 @@ class Evictor:
             "type": "DisruptionTarget",
             "status": "True",
             "lastProbeTime": None,
-            "lastTransitionTime": self._world.store.timestamp(),
+            "lastTransitionTime": self._simulated.store.timestamp(),
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         }
@@ -106,7 +106,7 @@ class Evictor:
 
     def _spend(self, pod: Manifest, *, is_dry: bool) -> None:
         """Ask the budget of a running pod, and take one from it."""
-        budgets = budgets_of(self._shelf, pod)
+        budgets = budgets_of(self._versions, pod)
         if len(budgets) > 1:
             raise StatusError(500, "", _TOO_MANY)
         if not budgets or _passes(budgets[0], pod):
@@ -114,8 +114,8 @@ class Evictor:
         budget = budgets[0]
         self._check(budget)
         if not is_dry:
-            at = self._world.store.timestamp()
-            self._world.put(BUDGET, spent(budget, name_of(pod), at))
+            at = self._simulated.store.timestamp()
+            self._simulated.put(BUDGET, spent(budget, name_of(pod), at))
 
     def _check(self, budget: Manifest) -> None:
         status, name = section(budget, "status"), name_of(budget)

@@ -42,16 +42,16 @@ class _Page(Struct, frozen=True):
 
 
 def list_response(
-    shelf: VersionStore, served: ServedResource, selector: Selector, query: Mapping[str, str]
+    versions: VersionStore, served: ServedResource, selector: Selector, query: Mapping[str, str]
 ) -> Response:
     """One page, or all of it."""
     limit = max(0, _whole(query.get("limit", "")))
-    page = _page(shelf, query, limit)
-    revision = shelf.revision if page.revision is None else page.revision
+    page = _page(versions, query, limit)
+    revision = versions.revision if page.revision is None else page.revision
     if page.revision is None:
-        there = shelf.now(served.resource)
+        there = versions.now(served.resource)
     else:
-        there = shelf.at(served.resource, page.revision)
+        there = versions.at(served.resource, page.revision)
     if not selector.is_whole:
         there = [one for one in there if selector.matches(one.manifest)]
     if page.start:
@@ -80,19 +80,19 @@ def _document(
     return b"".join((head, msgspec.json.encode(metadata), b',"items":[', items, b"]}"))
 
 
-def _page(shelf: VersionStore, query: Mapping[str, str], limit: int) -> _Page:
+def _page(versions: VersionStore, query: Mapping[str, str], limit: int) -> _Page:
     wanted, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     token = query.get("continue", "")
     _check_match(wanted, match, token)
     if token:
-        return _continued(shelf, token, wanted)
+        return _continued(versions, token, wanted)
     revision = revision_of(wanted)
     if revision is None or revision == 0:
         return _Page(None)
-    if revision > shelf.revision:
-        raise too_large(revision, shelf.revision)
+    if revision > versions.revision:
+        raise too_large(revision, versions.revision)
     if match == "Exact" or (not match and limit):
-        if revision < shelf.list_floor:
+        if revision < versions.list_floor:
             raise expired(f"The resourceVersion for the provided list is too old: {revision}")
         return _Page(revision)
     return _Page(None)
@@ -114,7 +114,7 @@ def _check_match(wanted: str, match: str, token: str) -> None:
         raise invalid_options("ListOptions", [FieldError(field, "Forbidden", f"Forbidden: {why}")])
 
 
-def _continued(shelf: VersionStore, text: str, wanted: str) -> _Page:
+def _continued(versions: VersionStore, text: str, wanted: str) -> _Page:
     if wanted not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
     try:
@@ -127,7 +127,7 @@ def _continued(shelf: VersionStore, text: str, wanted: str) -> _Page:
     start = token.start.removeprefix("/")
     if token.rv == _LATEST:
         return _Page(None, start)
-    if token.rv < shelf.list_floor:
+    if token.rv < versions.list_floor:
         raise _token_expired(start)
     return _Page(token.rv, start)
 

@@ -13,12 +13,12 @@ _NAMESPACE: Final = resource_of(NAMESPACE)
 _ALWAYS: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def make_namespaces(world: SimulatedCluster, named: set[str]) -> None:
+def make_namespaces(simulated: SimulatedCluster, named: set[str]) -> None:
     """Those every cluster has, and those that objects are in already."""
-    there = {key[1] for objects in world.store.objects().values() for key in objects}
+    there = {key[1] for objects in simulated.store.objects().values() for key in objects}
     for name in sorted({*_ALWAYS, *there, *named} - {""}):
-        if world.find(_NAMESPACE, "", name) is None:
-            world.put(
+        if simulated.find(_NAMESPACE, "", name) is None:
+            simulated.put(
                 NAMESPACE,
                 {
                     "apiVersion": "v1",
@@ -35,38 +35,38 @@ class NamespaceController:
 
     def __init__(
         self,
-        world: SimulatedCluster,
-        shelf: VersionStore,
+        simulated: SimulatedCluster,
+        versions: VersionStore,
         catalogue: ResourceCatalogue,
         deleter: Deleter,
     ) -> None:
-        self._world = world
-        self._shelf = shelf
+        self._simulated = simulated
+        self._versions = versions
         self._catalogue = catalogue
         self._deleter = deleter
         self._terminating = False
-        shelf.listen(self._note)
+        versions.listen(self._note)
         self._note(_NAMESPACE)
 
     def _note(self, resource: str) -> None:
         if resource == _NAMESPACE:
             self._terminating = any(
-                is_terminating(one.manifest) for one in self._shelf.now(_NAMESPACE)
+                is_terminating(one.manifest) for one in self._versions.now(_NAMESPACE)
             )
 
     def reconcile(self) -> None:
         """Delete what is in them, and let go of those that are empty."""
         if not self._terminating:
             return
-        for version in self._shelf.now(_NAMESPACE):
+        for version in self._versions.now(_NAMESPACE):
             if is_terminating(version.manifest) and not self._empty(version.key[2]):
                 finalizers = section(version.manifest, "metadata").get("finalizers")
                 if finalizers:
                     released = changed(version.manifest, "spec", finalizers=[])
                     if released != version.manifest:
-                        self._world.put(NAMESPACE, released)
+                        self._simulated.put(NAMESPACE, released)
                 else:
-                    self._world.remove(version.key)
+                    self._simulated.remove(version.key)
 
     def _empty(self, namespace: str) -> bool:
         """Whether something is left that has to go first."""
@@ -79,10 +79,10 @@ class NamespaceController:
 
     def _empty_of(self, served: ServedResource, namespace: str) -> bool:
         is_left = False
-        for version in self._shelf.now(served.resource):
-            if version.key[1] != namespace or self._shelf.find(version.key) is not version:
+        for version in self._versions.now(served.resource):
+            if version.key[1] != namespace or self._versions.find(version.key) is not version:
                 continue
             if not is_terminating(version.manifest):
                 self._deleter.carry_out(served, version.key, version.manifest, DeleteOptions())
-            is_left |= self._shelf.find(version.key) is not None
+            is_left |= self._versions.find(version.key) is not None
         return is_left

@@ -34,9 +34,11 @@ _KEPT: Final = (
 class Updater:
     """Replaces and patches objects."""
 
-    def __init__(self, world: SimulatedCluster, shelf: VersionStore, creator: Creator) -> None:
-        self._world = world
-        self._shelf = shelf
+    def __init__(
+        self, simulated: SimulatedCluster, versions: VersionStore, creator: Creator
+    ) -> None:
+        self._simulated = simulated
+        self._versions = versions
         self._creator = creator
         self._owners = FieldOwners()
 
@@ -93,7 +95,7 @@ class Updater:
             raise invalid_options("PatchOptions", [FieldError("fieldManager", "Required", why)])
         document = decode_body(request, served)
         check_kind(document, served)
-        version = self._shelf.find(target.key)
+        version = self._versions.find(target.key)
         found = None if version is None else version.manifest
         applied = self._owners.apply(found, document, manager, is_forced=request.flag("force"))
         is_dry = "dryRun" in request.query
@@ -121,7 +123,7 @@ class Updater:
         return written, False
 
     def _found(self, target: Target) -> Manifest:
-        version = self._shelf.find(target.key)
+        version = self._versions.find(target.key)
         if version is None:
             raise not_found(target.served, target.name)
         return version.manifest
@@ -143,11 +145,11 @@ class Updater:
         if result == found or "dryRun" in request.query:
             return result
         if is_terminating(found) and _is_free(target, result):
-            self._world.remove(target.key)
+            self._simulated.remove(target.key)
             return result
         if request.content_type != APPLY:
             self._owners.note_written(found, result, manager_of(request))
-        return self._world.put(served.kind, result)
+        return self._simulated.put(served.kind, result)
 
 
 def _allowed(target: Target, found: Manifest, new: Manifest) -> Manifest:

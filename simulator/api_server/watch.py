@@ -50,13 +50,13 @@ class Watch:
 
     def __init__(
         self,
-        shelf: VersionStore,
+        versions: VersionStore,
         served: ServedResource,
         selector: Selector,
         options: WatchOptions,
         now_ns: int,
     ) -> None:
-        self._shelf = shelf
+        self._versions = versions
         self.served = served
         self._selector = selector
         self._options = options
@@ -73,7 +73,7 @@ class Watch:
         """Why the watch could not go on from its revision."""
         if options.revision == 0 or options.is_watch_list:
             self._begin()
-        elif options.revision < shelf.watch_floor(served.resource):
+        elif options.revision < versions.watch_floor(served.resource):
             self._expire()
 
     @property
@@ -97,7 +97,10 @@ class Watch:
             return b"".join(lines)
         if self.is_over:
             return b""
-        if 0 < self.revision < self._shelf.watch_floor(self.served.resource) and self._has_missed():
+        if (
+            0 < self.revision < self._versions.watch_floor(self.served.resource)
+            and self._has_missed()
+        ):
             self._expire()
             return self.take(now_ns)
         lines = self._news()
@@ -109,7 +112,7 @@ class Watch:
 
     def _news(self) -> list[bytes]:
         lines = []
-        for version in self._shelf.since(self.served.resource, self.revision)[:EVENTS_MAX]:
+        for version in self._versions.since(self.served.resource, self.revision)[:EVENTS_MAX]:
             if line := self._line(version):
                 lines.append(line)
                 self.events += 1
@@ -118,7 +121,7 @@ class Watch:
 
     def _has_missed(self) -> bool:
         """A watch that had everything is not behind, however much is forgotten."""
-        return self._shelf.missed(self.served.resource, self.revision)
+        return self._versions.missed(self.served.resource, self.revision)
 
     def _line(self, version: Version) -> bytes:
         if self._selector.is_whole:
@@ -134,16 +137,16 @@ class Watch:
 
     def _begin(self) -> None:
         """Everything there is, as if it had just been added."""
-        for version in self._shelf.now(self.served.resource):
+        for version in self._versions.now(self.served.resource):
             if self._selector.matches(version.manifest):
                 self._queue.append(_event(b"ADDED", version.raw))
         self.events += len(self._queue)
-        self.revision = max(self._shelf.revision, self._options.revision)
+        self.revision = max(self._versions.revision, self._options.revision)
         if self._options.is_watch_list and self._options.has_bookmarks:
             self._queue.append(self._bookmark(_INITIAL_END))
 
     def _expire(self) -> None:
-        floor = self._shelf.watch_floor(self.served.resource)
+        floor = self._versions.watch_floor(self.served.resource)
         self.expired = expired(f"too old resource version: {self.revision} ({floor})")
         self._queue.append(_event(b"ERROR", msgspec.json.encode(self.expired.document)))
         self.is_over = True
@@ -157,9 +160,9 @@ class Watch:
         if self._last_bookmark_ns is not None and now_ns >= self._last_bookmark_ns:
             self._last_bookmark_ns = None
             is_due = True
-        if not is_due or self.revision > self._shelf.revision:
+        if not is_due or self.revision > self._versions.revision:
             return []
-        self.revision = self._shelf.revision
+        self.revision = self._versions.revision
         return [self._bookmark({})]
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:

@@ -174,8 +174,8 @@ async def test_a_decision_beyond_a_quota_is_told_with_its_place() -> None:
             content = entry.content
             if entry.record.subject == "Queue//q" and content is not None:
                 content = content.replace(b'\\"A10\\": 4', b'\\"A10\\": 1')
-            account.note(entry.record, event_of(entry.record), content)
-    above = account.document(end.world.now_ns)["above_quota"]
+            account.add(entry.record, event_of(entry.record), content)
+    above = account.document(end.cluster.now_ns)["above_quota"]
     assert isinstance(above, dict)
     assert above["pods"] == 3
     decisions = above["decisions"]

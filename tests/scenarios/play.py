@@ -44,15 +44,15 @@ async def play(scenario: Scenario) -> Played:
     async for entries in log.read():
         for entry in entries:
             event = event_of(entry.record)
-            decisions.note(entry.record, event)
-            account.note(entry.record, event, entry.content)
+            decisions.add(entry.record, event)
+            account.add(entry.record, event, entry.content)
             divergence = divergence or replay.take(entry.record, entry.content)
     found = scenario_result(
         scenario=end.scenario,
-        world=end.world,
+        simulated=end.cluster,
         head=end.head,
         decisions=decisions,
         state=end.state,
-        account=account.document(end.world.now_ns),
+        account=account.document(end.cluster.now_ns),
     )
     return Played(found, end, replay, divergence or replay.finish())

@@ -6,5 +6,7 @@ from tests.scenarios.play import HERE, play, scenario_of
 async def test_the_object_of_a_gang_goes_through_its_phases() -> None:
     path = HERE / "close" / "a_gang_whose_pods_have_ended_is_completed.yaml"
     played = await play(scenario_of(path))
-    told = [(deed.subject, deed.value) for deed in played.end.world.journal if deed.verb == "phase"]
+    told = [
+        (call.subject, call.value) for call in played.end.cluster.journal if call.verb == "phase"
+    ]
     assert told == [("default/g", phase) for phase in ("Inqueue", "Running", "Completed")]

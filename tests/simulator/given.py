@@ -18,10 +18,10 @@ def scenario(text: str) -> Scenario:
     return parse_scenario("scenario: a test\n" + dedent(text), "test.yaml")
 
 
-def world(text: str) -> SimulatedCluster:
+def simulated(text: str) -> SimulatedCluster:
     """The world of a scenario, whose first list has been taken."""
     made = SimulatedCluster(scenario(text))
-    made.take()
+    made.poll_watch()
     return made
 
 
@@ -40,7 +40,7 @@ def admit(made: SimulatedCluster, name: str, phase: str = "Inqueue") -> Reply:
 def seen(made: SimulatedCluster) -> list[str]:
     """What the watch showed since the last look, one short text each: `Pod/a Running n1`."""
     texts = []
-    for one in made.take():
+    for one in made.poll_watch():
         if isinstance(one, Listed):
             texts.append(f"listed {one.resource} {one.count}")
             continue

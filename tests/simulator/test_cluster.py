@@ -3,7 +3,7 @@
 from events.sighting import BindRequest, Done, Refused
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
-from tests.simulator.given import SECOND, bind, scenario, seen, world
+from tests.simulator.given import SECOND, bind, scenario, seen, simulated
 
 ONE_NODE = """\
 cluster:
@@ -33,14 +33,14 @@ def test_the_first_look_is_a_list_of_every_kind_nodes_first() -> None:
 
 
 def test_a_new_reader_gets_a_list_of_what_is_there_now() -> None:
-    made = world(ONE_NODE + pods("a"))
+    made = simulated(ONE_NODE + pods("a"))
     bind(made, "a")
     made.relist()
     assert "Pod/a Running n1" in seen(made)
 
 
 def test_a_pod_without_a_scheduler_is_ours_and_gets_what_admission_gives() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + "  - {kind: PriorityClass, metadata: {name: high}, value: 9}\n"
         + pods("a", spec="{priorityClassName: high, containers: [{resources: {limits: {cpu: 1}}}]}")
@@ -54,7 +54,7 @@ def test_a_pod_without_a_scheduler_is_ours_and_gets_what_admission_gives() -> No
 
 
 def test_a_bound_pod_starts_runs_and_finishes() -> None:
-    made = world(
+    made = simulated(
         "start_delay: 2s\n" + ONE_NODE + pods("a", annotations="{muster.sh/run-seconds: 5}")
     )
     assert bind(made, "a") == Done()
@@ -69,23 +69,23 @@ def test_a_bound_pod_starts_runs_and_finishes() -> None:
 
 
 def test_without_a_delay_a_pod_runs_at_the_instant_it_is_bound() -> None:
-    made = world(ONE_NODE + pods("a"))
+    made = simulated(ONE_NODE + pods("a"))
     bind(made, "a")
     assert seen(made) == ["Pod/a Pending n1", "Pod/a Running n1"]
 
 
 def test_annotations_of_a_binding_are_merged() -> None:
-    made = world(ONE_NODE + pods("a", annotations="{x: y}"))
+    made = simulated(ONE_NODE + pods("a", annotations="{x: y}"))
     request = BindRequest(3, "default", "a", "uid-000002", "n1", {"devices": "0,1"})
     assert made.bind(request) == Done()
     pod = made.find("Pod", "default", "a") or {}
     assert section(pod, "metadata", "annotations") == {"x": "y", "devices": "0,1"}
     assert made.bind(request) == Done()
-    assert [deed.result for deed in made.journal] == ["done", "again"]
+    assert [call.result for call in made.journal] == ["done", "again"]
 
 
 def test_a_binding_that_cannot_be_is_refused() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("a")
         + pods("gated", spec="{schedulingGates: [{name: g}]}")
@@ -101,12 +101,12 @@ def test_a_binding_that_cannot_be_is_refused() -> None:
     refusals.append(bind(made, "a", node="n2"))
     codes = [reply.code for reply in refusals if isinstance(reply, Refused)]
     assert codes == ["NotFound", "Conflict", "Conflict", "Conflict", "Conflict"]
-    done = [deed for deed in made.journal if deed.result == "done"]
-    assert [(deed.subject, deed.value, deed.decision) for deed in done] == [("default/a", "n1", 7)]
+    done = [call for call in made.journal if call.result == "done"]
+    assert [(call.subject, call.value, call.decision) for call in done] == [("default/a", "n1", 7)]
 
 
 def test_a_kubelet_rejects_what_its_node_cannot_hold() -> None:
-    made = world(ONE_NODE + pods("a", "b", spec=card(2)))
+    made = simulated(ONE_NODE + pods("a", "b", spec=card(2)))
     bind(made, "a")
     assert bind(made, "b") == Done()
     assert made.used("n1")["nvidia.com/gpu"] == 2
@@ -116,7 +116,7 @@ def test_a_kubelet_rejects_what_its_node_cannot_hold() -> None:
 
 
 def test_the_reason_of_a_rejection_names_the_resource() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("cpu", spec="{containers: [{resources: {requests: {cpu: 5}}}]}")
         + pods("memory", spec="{containers: [{resources: {requests: {memory: 9Gi}}}]}")
@@ -130,14 +130,14 @@ def test_the_reason_of_a_rejection_names_the_resource() -> None:
 
 
 def test_any_node_name_is_taken_but_a_node_that_is_not_there_runs_nothing() -> None:
-    made = world(ONE_NODE + pods("a"))
+    made = simulated(ONE_NODE + pods("a"))
     assert bind(made, "a", node="nowhere") == Done()
     assert seen(made) == ["Pod/a Pending nowhere"]
     assert made.settled
 
 
 def test_a_node_that_is_not_ready_starts_its_pods_when_it_returns() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("a")
         + """\
@@ -175,7 +175,7 @@ def test_what_is_in_the_cluster_is_taken_as_it_stands() -> None:
 
 
 def test_a_deleted_pod_leaves_in_the_time_that_it_takes_to_stop() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("slow", annotations="{muster.sh/stop-seconds: 30}")
         + pods("quick", "waiting")
@@ -199,7 +199,7 @@ steps:
 
 
 def test_a_pod_of_a_node_that_does_not_answer_stays_until_it_is_deleted_by_force() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("a")
         + """\
@@ -217,7 +217,7 @@ steps:
 
 
 def test_a_failed_pod_frees_its_node() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("a", spec=card(2))
         + "steps: [{at: 1s, fail: [{pod: default/a, exit_code: 137}]}]\n"
@@ -229,7 +229,7 @@ def test_a_failed_pod_frees_its_node() -> None:
 
 
 def test_the_pods_of_a_deleted_node_are_gone_with_it() -> None:
-    made = world(ONE_NODE + pods("a") + "steps: [{at: 1s, delete: [{kind: Node, name: n1}]}]\n")
+    made = simulated(ONE_NODE + pods("a") + "steps: [{at: 1s, delete: [{kind: Node, name: n1}]}]\n")
     bind(made, "a")
     seen(made)
     made.advance(SECOND)
@@ -237,7 +237,7 @@ def test_the_pods_of_a_deleted_node_are_gone_with_it() -> None:
 
 
 def test_applying_again_changes_and_keeps_what_is_not_said() -> None:
-    made = world(
+    made = simulated(
         ONE_NODE
         + pods("a")
         + """\
@@ -259,10 +259,10 @@ steps:
 def test_the_same_calls_make_the_same_world() -> None:
     def play() -> list[object]:
         made = SimulatedCluster(scenario(ONE_NODE + pods("a", "b", spec=card(1))), origin_ns=10**18)
-        first: list[object] = [*made.take()]
+        first: list[object] = [*made.poll_watch()]
         bind(made, "a")
         made.advance(SECOND)
         bind(made, "b")
-        return [*first, *made.take(), *made.journal]
+        return [*first, *made.poll_watch(), *made.journal]
 
     assert play() == play()

@@ -3,7 +3,7 @@
 from events.normalize import Json
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
-from tests.simulator.given import SECOND, admit, bind, seen, world
+from tests.simulator.given import SECOND, admit, bind, seen, simulated
 
 NODE = "cluster:\n  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 64, memory: 1Ti}}}\n"
 TEMPLATE = "template: {metadata: {labels: {app: x}}, spec: {containers: [{name: c, resources: {limits: {cpu: 2}}}]}}"
@@ -22,7 +22,7 @@ def pods(made: SimulatedCluster) -> list[str]:
 
 
 def test_a_job_makes_pods_until_enough_have_succeeded() -> None:
-    made = world(
+    made = simulated(
         NODE
         + "  - {kind: Job, metadata: {name: train}, spec: {parallelism: 2, completions: 3, "
         + 'template: {metadata: {annotations: {muster.sh/run-seconds: "5"}}, spec: {}}}}\n'
@@ -38,7 +38,7 @@ def test_a_job_makes_pods_until_enough_have_succeeded() -> None:
 
 
 def test_a_job_gives_up_after_too_many_failures() -> None:
-    made = world(
+    made = simulated(
         NODE
         + f"  - {{kind: Job, metadata: {{name: train}}, spec: {{backoffLimit: 1, {TEMPLATE}}}}}\n"
         + "steps:\n  - {at: 1s, fail: [{pod: train-0}]}\n  - {at: 2s, delete: [{kind: Pod, name: train-1}]}\n"
@@ -56,7 +56,7 @@ def test_a_job_gives_up_after_too_many_failures() -> None:
 
 
 def test_an_indexed_job_replaces_a_pod_by_one_of_the_same_index() -> None:
-    made = world(
+    made = simulated(
         NODE
         + f"  - {{kind: Job, metadata: {{name: j}}, spec: {{completionMode: Indexed, parallelism: 2, completions: 2, {TEMPLATE}}}}}\n"
         + "steps:\n  - {at: 1s, fail: [{pod: j-0-0}]}\n"
@@ -67,7 +67,7 @@ def test_an_indexed_job_replaces_a_pod_by_one_of_the_same_index() -> None:
 
 
 def test_a_deployment_is_scaled_by_a_patch() -> None:
-    made = world(
+    made = simulated(
         NODE
         + f"  - {{kind: Deployment, metadata: {{name: web}}, spec: {{replicas: 2, {TEMPLATE}}}}}\n"
         + "steps:\n"
@@ -82,7 +82,7 @@ def test_a_deployment_is_scaled_by_a_patch() -> None:
 
 
 def test_a_lost_pod_of_a_deployment_is_replaced_and_a_deleted_deployment_leaves_nothing() -> None:
-    made = world(
+    made = simulated(
         NODE
         + f"  - {{kind: Deployment, metadata: {{name: web}}, spec: {{replicas: 1, {TEMPLATE}}}}}\n"
         + "steps:\n"
@@ -101,7 +101,7 @@ def test_a_lost_pod_of_a_deployment_is_replaced_and_a_deleted_deployment_leaves_
 
 
 def test_pods_that_stop_slowly_are_deleted_once() -> None:
-    made = world(
+    made = simulated(
         NODE
         + "  - {kind: ReplicaSet, metadata: {name: r}, spec: {replicas: 2, template: "
         + '{metadata: {annotations: {muster.sh/stop-seconds: "9"}}, spec: {}}}}\n'
@@ -115,7 +115,7 @@ def test_pods_that_stop_slowly_are_deleted_once() -> None:
 
 
 def test_a_stateful_set_starts_its_pods_one_after_the_other_and_keeps_their_names() -> None:
-    made = world(
+    made = simulated(
         NODE
         + f"  - {{kind: StatefulSet, metadata: {{name: db}}, spec: {{replicas: 2, {TEMPLATE}}}}}\n"
         + "steps: [{at: 1s, fail: [{pod: db-0}]}]\n"
@@ -141,7 +141,7 @@ VOLCANO = """\
 
 
 def test_a_volcano_job_makes_its_group_and_its_pods_when_that_is_admitted() -> None:
-    made = world(NODE + VOLCANO % 4)
+    made = simulated(NODE + VOLCANO % 4)
     group = made.find("PodGroup", "default", "j-u1") or {}
     assert section(group, "spec") == {
         "minMember": 4,
@@ -169,13 +169,13 @@ def test_a_volcano_job_makes_its_group_and_its_pods_when_that_is_admitted() -> N
 
 
 def test_the_minimum_of_a_smaller_gang_is_its_first_pods() -> None:
-    made = world(NODE + VOLCANO % 2)
+    made = simulated(NODE + VOLCANO % 2)
     group = made.find("PodGroup", "default", "j-u1") or {}
     assert section(group, "spec", "minResources") == {"cpu": "6"}
 
 
 def test_a_lost_pod_of_a_volcano_job_returns_once_its_group_is_admitted_again() -> None:
-    made = world(
+    made = simulated(
         NODE + VOLCANO % 4 + "steps: [{at: 1s, delete: [{kind: Pod, name: j-worker-1}]}]\n"
     )
     admit(made, "j-u1")
@@ -188,7 +188,7 @@ def test_a_lost_pod_of_a_volcano_job_returns_once_its_group_is_admitted_again() 
 
 
 def test_a_finished_volcano_job_says_so() -> None:
-    made = world(
+    made = simulated(
         NODE
         + VOLCANO.replace(
             "template: {", 'template: {metadata: {annotations: {muster.sh/run-seconds: "1"}}, '

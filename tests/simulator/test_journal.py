@@ -50,27 +50,29 @@ histories = st.lists(st.tuples(st.integers(0, 2 * SECOND), requests), max_size=2
 def test_the_same_calls_make_the_same_world_and_no_node_holds_too_much(
     history: list[tuple[int, Request]],
 ) -> None:
-    world = SimulatedCluster(SCENARIO)
+    simulated = SimulatedCluster(SCENARIO)
     calls = []
     for pause, request in history:
         # A world that is looked at more often is no other world.
-        world.advance(world.now_ns + pause // 2)
-        world.advance(world.now_ns + pause - pause // 2)
-        calls.append(execute_and_record(world, request)[1])
+        simulated.advance(simulated.now_ns + pause // 2)
+        simulated.advance(simulated.now_ns + pause - pause // 2)
+        calls.append(execute_and_record(simulated, request)[1])
         for node in ("n1", "n2"):
-            assert 0 <= world.used(node).get("nvidia.com/gpu", 0) <= CARDS
+            assert 0 <= simulated.used(node).get("nvidia.com/gpu", 0) <= CARDS
     again = rebuild_cluster(SCENARIO, calls)
-    again.advance(world.now_ns)
-    assert again.journal == world.journal
-    world.relist()
-    assert again.take() == world.take()
-    bound = [deed.subject for deed in world.journal if (deed.verb, deed.result) == ("bind", "done")]
+    again.advance(simulated.now_ns)
+    assert again.journal == simulated.journal
+    simulated.relist()
+    assert again.poll_watch() == simulated.poll_watch()
+    bound = [
+        call.subject for call in simulated.journal if (call.verb, call.result) == ("bind", "done")
+    ]
     assert len(bound) == len(set(bound))
 
 
 def test_calls_of_another_scenario_are_refused() -> None:
-    world = SimulatedCluster(SCENARIO)
-    _, call = execute_and_record(world, BindRequest(1, "default", "p1", "", "n1"))
+    simulated = SimulatedCluster(SCENARIO)
+    _, call = execute_and_record(simulated, BindRequest(1, "default", "p1", "", "n1"))
     with pytest.raises(UsageError, match="the calls do not fit the scenario: bind default/p1"):
         rebuild_cluster(scenario("cluster: []"), [call])
 

@@ -34,7 +34,7 @@ def text(content: str, name: str = "pods.csv") -> TraceText:
     return TraceText(name, content)
 
 
-def pieces(order: str = "time", arrivals: str | None = None) -> GeneratedWorkload:
+def workload(order: str = "time", arrivals: str | None = None) -> GeneratedWorkload:
     """The small trace above."""
     listed = None if arrivals is None else text(arrivals, "arrivals.csv")
     return openb_trace_workload(text(NODES, "nodes.csv"), text(PODS), order=order, arrivals=listed)
@@ -48,7 +48,7 @@ def manifests(made: GeneratedWorkload) -> dict[str, Manifest]:
 
 
 def test_nodes_get_what_discovery_reads() -> None:
-    node = manifests(pieces())["n2"]
+    node = manifests(workload())["n2"]
     assert section(node, "metadata", "labels")["nvidia.com/gpu.product"] == "P100"
     assert section(node, "status", "allocatable") == {
         "cpu": "64000m",
@@ -56,11 +56,11 @@ def test_nodes_get_what_discovery_reads() -> None:
         "pods": "256",
         "nvidia.com/gpu": "2",
     }
-    assert "nvidia.com/gpu" not in section(manifests(pieces())["n1"], "status", "allocatable")
+    assert "nvidia.com/gpu" not in section(manifests(workload())["n1"], "status", "allocatable")
 
 
 def test_pods_name_the_cards_they_accept_once_and_in_order() -> None:
-    made = manifests(pieces())
+    made = manifests(workload())
     assert section(made["b"], "metadata", "annotations") == {
         "scheduling.volcano.sh/queue-name": "be",
         "volcano.sh/card.name": "T4|P100",
@@ -70,18 +70,18 @@ def test_pods_name_the_cards_they_accept_once_and_in_order() -> None:
 
 
 def test_a_queue_may_use_every_card_of_the_cluster() -> None:
-    annotations = section(manifests(pieces())["ls"], "metadata", "annotations")
+    annotations = section(manifests(workload())["ls"], "metadata", "annotations")
     assert annotations == {"volcano.sh/card.quota": '{"P100":2}'}
 
 
 def test_a_share_counts_as_a_whole_card_and_is_told() -> None:
-    notes = pieces().notes
+    notes = workload().notes
     assert (notes.pods, notes.card_pods, notes.shares, notes.cards_asked) == (3, 2, 1, 3)
     assert notes.cards == {"P100": 2}
 
 
 def test_times_are_played_as_recorded() -> None:
-    made = pieces()
+    made = workload()
     assert [step.at_ns // SECOND for step in made.steps] == [0, 0, 30]
     # It never got a node: its lifetime counts from its creation.
     annotations = section(manifests(made)["c"], "metadata", "annotations")
@@ -89,12 +89,12 @@ def test_times_are_played_as_recorded() -> None:
 
 
 def test_saturation_offers_one_pod_a_cycle_and_lets_none_leave() -> None:
-    made = pieces("saturate", "idx,pod,source_pod\n0,b,b\n1,b-tuned-1,b\n2,a,a\n")
+    made = workload("saturate", "idx,pod,source_pod\n0,b,b\n1,b-tuned-1,b\n2,a,a\n")
     assert [step.at_ns // SECOND for step in made.steps] == [0, 1, 2]
     found = manifests(made)
     assert "b-tuned-1" in found
     assert "muster.sh/run-seconds" not in section(found["b"], "metadata", "annotations")
-    in_file_order = pieces("saturate").steps
+    in_file_order = workload("saturate").steps
     assert [
         text_at(section(step.manifest, "metadata"), "name")
         for step in in_file_order
@@ -104,12 +104,12 @@ def test_saturation_offers_one_pod_a_cycle_and_lets_none_leave() -> None:
 
 def test_a_scenario_keeps_its_own_policy_and_steps() -> None:
     own = scenario("steps: [{at: 0s, apply: [{kind: Pod, metadata: {name: own}}]}]")
-    whole = with_workload(own, pieces())
+    whole = with_workload(own, workload())
     first = whole.steps[0]
     assert isinstance(first, Apply)
     assert text_at(section(first.manifest, "metadata"), "name") == "own"
     assert whole.policy == POLICY
-    assert with_workload(scenario("policy: {a: 1}"), pieces()).policy == {"a": 1}
+    assert with_workload(scenario("policy: {a: 1}"), workload()).policy == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_an_order_of_arrival_must_name_pods_of_the_list() -> None:
     with pytest.raises(
         TraceError, match=r"arrivals\.csv:2: column source_pod: x is not in the list"
     ):
-        pieces("saturate", "pod,source_pod\na,x\n")
+        workload("saturate", "pod,source_pod\na,x\n")
 
 
 def test_the_workload_has_the_inventory_and_the_mix_of_the_trace() -> None:
@@ -194,7 +194,7 @@ def test_a_world_can_be_made_of_the_workload() -> None:
     made = SimulatedCluster(whole)
     made.advance(120 * SECOND)
     assert made.settled
-    assert len(made.take()) > 407
+    assert len(made.poll_watch()) > 407
 
 
 def real(name: str) -> TraceText:

@@ -10,7 +10,7 @@ from events.normalize import Json, JsonObject
 from simulator.manifest_fields import section
 from simulator.scenario import parse_scenario
 from tests.scenarios.play import play
-from tests.simulator.given import seen, world
+from tests.simulator.given import seen, simulated
 
 CONTROLLER = "podgroup_controller: true\n"
 REPLICA_SET = """\
@@ -27,7 +27,7 @@ cluster:
 
 
 def test_the_pods_of_one_owner_get_one_group_with_what_both_say() -> None:
-    made = world(CONTROLLER + REPLICA_SET % (2, "a: b"))
+    made = simulated(CONTROLLER + REPLICA_SET % (2, "a: b"))
     group = made.find("PodGroup", "default", "podgroup-O1") or {}
     assert section(group, "spec") == {
         "minMember": 1,
@@ -61,13 +61,13 @@ def test_the_pods_of_one_owner_get_one_group_with_what_both_say() -> None:
 
 def test_what_pods_say_of_the_network_is_asked_of_their_group() -> None:
     text = "volcano.sh/network-topology-mode: hard, volcano.sh/network-topology-highest-tier: '2'"
-    made = world(CONTROLLER + REPLICA_SET % (1, text))
+    made = simulated(CONTROLLER + REPLICA_SET % (1, text))
     group = made.find("PodGroup", "default", "podgroup-O1") or {}
     assert section(group, "spec", "networkTopology") == {"mode": "hard", "highestTierAllowed": 2}
 
 
 def test_a_pod_without_an_owner_has_a_group_for_as_long_as_it_is_there() -> None:
-    made = world(
+    made = simulated(
         CONTROLLER
         + "cluster: [{kind: Pod, metadata: {name: a, uid: u1, annotations: "
         + "{scheduling.volcano.sh/queue-name: q2}}, spec: {}}]\n"
@@ -80,7 +80,7 @@ def test_a_pod_without_an_owner_has_a_group_for_as_long_as_it_is_there() -> None
 
 
 def test_pods_of_others_and_pods_with_a_group_are_left_alone() -> None:
-    made = world(
+    made = simulated(
         CONTROLLER
         + "cluster:\n"
         + "  - {kind: Pod, metadata: {name: a}, spec: {schedulerName: default-scheduler}}\n"
@@ -91,7 +91,7 @@ def test_pods_of_others_and_pods_with_a_group_are_left_alone() -> None:
 
 
 def test_without_the_key_there_is_no_such_controller() -> None:
-    made = world(REPLICA_SET % (1, "a: b"))
+    made = simulated(REPLICA_SET % (1, "a: b"))
     assert not made.store.objects()["PodGroup"]
 
 

@@ -3,7 +3,7 @@
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import COMMAND, Manifest
 from simulator.manifest_fields import section
-from tests.simulator.given import SECOND, world
+from tests.simulator.given import SECOND, simulated
 
 QUEUE = "cluster:\n  - {kind: Queue, metadata: {name: q}}\n"
 GROUP = "  - {kind: PodGroup, metadata: {name: g%d}, spec: {queue: q}}\n"
@@ -21,7 +21,7 @@ def state(made: SimulatedCluster) -> object:
 
 
 def test_a_queue_is_closing_until_its_last_group_is_gone() -> None:
-    made = world(
+    made = simulated(
         QUEUE
         + GROUP % 1
         + GROUP % 2
@@ -40,7 +40,7 @@ def test_a_queue_is_closing_until_its_last_group_is_gone() -> None:
 
 
 def test_an_empty_queue_is_closed_at_once_and_one_that_is_opened_stays_open() -> None:
-    made = world(
+    made = simulated(
         QUEUE
         + f"steps:\n  - {{at: 1s, apply: [{command('CloseQueue')}]}}\n"
         + "  - {at: 2s, apply: [{kind: PodGroup, metadata: {name: g1}, spec: {queue: q}}]}\n"
@@ -56,7 +56,7 @@ def test_an_empty_queue_is_closed_at_once_and_one_that_is_opened_stays_open() ->
 
 
 def test_a_queue_that_is_gone_is_not_closed() -> None:
-    made = world(QUEUE + GROUP % 1)
+    made = simulated(QUEUE + GROUP % 1)
     order: Manifest = {
         "apiVersion": COMMAND.api_version,
         "kind": COMMAND.kind,

@@ -39,7 +39,7 @@ class Run:
 
     def __init__(self, expect: str) -> None:
         self.scenario = parse_scenario(SCENARIO + expect, "quota.yaml")
-        self.world = SimulatedCluster(self.scenario)
+        self.simulated = SimulatedCluster(self.scenario)
         self.step = Step(State(), GENESIS)
         self.decisions = DecisionEntries()
 
@@ -53,18 +53,18 @@ class Run:
         )
         self.keep(self.step.start(started, policy, 1, 0))
         for _ in range(3):
-            self.keep(self.step.observe(self.world.take(), 0))
+            self.keep(self.step.observe(self.simulated.poll_watch(), 0))
             self.keep(self.step.cycle(0))
             answers = [
-                Answer(request, self.world.bind(request))
+                Answer(request, self.simulated.bind(request))
                 for request in self.step.requests()
                 if isinstance(request, BindRequest)
             ]
             self.keep(self.step.report(answers, 0))
-        self.world.advance(3 * 10**9)
+        self.simulated.advance(3 * 10**9)
         return scenario_result(
             scenario=self.scenario,
-            world=self.world,
+            simulated=self.simulated,
             head=self.step.head,
             decisions=self.decisions,
             state=self.step.state,
@@ -73,7 +73,7 @@ class Run:
     def keep(self, batch: Batch | None) -> None:
         """Note every record of a batch."""
         for record in batch.records if batch is not None else ():
-            self.decisions.note(record, event_of(record))
+            self.decisions.add(record, event_of(record))
 
 
 TIERS = b'"tiers":[{"plugins":[{"name":"gang"},{"name":"predicates"},{"name":"capacity-card"}]}]}'

@@ -235,6 +235,6 @@ def test_a_spoilt_scenario_is_refused_or_can_be_played(at: int, cut: int, put: s
         refusal, read = str(error), Scenario(name="refused")
     assert "\n" not in refusal
     made = SimulatedCluster(read)
-    made.take()
+    made.poll_watch()
     made.advance(10 * SECOND)
-    made.take()
+    made.poll_watch()

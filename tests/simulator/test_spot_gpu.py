@@ -32,9 +32,9 @@ def made(source: WorkloadSource) -> GeneratedWorkload:
     return spot_gpu_workload(source, shipped_table())
 
 
-def jobs(pieces: GeneratedWorkload) -> list[tuple[int, Manifest]]:
+def jobs(workload: GeneratedWorkload) -> list[tuple[int, Manifest]]:
     """When each job comes, and its manifest."""
-    return [(step.at_ns, step.manifest) for step in pieces.steps if isinstance(step, Apply)]
+    return [(step.at_ns, step.manifest) for step in workload.steps if isinstance(step, Apply)]
 
 
 def task_of(job: Manifest) -> tuple[str, int, int]:
@@ -47,10 +47,10 @@ def task_of(job: Manifest) -> tuple[str, int, int]:
     return card, whole_at(task, "replicas", 0), int(cards)
 
 
-def quotas(pieces: GeneratedWorkload) -> dict[str, dict[str, int]]:
+def quotas(workload: GeneratedWorkload) -> dict[str, dict[str, int]]:
     """Queue to its quotas."""
     found = {}
-    for placed in pieces.cluster:
+    for placed in workload.cluster:
         if placed.kind.kind == "Queue":
             annotations = section(placed.manifest, "metadata", "annotations")
             found[placed.name] = json.loads(text_at(annotations, "volcano.sh/card.quota"))
@@ -107,9 +107,9 @@ def test_so_many_jobs_are_spot_as_is_said() -> None:
 
 
 def test_no_gang_asks_for_more_than_its_organization_may_use() -> None:
-    pieces = made(WHOLE)
-    allowed = quotas(pieces)
-    for _, job in jobs(pieces):
+    workload = made(WHOLE)
+    allowed = quotas(workload)
+    for _, job in jobs(workload):
         card, workers, cards = task_of(job)
         assert workers >= 1
         assert workers * cards <= allowed[text_at(section(job, "spec"), "queue")][card]
@@ -127,10 +127,10 @@ def test_quotas_are_what_the_published_share_comes_to_in_the_busiest_hour() -> N
     assert len(found) == 84
 
 
-def digest(pieces: GeneratedWorkload) -> str:
+def digest(workload: GeneratedWorkload) -> str:
     """One digest over all objects and times."""
-    objects = [placed.manifest for placed in pieces.cluster]
-    return sha256(msgspec.json.encode((objects, jobs(pieces)), order="sorted")).hexdigest()
+    objects = [placed.manifest for placed in workload.cluster]
+    return sha256(msgspec.json.encode((objects, jobs(workload)), order="sorted")).hexdigest()
 
 
 def test_a_seed_makes_the_same_bytes_everywhere_and_another_makes_others() -> None:

@@ -26,7 +26,7 @@ from simulator.scenario import Apply, Delete, Fail, Scenario, Step, kind_named
 from simulator.volcano_job_constants import ACTIONS
 from simulator.volcano_job_phases import LIVE, JobStatus, next_phase, phase_after
 from simulator.volcano_job_policies import action_for
-from tests.simulator.given import world
+from tests.simulator.given import simulated
 
 SECOND = 1_000_000_000
 ONE_NODE: Manifest = {
@@ -54,7 +54,7 @@ def job(policies: list[Json], task_policies: list[Json], **spec: Json) -> Manife
 
 
 @pytest.mark.parametrize(
-    ("happening", "action"),
+    ("job_event", "action"),
     [
         (JobEvent("PodFailed", "a"), "RestartTask"),
         (JobEvent("PodFailed", "b"), "RestartJob"),
@@ -69,7 +69,7 @@ def job(policies: list[Json], task_policies: list[Json], **spec: Json) -> Manife
     ],
 )
 def test_the_first_rule_that_fits_answers_and_those_of_the_task_come_first(
-    happening: JobEvent, action: str
+    job_event: JobEvent, action: str
 ) -> None:
     owner = job(
         [
@@ -82,7 +82,7 @@ def test_the_first_rule_that_fits_answers_and_those_of_the_task_come_first(
             {"event": "TaskCompleted", "action": "CompleteJob"},
         ],
     )
-    assert action_for(owner, happening) == (action, 0)
+    assert action_for(owner, job_event) == (action, 0)
 
 
 def test_an_action_may_have_to_wait() -> None:
@@ -103,7 +103,7 @@ def test_a_time_that_cannot_be_read_is_none() -> None:
 def test_beyond_the_minimums_of_tasks_further_pods_count_by_priority(
     priority: int, cpu: str
 ) -> None:
-    made = world(f"""
+    made = simulated(f"""
         cluster:
           - apiVersion: batch.volcano.sh/v1alpha1
             kind: Job
@@ -159,15 +159,15 @@ def test_the_next_phase_follows_from_how_the_pods_fare(
     children = OwnedObjects()
     for role, letters in fare.items():
         for index, letter in enumerate(letters):
-            children.note(("Pod", "default", f"j-{role}-{index}"), fates[letter], role)
-    course = JobStatus(phase=phase, retry_count=1, version=0)
-    assert next_phase(job([], [], **spec), course, children) == following
+            children.update(("Pod", "default", f"j-{role}-{index}"), fates[letter], role)
+    job_status = JobStatus(phase=phase, retry_count=1, version=0)
+    assert next_phase(job([], [], **spec), job_status, children) == following
 
 
 def test_what_is_over_is_moved_by_no_action() -> None:
     for phase in ("Completed", "Failed", "Terminated", "Terminating", "Completing"):
-        course = JobStatus(phase=phase, retry_count=0, version=0)
-        assert [phase_after(course, action) for action in ACTIONS] == [None] * len(ACTIONS)
+        job_status = JobStatus(phase=phase, retry_count=0, version=0)
+        assert [phase_after(job_status, action) for action in ACTIONS] == [None] * len(ACTIONS)
     aborted = JobStatus(phase="Aborted", retry_count=0, version=0)
     assert [one for one in ACTIONS if phase_after(aborted, one)] == ["ResumeJob"]
 

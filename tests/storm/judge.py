@@ -157,15 +157,17 @@ def _check_world(
     state: State, scenario: Scenario, calls: list[JournalEntry], origin_ns: int, until_ns: int
 ) -> None:
     """State knows the pods that are there, each where it really is."""
-    world = rebuild_cluster(scenario, calls, origin_ns)
-    world.advance(max(world.now_ns, until_ns - origin_ns))
-    there = {uid_of(pod): (node_of(pod), phase_of(pod)) for pod in pods_of(world)}
+    simulated = rebuild_cluster(scenario, calls, origin_ns)
+    simulated.advance(max(simulated.now_ns, until_ns - origin_ns))
+    there = {uid_of(pod): (node_of(pod), phase_of(pod)) for pod in pods_of(simulated)}
     known = {uid: (pod.node, pod.facts.phase) for uid, pod in state.cluster.pods.items()}
     assert known == there
 
 
-def pods_of(world: SimulatedCluster) -> list[JsonObject]:
+def pods_of(simulated: SimulatedCluster) -> list[JsonObject]:
     """The pods of a world. Whoever watches it begins anew."""
-    world.relist()
-    shown = [msgspec.json.decode(one.raw) for one in world.take() if isinstance(one, Seen)]
+    simulated.relist()
+    shown = [
+        msgspec.json.decode(one.raw) for one in simulated.poll_watch() if isinstance(one, Seen)
+    ]
     return [one for one in shown if one["kind"] == "Pod" and section(one, "metadata")]

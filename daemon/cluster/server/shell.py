@@ -45,12 +45,12 @@ class Shell:
         self.is_ending = False
         self.stall_seconds = STALL_SECONDS
         self._clock = clock
-        self._begun_ns = clock.elapsed_ns() - api.world.now_ns
+        self._begun_ns = clock.elapsed_ns() - api.simulated.now_ns
         self._wakers: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._timer: asyncio.TimerHandle | None = None
         self._is_stirred = False
         self._open: dict[int, web.Request] = {}
-        api.shelf.listen(self._note)
+        api.versions.listen(self._note)
 
     @property
     def now_ns(self) -> int:

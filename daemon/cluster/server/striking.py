@@ -43,7 +43,7 @@ async def befall(fault: Fault, api: Api) -> Response | None:
         case FaultKind.DELAY:
             await asyncio.sleep(fault.amount * _DELAY_UNIT_SECONDS)
         case FaultKind.CLOCK:
-            api.world.store.set_clock(CLOCK_NS if fault.amount % 2 else -CLOCK_NS)
+            api.simulated.store.set_clock(CLOCK_NS if fault.amount % 2 else -CLOCK_NS)
         case FaultKind.THROTTLE_LATER:
             seconds = max(1, fault.amount)
             return StatusError(

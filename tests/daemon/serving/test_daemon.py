@@ -53,8 +53,8 @@ class Daemon:
         self.operation = Operation(clock.elapsed_ns, Teller(), "1.2.3", 4)
         self.log = FlakyLog()
         self._policy = policy_of(scenario)
-        world = WorldFile(folder / "world.db", scenario, clock.now_ns())
-        self._cluster = RealTimeCluster(scenario, world, clock.now_ns)
+        file = WorldFile(folder / "world.db", scenario, clock.now_ns())
+        self._cluster = RealTimeCluster(scenario, file, clock.now_ns)
         running = Running(holder="test", version="test", period_ns=10_000_000, policy=self._policy)
         self.loop = Loop(
             self.operation.heard(self.log),

@@ -195,11 +195,11 @@ class Trial:
         """An object comes that is not looked at, whatever it is."""
         named = kind_named(kind)
         whole = {"apiVersion": named.api_version, "kind": kind, **manifest}
-        self.server.api.world.put(named, whole)
+        self.server.api.simulated.put(named, whole)
 
     def condition(self, name: str, type_: str) -> Mapping[str, Json]:
         """A condition of a pod; empty where it has none."""
-        found = self.server.api.world.find("Pod", "default", name)
+        found = self.server.api.simulated.find("Pod", "default", name)
         conditions = [] if found is None else list_at(section(found, "status"), "conditions")
         return next((one for one in conditions if one.get("type") == type_), {})
 
@@ -224,7 +224,7 @@ class Trial:
 
     def node_of(self, name: str, namespace: str = "default") -> str:
         """Where a pod is."""
-        found = self.server.api.world.find("Pod", namespace, name)
+        found = self.server.api.simulated.find("Pod", namespace, name)
         return "" if found is None else node_of(found)
 
     def events(self, kind: type[EventT]) -> list[EventT]:

@@ -117,7 +117,7 @@ async def test_a_clock_that_jumps_by_an_hour_changes_nothing(trouble: Try, hours
         one.pod("b")
         await one.until(lambda: one.node_of("b"), seconds=5)
         await asyncio.sleep(60)
-        one.server.api.world.store.set_clock(hours * 3600 * 1_000_000_000)
+        one.server.api.simulated.store.set_clock(hours * 3600 * 1_000_000_000)
         one.pod("c")
         await one.until(lambda: one.node_of("c"), seconds=5)
         one.pod("big", containers=[{"name": "m", "resources": {"requests": {"cpu": "99"}}}])

@@ -24,7 +24,7 @@ async def test_a_namespace_that_terminates_takes_no_binding(trouble: Try) -> Non
         slow = pod("a", "", "gone")
         one.ask("POST", PODS.replace("default", "gone"), slow)
         await one.until(lambda: one.events(BindFailed) or one.events(PodBound))
-        await one.until(lambda: one.server.api.world.find("Namespace", "", "gone") is None)
+        await one.until(lambda: one.server.api.simulated.find("Namespace", "", "gone") is None)
         one.pod("b")
         await one.until_bound("b")
 

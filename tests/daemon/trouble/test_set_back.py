@@ -182,12 +182,12 @@ async def test_what_no_watch_and_no_sample_shows_is_found_by_the_full_list(troub
         one.pod("kept")
         await one.until_bound("kept")
         await asyncio.sleep(10)
-        store, shelf = one.server.api.world.store, one.server.api.shelf
+        store, versions = one.server.api.simulated.store, one.server.api.versions
         kept = store.snapshot()
         pods = kept.objects["Pod"]
         for key, pod in list(pods.items()):
             pods[key] = changed(pod, "metadata", labels={"a": "b"})
-        one.server.api.world.restore(kept, shelf.begin_again)
+        one.server.api.simulated.restore(kept, versions.begin_again)
         await asyncio.sleep(FULL_LIST_FIRST_SECONDS + 60)
         found = {event.resource: event.differences for event in one.events(KindCompared)}
         assert found["Pod"] == 1

@@ -144,4 +144,4 @@ def test_the_kubelet_of_the_world_starts_or_rejects_what_is_bound() -> None:
         bound(api, name)
     assert section(found(api, PODS + "/a"), "status")["phase"] == "Running"
     assert section(found(api, PODS + "/b"), "status")["reason"] == "OutOfcpu"
-    assert [deed.result for deed in api.world.journal] == ["done", "done"]
+    assert [call.result for call in api.simulated.journal] == ["done", "done"]

@@ -136,10 +136,10 @@ def test_a_dry_run_changes_nothing() -> None:
     """K9.4: `dryRun=All` tests a PDB without effect."""
     api = bare()
     guarded(api, 1)
-    before = api.shelf.revision
+    before = api.versions.revision
     assert ask(api, "POST", PODS + "/a/eviction", evict("a", dryRun=["All"])).status == 201
     assert ask(api, "POST", PODS + "/a/eviction?dryRun=All", evict("a")).status == 201
-    assert api.shelf.revision == before
+    assert api.versions.revision == before
 
 
 def test_another_uid_is_a_conflict_and_a_pod_that_is_gone_not_found() -> None:
@@ -170,7 +170,7 @@ def test_who_does_not_ask_sees_the_count_a_little_later() -> None:
     api = served(WORKLOAD)
     done(ask(api, "POST", BUDGETS, budget()))
     api.advance(1_000_000_000)
-    opened = watch(api, BUDGETS, resourceVersion=str(api.shelf.revision))
+    opened = watch(api, BUDGETS, resourceVersion=str(api.versions.revision))
     for name in ("a", "b"):
         posted(api, name, labels=LABELS)
         running(api, name)

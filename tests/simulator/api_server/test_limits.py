@@ -235,10 +235,10 @@ def test_a_clock_that_is_set_changes_no_time_that_passes() -> None:
     """Clock jump. What is due stays due; only what is written carries the new time."""
     api = bare()
     first = section(posted(api, "a"), "metadata")["creationTimestamp"]
-    api.world.store.set_clock(3600_000_000_000)
+    api.simulated.store.set_clock(3600_000_000_000)
     second = section(posted(api, "b"), "metadata")["creationTimestamp"]
     assert (first, second) == ("1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z")
-    assert api.world.now_ns == 0
+    assert api.simulated.now_ns == 0
 
 
 def test_the_same_calls_give_the_same_bytes() -> None:
@@ -249,7 +249,7 @@ def test_the_same_calls_give_the_same_bytes() -> None:
         told = [ask(api, "POST", PODS, pod(f"p{index}")).body for index in range(5)]
         told.append(ask(api, "GET", "/api/v1/pods?limit=2").body)
         told.append(ask(api, "DELETE", PODS + "/p3").body)
-        told.append(msgspec.json.encode(api.shelf.revision))
+        told.append(msgspec.json.encode(api.versions.revision))
         return b"".join(told)
 
     assert run() == run()

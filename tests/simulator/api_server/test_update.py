@@ -204,9 +204,9 @@ def test_custom_objects_have_a_status_of_their_own_too() -> None:
 def test_a_patch_that_changes_nothing_makes_no_revision() -> None:
     api = bare()
     posted(api, "a", labels={"x": "1"})
-    before = api.shelf.revision
+    before = api.versions.revision
     done(ask(api, "PATCH", PODS + "/a", {"metadata": {"labels": {"x": "1"}}}, MERGE))
-    assert api.shelf.revision == before
+    assert api.versions.revision == before
 
 
 def test_a_running_pod_has_a_grace_period() -> None:

@@ -220,7 +220,7 @@ def test_a_streaming_list_that_is_not_served_is_refused_with_422(
 def test_a_resource_that_is_no_longer_served_shows_its_objects_going() -> None:
     api = bare()
     done(ask(api, "POST", QUEUES, {"kind": "Queue", "metadata": {"name": "q"}}))
-    opened = watch(api, QUEUES, resourceVersion=str(api.shelf.revision))
+    opened = watch(api, QUEUES, resourceVersion=str(api.versions.revision))
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     done(ask(api, "DELETE", f"{definitions}/queues.scheduling.volcano.sh"))
     assert told(opened) == ["DELETED q"]
@@ -230,7 +230,7 @@ def test_a_resource_that_is_no_longer_served_shows_its_objects_going() -> None:
 
 def test_a_large_object_is_one_line() -> None:
     api = bare()
-    opened = watch(api, "/api/v1/configmaps", resourceVersion=str(api.shelf.revision))
+    opened = watch(api, "/api/v1/configmaps", resourceVersion=str(api.versions.revision))
     data: JsonObject = {"x": "y" * 2_500_000}
     body: JsonObject = {"kind": "ConfigMap", "metadata": {"name": "big"}, "data": data}
     done(ask(api, "POST", "/api/v1/namespaces/default/configmaps", body))

@@ -64,7 +64,7 @@ class Changer:
 
     def all_of(self, resource: str) -> list[Manifest]:
         """What there is of a kind, in the order of names."""
-        objects = self._api.world.store.objects()[resource]
+        objects = self._api.simulated.store.objects()[resource]
         return [objects[key] for key in sorted(objects)]
 
     def clear_up(self) -> None:

@@ -40,7 +40,7 @@ class Crowd:
 
     def waiting(self) -> int:
         """How many have no node."""
-        pods = self._api.world.store.objects()["Pod"].values()
+        pods = self._api.simulated.store.objects()["Pod"].values()
         return sum(not node_of(pod) for pod in pods)
 
 

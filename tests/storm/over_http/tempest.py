@@ -250,7 +250,7 @@ class Tempest:
             return False
         if any(pod.node != pod.facts.node for pod in state.cluster.pods.values()):
             return False  # Of what is meant to be somewhere, the server knows nothing.
-        return self.server.api.world.settled and known(state) == self.witness.there()
+        return self.server.api.simulated.settled and known(state) == self.witness.there()
 
     def _difference(self) -> str:
         there = self.witness.there()

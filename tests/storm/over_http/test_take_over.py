@@ -62,7 +62,7 @@ class Renewals:
         self.holder = ""
         self.at_ns: dict[str, int] = {}
         self._now_ns = WallClock().now_ns
-        server.api.world.store.listen(self._note)
+        server.api.simulated.store.listen(self._note)
 
     def _note(self, change: Change) -> None:
         if change.after is not None and change.after["kind"] == "Lease":

@@ -17,7 +17,7 @@ class Witness:
         """UID to the pod's name and node, of every pod that was ever given one."""
         self.doubled: list[str] = []
         self._api = api
-        api.world.store.listen(self._note)
+        api.simulated.store.listen(self._note)
 
     def _note(self, change: Change) -> None:
         if change.key[0] != "Pod":
@@ -36,10 +36,10 @@ class Witness:
 
     def there(self) -> dict[str, dict[str, str]]:
         """What the server holds, by kind: UID to the digest of what the log would hold of it."""
-        shelf = self._api.shelf
+        versions = self._api.versions
         return {
             kind: {
-                uid_of(one.manifest): normalize(one.raw).stored.digest for one in shelf.now(kind)
+                uid_of(one.manifest): normalize(one.raw).stored.digest for one in versions.now(kind)
             }
             for kind in PATHS
         }

@@ -51,7 +51,7 @@ async def made(client: aiohttp.ClientSession, name: str) -> JsonObject:
 
 async def test_a_watch_shows_what_others_do() -> None:
     async with served() as (server, client):
-        since = str(server.api.shelf.revision)
+        since = str(server.api.versions.revision)
         query = {"watch": "1", "resourceVersion": since}
         async with client.get(ALL_PODS, params=query) as watching:
             await made(client, "a")
@@ -74,7 +74,7 @@ async def test_a_watch_ends_when_its_time_is_over() -> None:
 async def test_what_is_due_happens_while_nobody_asks() -> None:
     text = NODE + "steps: [{at: 50ms, apply: [{kind: Pod, metadata: {name: late}}]}]\n"
     async with served(text=text) as (server, client):
-        query = {"watch": "1", "resourceVersion": str(server.api.shelf.revision)}
+        query = {"watch": "1", "resourceVersion": str(server.api.versions.revision)}
         async with client.get(ALL_PODS, params=query) as watching:
             line = msgspec.json.decode(await watching.content.readline())
     assert line["object"]["metadata"]["name"] == "late"
@@ -108,7 +108,7 @@ async def test_a_server_that_starts_anew_is_another_cluster() -> None:
     """K1.1, K3.7: its uids are new, and a revision of the one before is too old."""
     async with served() as (server, client):
         first = await made(client, "a")
-        before = str(server.api.shelf.revision)
+        before = str(server.api.versions.revision)
     async with served() as (_, client):
         second = await made(client, "a")
         query = {"watch": "1", "resourceVersion": before}
@@ -152,7 +152,7 @@ async def test_some_faults_refuse_and_do_nothing(kind: FaultKind, status: int, b
             assert answer.status == status
             assert body in await answer.read()
             assert (answer.headers.get("Retry-After") == "3") is (kind is FaultKind.THROTTLE_LATER)
-        assert server.api.world.find("Pod", "default", "a") is None
+        assert server.api.simulated.find("Pod", "default", "a") is None
         assert [one.fault for one in server.shell.journal.entries] == [kind.value]
 
 
@@ -168,7 +168,7 @@ async def test_some_faults_break_the_connection(kind: FaultKind, is_done: bool) 
         with pytest.raises(aiohttp.ClientError):
             async with client.post(PODS, json=pod("a")) as answer:
                 await answer.read()
-        assert (server.api.world.find("Pod", "default", "a") is not None) is is_done
+        assert (server.api.simulated.find("Pod", "default", "a") is not None) is is_done
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_some_faults_do_it_and_say_something_else(
         async with client.post(PODS, json=pod("a")) as answer:
             assert answer.status == status
             assert len(await answer.read()) >= size
-        assert server.api.world.find("Pod", "default", "a") is not None
+        assert server.api.simulated.find("Pod", "default", "a") is not None
 
 
 async def test_a_struck_watch_ends_in_the_middle_of_a_line() -> None:
@@ -321,7 +321,7 @@ async def _read_to_its_end(client: aiohttp.ClientSession) -> None:
 
 async def test_a_thousand_pods_are_shown_to_many_watchers_in_order() -> None:
     async with served() as (server, client):
-        since = str(server.api.shelf.revision)
+        since = str(server.api.versions.revision)
 
         async def follow() -> list[str]:
             query = {"watch": "1", "resourceVersion": since}
