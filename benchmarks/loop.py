@@ -17,10 +17,10 @@ from benchmarks.driving import SECOND, folder, nothing_of
 from benchmarks.figures import Figure
 from benchmarks.full import Filled, ran, waits
 from benchmarks.scale import Scale
-from daemon.cli.assemble import refolder
 from daemon.clock import WallClock
 from daemon.deciding_thread import DecidingThread
 from daemon.durable import DurableLog
+from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
 from daemon.settings import Settings
