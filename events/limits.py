@@ -53,6 +53,13 @@ TIME_CHARS_MAX: Final = 100
 CUT: Final = "muster.sh/left-out: nested too deep"
 """Stands in the log's copy of an object for what was nested deeper than DEPTH_MAX."""
 
+SPEC_FIELD_BYTES_MAX: Final = 256 * 1024
+"""Bytes of one field of a pod's spec, apart from what says what the pod takes of its node: as many as Kubernetes allows
+for all annotations together. An affinity that names 5,000 nodes has some 200 KB."""
+
+TOO_LONG: Final = "muster.sh/left-out: too long"
+"""Stands in the log's copy of a pod for a field of its spec that is longer than SPEC_FIELD_BYTES_MAX."""
+
 UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoders raise for JSON that is malformed, not Unicode, or nested too deep."""
 
@@ -136,6 +143,21 @@ def is_too_deep(raw: bytes) -> bool:
         return False
     brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > DEPTH_MAX
+
+
+def is_nested_too_deep(decoded: object) -> bool:
+    """Whether decoded JSON has more than DEPTH_MAX levels."""
+    level: list[object] = [decoded]
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)  # type: ignore[attr-defined]  # a list
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
 
 
 def tame(raw: bytes, depth_max: int = DEPTH_MAX) -> bytes:

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import ManifestError
-from events.limits import decode_deep, is_too_deep, name_problem, tame
+from events.limits import decode_deep, is_nested_too_deep, name_problem, tame
+from events.long_fields import without_long_fields
 from events.record import StoredObject
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -51,7 +52,8 @@ def normalize(raw: bytes, *, secret_annotations: frozenset[str] = frozenset()) -
     Raises ManifestError where there is no object with a kind and a name. What is nested too deep is left out.
     """
     return decode_deep(
-        raw, lambda one: normalize_manifest(_decoded(one), secret_annotations=secret_annotations)
+        without_long_fields(raw),
+        lambda one: normalize_manifest(_decoded(one), secret_annotations=secret_annotations),
     )
 
 
@@ -94,7 +96,7 @@ def normalize_manifest(
         _strip_templates(spec)
     heartbeats = _take_heartbeats(manifest)
     content = _ENCODER.encode(manifest)
-    if is_too_deep(content):
+    if is_nested_too_deep(manifest):
         content = tame(content)
     return Normalized(
         stored=StoredObject(digest=sha256(content).hexdigest(), content=content),

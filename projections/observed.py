@@ -25,7 +25,7 @@ from events.cluster import (
     WorkloadDeleted,
     WorkloadObserved,
 )
-from events.limits import CUT, DEPTH_MAX, object_name_problem
+from events.limits import CUT, DEPTH_MAX, SPEC_FIELD_BYTES_MAX, TOO_LONG, object_name_problem
 from events.record import Record
 from projections.budgets import BudgetFacts, budget_facts
 from projections.cluster import Cluster
@@ -94,7 +94,11 @@ UNREADABLE: Final = "Unreadable"
 LEFT_OUT: Final = "NestedTooDeep"
 """Code of the fault of an object of which something was left out."""
 
+LONG_FIELD: Final = "FieldTooLong"
+"""Code of the fault of a pod of whose spec a long field was left out."""
+
 _CUT: Final = CUT.encode()
+_TOO_LONG: Final = TOO_LONG.encode()
 
 ELSEWHERE: Final = ("Node", "Pod", "PodGroup", "Queue")
 """Kinds whose objects are kept whole, with their UIDs and digests."""
@@ -128,6 +132,11 @@ class Reading:
         if _CUT in self._content:
             text = f"what is nested deeper than {DEPTH_MAX} levels was left out"
             found = (*found, (LEFT_OUT, text))
+        if _TOO_LONG in self._content:
+            text = (
+                f"a field of the spec that is longer than {SPEC_FIELD_BYTES_MAX} bytes was left out"
+            )
+            found = (*found, (LONG_FIELD, text))
         return found
 
     def of(self, whole: Callable[[bytes], T], bare: Callable[[str, Metadata], T]) -> T:

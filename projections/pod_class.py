@@ -17,6 +17,8 @@ from events.limits import (
     NAME_BYTES_MAX,
     RESOURCE_BYTES_MAX,
     RESOURCES_MAX,
+    SPEC_FIELD_BYTES_MAX,
+    TOO_LONG,
     TooLongError,
     check_length,
     clipped,
@@ -51,6 +53,14 @@ AMOUNT_MAX = 1 << 45
 
 DIGEST_BYTES: Final = 20
 """Length of the digest of a pod's demands: no two that differ have the same."""
+
+READ_AS_BYTES: Final = (
+    *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
+    *("volumes", "resourceClaims"),
+)
+"""Fields of a pod's spec that are read, and left out of the log where they are too long."""
+
+_TOO_LONG: Final = Raw(msgspec.json.encode(TOO_LONG))
 
 ClassKey: TypeAlias = tuple[object, ...]
 
@@ -218,6 +228,14 @@ def demands_of(spec: PodSpec) -> Demands:
         looked_at=looked_at(affinity, spreads),
         never_preempts=spec.preemptionPolicy == "Never",
     )
+
+
+def long_field_problem(spec: PodSpec) -> str:
+    """Which field was left out of a spec because of its length; empty where none was that muster reads."""
+    for name in READ_AS_BYTES:
+        if getattr(spec, name) == _TOO_LONG:
+            return f"spec.{name} is longer than {SPEC_FIELD_BYTES_MAX} bytes"
+    return ""
 
 
 def stated_cards(annotations: Mapping[str, str]) -> str:

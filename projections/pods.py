@@ -20,6 +20,7 @@ from projections.pod_class import (
     PodClass,
     class_key,
     demands_of,
+    long_field_problem,
     stated_cards,
 )
 from projections.pod_terms import Labels, shared
@@ -107,6 +108,9 @@ class PodFacts(Struct, frozen=True):
     """Why it is refused: an annotation or a field that names something cannot be a name. Empty where all can."""
     decision: int = 0
     """The decision that its annotation names, by position; 0 where it names none."""
+    is_cut: bool = False
+    """Whether a long field of its spec was left out. Its conditions are not written: each write would make the API
+    server store all of it again, and send it to everything that watches."""
 
 
 class Described(Struct, frozen=True):
@@ -138,6 +142,7 @@ class Asked(Struct, frozen=True):
 
     spec: PodSpec
     demands: Demands
+    problem: str = ""
 
 
 def describe(meta: Metadata) -> Described:
@@ -199,7 +204,7 @@ def _position(text: str) -> int:
 
 def asked_by(spec: PodSpec) -> Asked:
     """What muster reads of the spec of a pod."""
-    return Asked(spec, demands_of(spec))
+    return Asked(spec, demands_of(spec), long_field_problem(spec))
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
@@ -235,8 +240,9 @@ def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[P
         is_evictable=meta.is_evictable,
         labels=meta.labels,
         nominated=status.nominatedNodeName or "",
-        problem=meta.problem,
+        problem=meta.problem or asked.problem,
         decision=meta.decision,
+        is_cut=bool(asked.problem),
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of)
 
 

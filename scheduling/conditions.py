@@ -124,7 +124,7 @@ def _says(group: PodGroup, condition: Condition) -> bool:
 def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
     origin = next((one for one in group.pending if one.key == refusal.pod), None)
     for pod in group.pending:
-        if pod.told >= refusal.position or pod.facts.uid in group.promise:
+        if pod.told >= refusal.position or pod.facts.uid in group.promise or pod.facts.is_cut:
             continue
         text = pod_text(refusal.message, pod, origin)
         if pod.facts.told != text:

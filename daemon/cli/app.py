@@ -22,7 +22,7 @@ from daemon.cli.tell import tell
 from daemon.cli.upkeep import migrate, rebuild
 from daemon.cli.verify import verify
 from daemon.cli.why import why
-from daemon.memory import collect_rarely
+from daemon.memory import collect_rarely, return_large_blocks
 from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError
@@ -98,6 +98,7 @@ for _command in COMMANDS:
 def main() -> None:
     """The entry point."""
     collect_rarely()
+    return_large_blocks()
     cli.main()
 
 

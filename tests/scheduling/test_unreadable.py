@@ -12,11 +12,11 @@ from events.decision import ObjectFaulted, RefusalDecided
 from events.limits import CUT, ITEMS_MAX
 from events.normalize import JsonObject
 from events.outcome import BindFailed
-from events.sighting import Answer, BindRequest, Gone, Refused, Seen
+from events.sighting import Answer, BindRequest, ConditionRequest, Gone, Refused, Seen
 from projections import observed, snapshot
 from projections.internal_error import InternalError, OnError, ignore
 from projections.objects import QueueObject
-from projections.observed import LEFT_OUT, UNREADABLE
+from projections.observed import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.pod_reading import read_facts
 from projections.queues import QueueFacts, queue_facts
 from replay.log_replay import Replay
@@ -291,3 +291,40 @@ def test_texts_of_an_answer_can_stand_in_any_log() -> None:
     assert outcome.code == "Denied\ufffd"
     assert outcome.message.startswith("\ufffd\ufffd[2Jmmm")
     assert len(outcome.message) < 1_200
+
+
+TOLERATIONS: JsonObject = {
+    "tolerations": [{"key": f"key-{index}", "operator": "Exists"} for index in range(10_000)]
+}
+
+
+def test_a_pod_with_a_long_field_is_refused_for_it_and_everyone_else_is_served() -> None:
+    told = begun()
+    told.step.tells = True
+    told.see(Seen(pod("long", spec=TOLERATIONS)))
+    told.cycle()
+    refused = [one for one in map(event_of, told.records) if isinstance(one, RefusalDecided)]
+    assert [one.message for one in refused] == ["spec.tolerations is longer than 262144 bytes"]
+    assert faults(told) == [("Pod/default/long", LONG_FIELD)]
+    assert max(len(one.content) for batch in told.batches for one in batch.objects) < 1_000
+    assert_serves(told, "canary")
+    assert_replays(told)
+
+
+def test_a_pod_with_a_long_field_is_told_nothing_as_that_would_send_all_of_it_again() -> None:
+    told = begun()
+    told.step.tells = True
+    told.see(Seen(pod("long", spec=TOLERATIONS)), Seen(pod("big", cards=99)))
+    told.cycle()
+    asked = [one.name for one in told.step.requests() if isinstance(one, ConditionRequest)]
+    assert asked == ["big"]
+
+
+def test_a_pod_with_a_long_field_takes_its_request_of_the_node_that_it_is_on() -> None:
+    told = begun()
+    requests: JsonObject = {"resources": {"requests": {"cpu": "4"}}}
+    spec: JsonObject = {**TOLERATIONS, "containers": [requests]}
+    told.see(Seen(pod("long", on="n1", spec=spec)), Seen(pod("next")))
+    told.cycle()
+    assert told.state.cluster.pods["uid-next"].node == "n2"
+    assert_replays(told)

@@ -61,6 +61,11 @@ class RequestBudget:
             return 0.0
         return max(0.0, self._spent[0] + self._window_seconds - now_seconds)
 
+    def is_half_spent(self, now_seconds: float) -> bool:
+        """Whether half of the requests of a window were made within the last one."""
+        half = self._requests_max // 2
+        return len(self._spent) >= half and now_seconds - self._spent[-half] < self._window_seconds
+
     def spend(self, now_seconds: float) -> None:
         """A request is made at this time."""
         self._spent.append(now_seconds)

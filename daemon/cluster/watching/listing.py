@@ -1,5 +1,6 @@
 """Whole lists, page by page (rule K2)."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
@@ -8,6 +9,7 @@ from msgspec import Raw, Struct
 
 from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.event import (
+    Head,
     Metadata,
     UnreadableEventError,
     read_head,
@@ -16,14 +18,21 @@ from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import Server, Watched
 from events.errors import ClusterError
 from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile
+from events.long_fields import without_long_fields
 from events.revision import is_newer
 from events.sighting import Known
 
 PAGE_OBJECTS: Final = 500
 """Objects asked for at a time."""
 
+PAGE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes that a page should have. Fewer objects are asked for at a time where they are large."""
+
+TURN_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of a page after which everything else in the event loop has its turn."""
+
 PAGES_MAX: Final = 2_000
-"""A list with more than a million objects is no list: its server goes round in circles."""
+"""A list with so many pages is no list: its server goes round in circles."""
 
 PAGE_SECONDS: Final = 60.0
 """Seconds within which a page must have come."""
@@ -54,16 +63,26 @@ class _Page(Struct):
 _page: Final = msgspec.json.Decoder(_Page)
 
 
-async def fetch(server: Server, watched: Watched, pace: Pace) -> Whole:
+def page_objects(object_bytes: int) -> int:
+    """How many objects of an average size to ask for at a time."""
+    return max(1, min(PAGE_OBJECTS, PAGE_BYTES // max(1, object_bytes)))
+
+
+async def fetch(server: Server, watched: Watched, pace: Pace, object_bytes: int = 0) -> Whole:
     """All objects at one revision, the most recent one: no revision is asked for (K2.2).
+
+    `object_bytes` is how large objects of the kind were lately; the pages themselves correct it.
 
     Any failure ends the list, and what came of it is thrown away. That holds for an expired token too:
     the one that the server offers in its stead leads to an inconsistent list (K2.3).
     """
     await pace.admit()
-    page = await _ask(server, watched, "")
+    limit = page_objects(object_bytes)
+    body = await _ask(server, watched, "", limit)
+    page = _read(body, watched)
+    limit = _next_limit(body, page)
     first = page.metadata.resourceVersion
-    raws = [with_kind(item, watched.resource) for item in page.items or ()]
+    whole = await _gathered(page, watched.resource)
     tokens: set[str] = set()
     while token := page.metadata.next:
         if token in tokens or len(tokens) >= PAGES_MAX:
@@ -71,7 +90,8 @@ async def fetch(server: Server, watched: Watched, pace: Pace) -> Whole:
             raise BrokenListError(f"{watched.list.what}: the pages of the list have no end")
         tokens.add(token)
         try:
-            page = await _ask(server, watched, token)
+            body = await _ask(server, watched, token, limit)
+            page = _read(body, watched)
         except ClusterError:
             pace.count()
             raise
@@ -79,32 +99,71 @@ async def fetch(server: Server, watched: Watched, pace: Pace) -> Whole:
             pace.count()
             found = page.metadata.resourceVersion
             raise BrokenListError(f"{watched.list.what}: a page of revision {found} after {first}")
-        raws += [with_kind(item, watched.resource) for item in page.items or ()]
-    return Whole(first, raws, _newest(raws))
+        limit = _next_limit(body, page)
+        more = await _gathered(page, watched.resource)
+        whole.raws += more.raws
+        whole.newest = _newer(whole.newest, more.newest)
+    newest = None if whole.newest is None else known_by(whole.newest)
+    return Whole(first, whole.raws, newest)
 
 
 async def pages_at(
-    server: Server, watched: Watched, pace: Pace, revision: str
+    server: Server, watched: Watched, pace: Pace, revision: str, object_bytes: int = 0
 ) -> AsyncGenerator[list[bytes], None]:
     """All objects as they were at a revision, page by page. ExpiredError where it is no longer kept."""
-    query = {
-        "limit": str(PAGE_OBJECTS),
-        "resourceVersion": revision,
-        "resourceVersionMatch": "Exact",
-    }
+    limit = page_objects(object_bytes)
+    query = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
     tokens: set[str] = set()
     while True:
         await pace.admit()
+        query["limit"] = str(limit)
         body = await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS)
         page = _read(body, watched)
-        yield [with_kind(item, watched.resource) for item in page.items or ()]
+        limit = _next_limit(body, page)
+        del body
         token = page.metadata.next
+        gathered = await _gathered(page, watched.resource)
+        del page
+        yield gathered.raws
         if not token:
             return
         if token in tokens or len(tokens) >= PAGES_MAX:
             raise BrokenListError(f"{watched.list.what}: the pages of the list have no end")
         tokens.add(token)
-        query = {"limit": str(PAGE_OBJECTS), "continue": token}
+        query = {"continue": token}
+
+
+class _Gathered(Struct):
+    """Objects of a page, each with its kind and without long fields."""
+
+    raws: list[bytes] = []
+    newest: Metadata | None = None
+    """Of the object that changed last."""
+
+
+async def _gathered(page: _Page, resource: Resource) -> _Gathered:
+    gathered, read_bytes = _Gathered(), 0
+    for item in page.items or ():
+        head = read_head(item)
+        raw = with_kind(item, resource, head)
+        gathered.raws.append(without_long_fields(raw))
+        gathered.newest = _newer(gathered.newest, head.metadata)
+        read_bytes += len(raw)
+        if read_bytes >= TURN_BYTES:
+            read_bytes = 0
+            await asyncio.sleep(0)
+    return gathered
+
+
+def _newer(one: Metadata | None, other: Metadata | None) -> Metadata | None:
+    if one is None or other is None:
+        return one or other
+    return other if is_newer(other.resourceVersion, one.resourceVersion) else one
+
+
+def _next_limit(body: bytes, page: _Page) -> int:
+    """How many objects to ask for after a page."""
+    return page_objects(len(body) // max(1, len(page.items or ())))
 
 
 async def glimpse(
@@ -122,15 +181,6 @@ async def glimpse(
     return next((one for one in heads if one.name == known.name), None)
 
 
-def _newest(raws: list[bytes]) -> Known | None:
-    found: Metadata | None = None
-    for raw in raws:
-        one = read_head(raw).metadata
-        if found is None or is_newer(one.resourceVersion, found.resourceVersion):
-            found = one
-    return None if found is None else known_by(found)
-
-
 def known_by(metadata: Metadata, *, is_gone: bool = False) -> Known:
     """An object as its metadata says."""
     return Known(metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, is_gone)
@@ -143,13 +193,11 @@ async def current_revision(server: Server, watched: Watched, pace: Pace) -> str:
     return _read(body, watched).metadata.resourceVersion
 
 
-async def _ask(server: Server, watched: Watched, token: str) -> _Page:
-    query = {"limit": str(PAGE_OBJECTS)}
+async def _ask(server: Server, watched: Watched, token: str, limit: int) -> bytes:
+    query = {"limit": str(limit)}
     if token:
         query["continue"] = token
-    return _read(
-        await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS), watched
-    )
+    return await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS)
 
 
 def _read(body: bytes, watched: Watched) -> _Page:
@@ -159,12 +207,11 @@ def _read(body: bytes, watched: Watched) -> _Page:
         raise UnreadableEventError(f"{watched.list.what}: not a list: {error}") from error
 
 
-def with_kind(item: Raw, resource: Resource) -> bytes:
+def with_kind(item: Raw, resource: Resource, head: Head) -> bytes:
     """An object of a list with what only single objects carry (K1.4), as bytes with bytes put in front.
 
     Objects of custom resources carry both in lists too.
     """
-    head = read_head(item)
     raw = bytes(item)
     missing = ""
     if not head.apiVersion:

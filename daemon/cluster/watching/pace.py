@@ -13,6 +13,13 @@ TIMEOUT_MAX_SECONDS: Final = 600
 QUICKLY_SECONDS: Final = 10.0
 """A watch that ends in order is opened again at once, unless another did within so many seconds (K3.6)."""
 
+USEFUL_SECONDS: Final = 0.25
+"""Before a watch that showed events and ended quickly is opened again: the API server ends a watch that it cannot
+serve as fast as events come, as it does with large objects, and each wait adds to what it has to make up for."""
+
+SPARING_SECONDS: Final = 1.5
+"""The same while half of the request budget is spent: it lasts for ever at this rate."""
+
 FORBIDDEN_SECONDS: Final = 60.0
 """What is forbidden is asked for again each minute (K3.9)."""
 
@@ -69,11 +76,16 @@ class Pace:
         """The server was away and is back: the failures so far say nothing about it."""
         self._backoff.reset()
 
-    def after_end(self) -> float:
-        """Seconds to wait after a watch that ended in order: none, unless one did so just before."""
+    def after_end(self, *, has_shown: bool) -> float:
+        """Seconds to wait after a watch that ended in order: none, unless one did so just before.
+
+        `has_shown`: the watch showed events. The wait for such a one does not grow.
+        """
         before, self._ended_at = self._ended_at, now()
         if before is None or self._ended_at - before > QUICKLY_SECONDS:
             return 0.0
+        if has_shown:
+            return SPARING_SECONDS if self._budget.is_half_spent(now()) else USEFUL_SECONDS
         return self.after_failure()
 
     def after_refusal(self) -> float:

@@ -58,8 +58,15 @@ SILENT_SECONDS: Final = 90.0
 """A watch that showed nothing at all for longer than this may be of a revision that is not there yet: servers
 show a bookmark each minute."""
 
+CHECKED_SECONDS: Final = 10.0
+"""After the server's history was found to be ours, a watch that the server ended in order is opened again without
+asking: a server that is set back is restarted first, which takes longer."""
+
 PAGE_PAUSE_SECONDS: Final = 0.2
 """Between two pages of a full list beside a watch: at most 2,500 objects a second are asked for."""
+
+SIZED_EVENTS: Final = 32
+"""Events over which the size of objects is averaged, about."""
 
 BAD_IN_A_ROW_MAX: Final = 3
 """Errors inside of watches, with nothing new between them, after which a list is asked for (K3.8)."""
@@ -83,6 +90,8 @@ class Kept(Struct):
     """Whether lists are asked for as streams (K3.13); given up when the server refuses one."""
     highest: str = ""
     """The last revision that was handed over."""
+    object_bytes: int = 0
+    """The average size of objects that watches showed lately; 0 before the first."""
 
 
 class Reflector:
@@ -115,6 +124,10 @@ class Reflector:
         """Objects that changed last up to there."""
         self._is_resuming = bool(revision)
         self._doubted_at = float("-inf")
+        self._checked_at = float("-inf")
+        """When the server's history was last found to be the one that was handed over."""
+        self._has_ended = False
+        """Whether the last watch ended in order, after it had shown events."""
         self._stream: Stream | None = None
         """The watch that has been told of as opened."""
         self._opened_at = 0.0
@@ -138,7 +151,8 @@ class Reflector:
     async def _once(self) -> End:
         """List where there is nothing to go on from, then watch until the watch ends."""
         try:
-            if self._revision:
+            is_fresh = now() - self._checked_at < CHECKED_SECONDS
+            if self._revision and not (self._has_ended and is_fresh):
                 await self.check()
             if not self._revision and self._kept.streams_lists:
                 return await self._stream_list()
@@ -151,7 +165,7 @@ class Reflector:
     async def _list(self) -> None:
         if self._standing.state in {"starting", "watching"}:
             self._standing.become("listing")
-        whole = await fetch(self._server, self._watched, self._pace)
+        whole = await fetch(self._server, self._watched, self._pace, self._kept.object_bytes)
         if is_older(whole.resource_version, self._kept.highest):
             raise WentBackError(
                 f"a list is of revision {whole.resource_version}, and {self._kept.highest} was seen"
@@ -229,6 +243,7 @@ class Reflector:
         """Make sure that the server has what was handed over. WentBackError where it has not."""
         progress = Progress(self._revision, self._newest)
         await check(self._server, self._watched, self._pace, progress)
+        self._checked_at = now()
 
     async def check_in_doubt(self, *, always: bool = False) -> None:
         """The same beside an open watch that is silent, or `always`."""
@@ -254,7 +269,10 @@ class Reflector:
         self._outlet.add(FullListBegan(self._name, revision))
         is_whole = False
         try:
-            async for raws in pages_at(self._server, self._watched, self._pace, revision):
+            pages = pages_at(
+                *(self._server, self._watched, self._pace), revision, self._kept.object_bytes
+            )
+            async for raws in pages:
                 page = FullListPage(self._name, tuple(raws))
                 await self._outlet.show([page], sum(map(len, raws)))
                 await asyncio.sleep(PAGE_PAUSE_SECONDS)
@@ -312,6 +330,10 @@ class Reflector:
     def _count(self, reading: Reading) -> None:
         shown = sum(isinstance(one, Seen | Gone) for one in reading.sightings)
         self._standing.events += shown
+        if shown:
+            share = min(shown, SIZED_EVENTS)
+            average = reading.line_bytes // shown
+            self._kept.object_bytes += (average - self._kept.object_bytes) * share // SIZED_EVENTS
         self._standing.dropped += reading.dropped
         self._standing.malformed += reading.malformed
 
@@ -348,6 +370,8 @@ class Reflector:
             end = await self._missing(end)
             if self._is_absent:
                 return self._pace.while_absent()
+        has_shown = self._stream is not None and self._stream.count > 0
+        self._has_ended = has_shown and end.cause == "ended"
         if end.has_gap and not self._revision:
             end = End(end.cause, end.message)  # A list that failed leaves no gap: none was closed.
         self._standing.restarts[end.cause] += 1
@@ -356,7 +380,7 @@ class Reflector:
         if end.has_gap:
             self._forget()
         if end.cause == "ended":
-            return self._pace.after_end()
+            return self._pace.after_end(has_shown=has_shown)
         if end.cause == "forbidden":
             self._standing.become("forbidden", end.cause, end.message)
             self._doubts -= 1

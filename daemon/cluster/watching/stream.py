@@ -16,6 +16,7 @@ from daemon.cluster.watching.event import (
 )
 from daemon.cluster.watching.lines import Lines, LineTooLongError
 from daemon.cluster.watching.listing import known_by
+from events.long_fields import without_long_fields
 from events.revision import is_malformed, is_newer, is_older
 from events.sighting import Gone, Known, Listed, Listing, Opened, Seen, Sighting
 
@@ -28,7 +29,9 @@ class Reading(Struct):
     is_alive: bool = False
     """Whether there was an event or a bookmark, and not only bytes (K3.12)."""
     size: int = 0
-    """Bytes of the objects shown."""
+    """Bytes of the objects shown, without long fields."""
+    line_bytes: int = 0
+    """Bytes of the objects shown, as they came."""
     dropped: int = 0
     """Duplicates and regressions (K3.14)."""
     is_doubtful: bool = False
@@ -99,8 +102,11 @@ class Stream:
         self._advance(revision)
         is_gone = change.type == "DELETED"
         self.newest = known_by(change.metadata, is_gone=is_gone)
-        reading.sightings.append(Gone(change.raw) if is_gone else Seen(change.raw))
-        reading.size += len(change.raw)
+        # Now, so that what waits to be taken in is small.
+        raw = without_long_fields(change.raw)
+        reading.sightings.append(Gone(raw) if is_gone else Seen(raw))
+        reading.size += len(raw)
+        reading.line_bytes += len(change.raw)
 
     def _take_initial(self, change: Change, initial: dict[str, bytes]) -> None:
         """An object of a streamed list, which may change while it is streamed (K3.13)."""
@@ -108,7 +114,7 @@ class Stream:
         if change.type == "DELETED":
             initial.pop(uid, None)
         else:
-            initial[uid] = change.raw
+            initial[uid] = without_long_fields(change.raw)
 
     def _mark(self, bookmark: Bookmark, reading: Reading) -> None:
         reading.malformed += is_malformed(bookmark.resource_version)

@@ -94,7 +94,7 @@ class Api:
         metadata = {"name": name, "uid": uid, "resourceVersion": str(self.revision)}
         if resource.is_namespaced:
             metadata["namespace"] = "default"
-        obj = {"metadata": metadata, "spec": {"filling": "x" * size}}
+        obj = {"metadata": metadata, "spec": {"containers": [{"args": ["x" * size]}]}}
         there[name] = obj
         self._happened(kind, resource, obj)
         return obj

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 import pytest
 from msgspec import Raw
 
-from daemon.cluster.client.calls import BUDGETS, PODS, QUEUES
+from daemon.cluster.client.calls import BUDGETS, PODS, QUEUES, Call, Resource
 from daemon.cluster.client.errors import ExpiredError, ServerError
-from daemon.cluster.watching.event import UnreadableEventError
-from daemon.cluster.watching.listing import BrokenListError, Whole, fetch, with_kind
+from daemon.cluster.watching.event import UnreadableEventError, read_head
+from daemon.cluster.watching.listing import (
+    PAGE_BYTES,
+    TURN_BYTES,
+    BrokenListError,
+    Whole,
+    fetch,
+    with_kind,
+)
 from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import watched
 from events.errors import ClusterError
+from tests.control_plane.api import Object
 from tests.daemon.cluster.watching.api import Api
 from tests.daemon.cluster.watching.given import middling
 from tests.daemon.cluster.watching.virtual import virtual
@@ -118,15 +126,81 @@ def test_an_object_of_five_mebibytes_passes_in_a_list() -> None:
     assert len(raw) > 5 * 2**20
 
 
+def test_fewer_large_objects_are_asked_for_at_a_time() -> None:
+    """K2.2: but a page of large objects would be hundreds of megabytes, and hold up everything for as long."""
+    api = paged(0, 3)
+    for index in range(8):
+        api.put(f"p{index}", size=PAGE_BYTES // 2)
+    assert len(listed(api).raws) == 8
+    assert [query["limit"] for query in api.requests("list pods")] == [
+        "500",
+        "1",
+        "1",
+        "1",
+        "1",
+        "1",
+    ]
+
+
+def test_the_first_page_is_as_large_as_objects_were_lately() -> None:
+    api = paged(5, 500)
+    whole = virtual(fetch(api, watched(PODS), Pace(middling), PAGE_BYTES // 2))
+    assert len(whole.raws) == 5
+    assert [query["limit"] for query in api.requests("list pods")] == ["2", "500"]
+
+
+class AtOnce(Api):
+    """A server that answers without a pause."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self.body = body
+
+    async def request(
+        self, call: Call, *, query: Mapping[str, str], deadline_seconds: float, namespace: str = ""
+    ) -> bytes:
+        return self.body
+
+
+def test_a_list_has_no_long_fields_and_everything_else_has_its_turn_between_objects() -> None:
+    spec = {"tolerations": ["x" * TURN_BYTES]}
+    items = [
+        {"metadata": {"name": f"p{index}", "resourceVersion": "1"}, "spec": spec}
+        for index in range(4)
+    ]
+    server = AtOnce(json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode())
+
+    async def story() -> None:
+        turns = 0
+        loop = asyncio.get_running_loop()
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            loop.call_soon(turn)
+
+        loop.call_soon(turn)
+        whole = await fetch(server, watched(PODS), Pace(middling))
+        assert max(map(len, whole.raws)) < 1_000
+        assert turns >= 4
+
+    asyncio.run(story())
+
+
+def kinded(item: Object, resource: Resource) -> bytes:
+    """An item of a list as it is handed on."""
+    raw = Raw(json.dumps(item).encode())
+    return with_kind(raw, resource, read_head(raw))
+
+
 def test_items_carry_kind_and_version_before_they_are_looked_at() -> None:
     """K1.4: restore both on list items before hashing or diffing."""
     metadata = {"name": "a", "uid": "u", "resourceVersion": "1"}
     plain = {"metadata": metadata, "spec": {"x": "{"}}
-    got = json.loads(with_kind(Raw(json.dumps(plain).encode()), BUDGETS))
+    got = json.loads(kinded(plain, BUDGETS))
     assert got == {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", **plain}
     custom = {"kind": "Queue", "apiVersion": "scheduling.volcano.sh/v1beta1", **plain}
-    raw = json.dumps(custom).encode()
-    assert with_kind(Raw(raw), QUEUES) == raw
+    assert kinded(custom, QUEUES) == json.dumps(custom).encode()
 
 
 def test_good_pages_are_not_counted_and_bad_ones_are() -> None:

@@ -81,6 +81,54 @@ def test_a_server_that_ends_each_watch_at_once_is_asked_ever_less_often() -> Non
     virtual(story())
 
 
+def test_a_watch_that_shows_events_and_is_ended_quickly_is_opened_again_soon() -> None:
+    """K3.6: the API server ends a watch that it cannot serve as fast as large objects come; each wait is more to
+    make up for. K3.11: at most 60 requests a minute all the same."""
+
+    async def story() -> None:
+        api = Api()
+        waits: list[float] = []
+        async with running(api, jitter=lambda: 0.99):
+            for index in range(120):
+                api.put(f"p{index}")
+                await asyncio.sleep(0.5)
+                ended = asyncio.get_running_loop().time()
+                opened = len(api.requests("watch pods"))
+                api.tell(None)
+                while len(api.requests("watch pods")) == opened:  # noqa: ASYNC110 - virtual time
+                    await asyncio.sleep(0.01)
+                waits.append(asyncio.get_running_loop().time() - ended)
+        assert max(waits[:8]) < 1.0
+        assert max(waits) < 4.0
+        times = [at for at, what, _ in api.asked if what.endswith(" pods")]
+        assert all(later - at > 60 for at, later in zip(times, times[60:], strict=False))
+
+    virtual(story())
+
+
+def test_a_watch_that_is_opened_again_soon_is_not_preceded_by_another_check() -> None:
+    """Within ten seconds of a check the server cannot have been set back without breaking the watch."""
+
+    async def story() -> None:
+        api = Api()
+        async with running(api):
+            checks: list[int] = []
+            for index, pause in enumerate((0.5, 0.5, 12.0)):
+                api.put(f"p{index}")
+                await asyncio.sleep(pause)
+                began = len(api.asked)
+                api.tell(None)
+                await asyncio.sleep(2)
+                checks.append(sum(what == "list pods" for _, what, _ in api.asked[began:]))
+            assert checks == [2, 0, 2]
+            began = len(api.asked)
+            api.tell(lost())
+            await asyncio.sleep(2)
+            assert sum(what == "list pods" for _, what, _ in api.asked[began:]) == 2
+
+    virtual(story())
+
+
 def test_a_watch_is_closed_with_its_count_and_duration() -> None:
     """Every open and close is itself told, with its cause, revisions, counts and duration."""
 

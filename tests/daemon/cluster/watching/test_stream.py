@@ -3,6 +3,7 @@
 import json
 
 from daemon.cluster.watching.stream import Stream
+from events.limits import SPEC_FIELD_BYTES_MAX, TOO_LONG
 from events.sighting import Gone, Listed, Listing, Opened, Seen
 
 
@@ -66,3 +67,17 @@ def test_a_streamed_list_is_whole_at_its_bookmark_and_follows_what_changes_meanw
     assert b'"5"' in seen.raw
     assert isinstance(added, Seen)
     assert (stream.revision, stream.count) == ("8", 1)
+
+
+def test_a_long_field_of_a_pod_is_left_out_before_it_waits_to_be_taken_in() -> None:
+    """What waits is bounded by bytes, and nothing is decided by such a field."""
+    metadata = {"name": "a", "uid": "u", "resourceVersion": "2"}
+    spec = {"tolerations": [{"key": f"key-{index}"} for index in range(20_000)]}
+    shown = {"kind": "Pod", "metadata": metadata, "spec": spec}
+    for kind in ("ADDED", "DELETED"):
+        line = json.dumps({"type": kind, "object": shown}).encode() + b"\n"
+        reading = Stream("Pod", "1").read(line)
+        [one] = reading.sightings
+        assert isinstance(one, Seen | Gone)
+        assert (len(one.raw), TOO_LONG.encode() in one.raw) == (reading.size, True)
+        assert reading.size < 1_000 < SPEC_FIELD_BYTES_MAX < reading.line_bytes

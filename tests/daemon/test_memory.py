@@ -1,0 +1,45 @@
+"""Memory that large objects took goes back to the operating system."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.checkout import ROOT
+
+BURST = """
+from daemon.memory import return_large_blocks
+return_large_blocks()
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1])
+
+before = resident()
+kept = []
+for size in (300_000, 1_000_000, 3_000_000):
+    burst = []
+    for index in range(30):
+        burst.append(b"x" * size)
+        kept.append(b"x" * 1_000)
+    peak = resident()
+    del burst
+print((resident() - before) * 4096, (peak - before) * 4096)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_burst_of_large_objects_leaves_nothing_behind_although_small_ones_stay_between_them() -> (
+    None
+):
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", BURST],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    left, peak = map(int, done.stdout.split())
+    assert left < 4_000_000
+    assert peak > 80_000_000
