@@ -10,6 +10,7 @@ from events.limits import (
     NAME_BYTES_MAX,
     name_problem,
     object_name_problem,
+    storable,
     whole_number,
 )
 from projections.objects import Metadata, Owner, PodObject, PodSpec, PodStatus, nanoseconds_of
@@ -219,7 +220,7 @@ def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[P
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        node=spec.nodeName or "",
+        node=_node_name(spec.nodeName or ""),
         phase=status.phase or "Pending",
         scheduler=spec.schedulerName or "",
         priority=spec.priority,
@@ -244,6 +245,11 @@ def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[P
         decision=meta.decision,
         is_cut=bool(asked.problem),
     ), class_key(asked.demands, meta.cards, meta.namespace, meta.label_of)
+
+
+def _node_name(name: str) -> str:
+    """The name of the node of a pod; one that no node can have, as text that every database stores."""
+    return storable(name) if name_problem(name) else name
 
 
 def _is_evictable(meta: Metadata) -> bool:

@@ -417,7 +417,8 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
     if not pod.facts.node:
         pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
     elif pod.facts.node == old.node:
-        pod.decision, pod.bound_at = old.decision, old.bound_at
+        is_back = pod.occupies and not old.occupies
+        pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
     elif (pod.facts.decision, pod.facts.node) in old.lapsed:
         # The answer that told of a failure was wrong, or came before the binding took effect.
         pod.decision, pod.bound_at = pod.facts.decision, record.position
