@@ -162,6 +162,7 @@ def _pod(
     priority: int = 0,
     spec: JsonObject | None = None,
     labels: dict[str, str] | None = None,
+    group: str = "",
 ) -> Sighting:
     requests = {"cpu": f"{milli_cpu}m", "memory": "1Mi"}
     whole: JsonObject = {
@@ -171,11 +172,12 @@ def _pod(
         **({"nodeName": node} if node else {}),
         **(spec or {}),
     }
+    annotations = {QUEUE: queue, **({"scheduling.k8s.io/group-name": group} if group else {})}
     return _seen(
         "Pod",
         name,
         namespace,
-        metadata={"annotations": {QUEUE: queue}, "labels": labels or {}},
+        metadata={"annotations": annotations, "labels": labels or {}},
         spec=whole,
         status={"phase": "Running" if node else "Pending"},
     )
@@ -230,14 +232,19 @@ def _spread(part: int) -> Iterator[Sighting]:
 
 
 def _full(
-    waiting: int, part: int, *, is_held: bool = False, is_spread: bool = False
+    waiting: int,
+    part: int,
+    *,
+    is_held: bool = False,
+    is_spread: bool = False,
+    nodes: int = 100,
 ) -> Iterator[Sighting]:
     """Nodes full of 24 running pods each, and pods of higher priority that wait.
 
     `is_held`: a disruption budget holds all that run; `is_spread`: no eviction brings those that wait within their
     spread constraints.
     """
-    nodes = max(2, 100 // part)
+    nodes = max(2, nodes // part)
     yield from _nodes(nodes)
     deserved = {"cpu": "3200", "memory": "50Ti"}
     yield from listed("Queue", [_queue("crowd", deserved=deserved), *_two_queues()[1:]])
@@ -281,6 +288,32 @@ def _empty(part: int) -> Iterator[Sighting]:
     yield from listed("Pod", waiting)
 
 
+def _gang(part: int) -> Iterator[Sighting]:
+    """One gang of pods of which no two are alike, each apart from pods with a label that one other has."""
+    count = 2_000 // part
+    yield from _nodes(1_000 // part)
+    yield from listed("Queue", _two_queues())
+    spec: JsonObject = {"minMember": count, "queue": "crowd"}
+    gang = _seen("PodGroup", "gang", "crowd", spec=spec, status={"phase": "Inqueue"})
+    yield from listed("PodGroup", [gang])
+
+    def one(index: int) -> Sighting:
+        term = {
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {f"k{index % 97}": str(index)}},
+        }
+        apart = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        return _pod(
+            f"p{index}",
+            100 + index,
+            spec={"affinity": {"podAntiAffinity": apart}},
+            labels={f"k{index % 97}": str(index)},
+            group="gang",
+        )
+
+    yield from listed("Pod", map(one, range(count)))
+
+
 LOADS: Final = (
     Load(name="1,500 unlike pods, drf with hierarchy", policy=HIERARCHY, objects=_unlike),
     Load(name="1,200 queues in a chain, drf with hierarchy", policy=HIERARCHY, objects=_chain),
@@ -300,6 +333,12 @@ LOADS: Final = (
         policy=TREE,
         objects=lambda part: _full(800, part, is_spread=True),
     ),
+    Load(
+        name="100 preemptors with spread on 1,000 nodes, drf with hierarchy, every action",
+        policy=TREE,
+        objects=lambda part: _full(100, part, is_spread=True, nodes=1_000),
+    ),
+    Load(name="a gang of 2,000 unlike pods with anti-affinity", policy=PLAIN, objects=_gang),
     Load(name="10,000 unlike pods, every action", policy=WHOLE, objects=_empty),
 )
 

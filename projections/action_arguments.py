@@ -11,6 +11,11 @@ WORK_BUDGET: Final = 800
 """Thousands of units of work that a cycle may take (`scheduling/work.py`); then it ends early."""
 
 
+CLASS_BUDGET: Final = 5_000
+"""Thousands of units of work that the classes of a group's waiting pods may take in one attempt to place it; a group
+beyond that is not tried."""
+
+
 class Preempting(Struct, frozen=True):
     """Arguments of `preempt`."""
 
@@ -46,6 +51,8 @@ class ActionArguments(Struct, frozen=True):
     preempting: Preempting = Preempting()
     work_budget: int = WORK_BUDGET
     """Thousands of units of work in a cycle (`workBudget` of `cycle`)."""
+    class_budget: int = CLASS_BUDGET
+    """Thousands of units for the classes of one pod group (`classBudget` of `cycle`)."""
     ganging: tuple[tuple[str, Ganging], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, where there are any."""
 
@@ -81,6 +88,8 @@ def _with(
         return structs.replace(found, remembers_roles=truth_at(said, path))
     if (action, key) == ("cycle", "workBudget"):
         return structs.replace(found, work_budget=max(1, whole_at(said, path)))
+    if (action, key) == ("cycle", "classBudget"):
+        return structs.replace(found, class_budget=max(1, whole_at(said, path)))
     if action == "preempt" and key in _PREEMPTING:
         number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(said, path)}
         changes = number or {_PREEMPTING[key]: truth_at(said, path)}

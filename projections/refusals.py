@@ -42,6 +42,9 @@ GROUP_CODES: Final = frozenset(
 )
 """The group itself stands in the way: these wait until it changes."""
 
+WORK_CODES: Final = frozenset({"TooManyUnlikePods"})
+"""Trying to place the group would take too much work: these wait until the group changes or the cluster is smaller."""
+
 EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
 """Nobody may be evicted in its favour: these wait until somebody comes who may, or something is given back."""
 
@@ -55,6 +58,7 @@ CODES: Final = (
     | CARD_CODES
     | TOPOLOGY_CODES
     | GROUP_CODES
+    | WORK_CODES
     | EVICTION_CODES
     | INTERNAL_CODES
 )

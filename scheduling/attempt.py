@@ -23,7 +23,7 @@ from scheduling.session import Session
 from scheduling.topology.parts import place_parts
 from scheduling.topology.where import ANYWHERE, Where
 from scheduling.trial import Trial
-from scheduling.work import POD
+from scheduling.work import POD, THOUSAND, class_work, is_too_unlike
 
 Role: TypeAlias = str | int
 
@@ -247,6 +247,19 @@ def incomplete(group: PodGroup) -> Reason | None:
             text = f"{task_text(role)} has {by_role[role]} of the {enforced[role]} pods it needs"
             return Reason("NotEnoughPodsOfTask", role, text)
     return None
+
+
+def too_unlike(session: Session, group: PodGroup) -> Reason | None:
+    """Why the group is not tried because its pods are of too many classes, or None."""
+    if not is_too_unlike(session.cluster, group):
+        return None
+    work = class_work(session.cluster, group) // THOUSAND
+    budget = session.cluster.policy.told.class_budget
+    text = (
+        f"its pods are of {len(group.classes)} classes, each with its own requests or constraints: placing them takes"
+        f" {work} thousand units of work, more than classBudget of {budget} thousand"
+    )
+    return Reason("TooManyUnlikePods", "", text)
 
 
 def task_text(role: str) -> str:

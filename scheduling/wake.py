@@ -12,13 +12,21 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup, Refusal
 from projections.pods import Pod
 from projections.policy import RECLAIMING
-from projections.refusals import CARD_CODES, COMMON_CODES, EVICTION_CODES, NODE_CODES, QUEUE_CODES
+from projections.refusals import (
+    CARD_CODES,
+    COMMON_CODES,
+    EVICTION_CODES,
+    NODE_CODES,
+    QUEUE_CODES,
+    WORK_CODES,
+)
 from projections.state import State
 from projections.touched import EVERYTHING, Due, Names
 from scheduling.bounds import priority_bound
 from scheduling.quota.reclaiming import Givers, gives
 from scheduling.reach import could_free, whose
 from scheduling.slow.meeting import minds
+from scheduling.work import is_too_unlike
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
@@ -108,6 +116,8 @@ def _could_change(state: State, line: Line, refusal: Refusal, due: Due, givers: 
         is_deaf = line.action == "preempt" and refusal.code == "NoVictims"
         is_eased = not is_deaf and bool(due.eased.get(line.queue))
         return is_eased or _could_evict(state, line, due) or _minds(state, head, due)
+    if refusal.code in WORK_CODES:
+        return not is_too_unlike(state.cluster, head)
     return refusal.code in CARD_CODES and bool(due.freed)
 
 

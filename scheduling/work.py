@@ -11,6 +11,7 @@ from typing import Final
 
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
+from projections.pod_groups import PodGroup
 
 THOUSAND: Final = 1_000
 
@@ -38,6 +39,9 @@ CLASS_PER_NODE: Final = 1 / 8
 AROUND_PER_NODE: Final = 1 / 4
 """For trying to place a pod that asks who stands where, for each node."""
 
+AROUND_PER_CLASS: Final = 40
+"""The same, for each other such class in the group: the pods of each are counted for it."""
+
 AROUND_PER_POD: Final = 4
 """For a class of pods that asks who stands where and that the cycle had not met, for each pod there is."""
 
@@ -61,6 +65,29 @@ FAIR_AGAIN: Final = 20
 
 LATER: Final = 20
 """For each node that pods are leaving, when a place is sought for a pod."""
+
+
+def class_work(cluster: Cluster, group: PodGroup) -> int:
+    """Units that the classes of the waiting pods of a group take in one attempt to place it, pods that are equal not
+    counted: what bounds a gang of unlike pods."""
+    nodes, pods = len(cluster.nodes.order), len(cluster.pods)
+    waiting = [
+        one
+        for index, one in group.classes.items()
+        if index in group.pending_classes or one.is_best_effort
+    ]
+    around = sum(1 for one in waiting if one.looks_around)
+    units = len(waiting) * (CLASS + int(nodes * CLASS_PER_NODE))
+    return units + around * (
+        int(nodes * AROUND_PER_NODE) + pods * AROUND_PER_POD + around * AROUND_PER_CLASS
+    )
+
+
+def is_too_unlike(cluster: Cluster, group: PodGroup) -> bool:
+    """Whether the pods of a group are of too many classes to be placed in one attempt."""
+    return len(group.classes) > 1 and class_work(cluster, group) > (
+        THOUSAND * cluster.policy.told.class_budget
+    )
 
 
 SEARCHES: Final = 4

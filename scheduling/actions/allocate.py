@@ -8,7 +8,7 @@ from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
 from projections.lines import Line
 from projections.pod_groups import WAITING, PodGroup
-from scheduling.attempt import Attempt, incomplete, standing_problem
+from scheduling.attempt import Attempt, incomplete, standing_problem, too_unlike
 from scheduling.placing import place, unplaceable
 from scheduling.quota.admitting import keeps_room
 from scheduling.refuse import ORIGIN, Reason, withdrawal
@@ -31,7 +31,8 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         # Without an enqueue action nobody else admits it, and until then its owner makes no pods.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    problem = problem or incomplete(group) or unplaceable(session, group)
+    problem = problem or incomplete(group) or too_unlike(session, group)
+    problem = problem or unplaceable(session, group)
     if problem is not None:
         yield from withdrawal(group, problem)
         if line.is_led_by(group):

@@ -8,7 +8,7 @@ from projections.lines import Line
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from scheduling.attempt import incomplete, standing_problem
+from scheduling.attempt import incomplete, standing_problem, too_unlike
 from scheduling.placing import free_pods, places, unplaceable
 from scheduling.quota.choice import CardChoice
 from scheduling.refuse import Reason, no_node, withdrawal
@@ -28,7 +28,8 @@ def backfill(session: Session) -> Iterator[Decision]:
 def _fill(session: Session, line: Line) -> Iterator[Decision]:
     group = line.head
     session.groups_examined += 1
-    reason = standing_problem(session, group) or incomplete(group) or unplaceable(session, group)
+    reason = standing_problem(session, group) or incomplete(group)
+    reason = reason or too_unlike(session, group) or unplaceable(session, group)
     found: list[tuple[Pod, Node]] = []
     if reason is None:
         found, reason = _find(session, line)

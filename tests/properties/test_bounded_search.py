@@ -269,8 +269,8 @@ def test_at_rest_a_search_without_a_bound_would_find_no_more(
     told = cluster(NARROW, actions_of(action), described(action, free, pods))
     to_rest(told)
     found = len(of_kind(told, EvictionDecided))
-    told.start(policy(WIDE, actions_of(action)))
-    told.show_the_rest()
+    told.change_policy(policy(WIDE, actions_of(action)))
+    assert told.step.is_due(told.now_ns)
     to_rest(told)
     assert len(of_kind(told, EvictionDecided)) == found
 

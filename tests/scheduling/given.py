@@ -48,6 +48,11 @@ class Told:
         )
         self._keep(self.step.start(started, changed, self.step.head.epoch + 1, self.now_ns))
 
+    def change_policy(self, policy: dict[str, object]) -> None:
+        """Other rules hold from the next cycle on."""
+        changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
+        self._keep(self.step.change_policy(changed, self.now_ns))
+
     def see(self, *sightings: Sighting) -> None:
         """Show it something."""
         self._keep(self.step.observe(sightings, self.now_ns))

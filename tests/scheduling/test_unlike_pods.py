@@ -1,0 +1,92 @@
+"""A gang of unlike pods is bounded: beyond `classBudget` it is refused with the numbers, and equal pods are not."""
+
+from typing import Final
+
+import pytest
+
+from events.decision import GangBindDecided, RefusalDecided
+from events.sighting import Seen
+from tests.properties.test_bounded_search import of_kind
+from tests.scheduling.given import Told, gone, node, raw
+
+GROUP: Final = "scheduling.k8s.io/group-name"
+
+
+def policy(budget: int) -> dict[str, object]:
+    """A policy under which unlike pods may take so many thousands of units."""
+    return {
+        "actions": "enqueue, allocate, backfill",
+        "configurations": [{"name": "cycle", "arguments": {"classBudget": budget}}],
+        "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
+    }
+
+
+def pod(name: str, milli_cpu: int, is_apart: bool = False) -> bytes:
+    """A pod of the gang."""
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": name}},
+    }
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    spec: dict[str, object] = {
+        "schedulerName": "muster",
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": f"{milli_cpu}m"}}}],
+        **({"affinity": rules} if is_apart else {}),
+    }
+    meta = {"annotations": {GROUP: "gang"}}
+    return raw("Pod", name, metadata=meta, spec=spec, status={"phase": "Pending"})
+
+
+def cluster(budget: int, pods: list[bytes]) -> Told:
+    """A cluster of two large nodes, in which the gang waits."""
+    told = Told(policy=policy(budget))
+    told.show_all("Node", node("n1", cpu=64), node("n2", cpu=64))
+    spec = {"minMember": len(pods), "queue": "default"}
+    told.show_all("PodGroup", raw("PodGroup", "gang", spec=spec, status={"phase": "Inqueue"}))
+    told.show_all("Pod", *pods)
+    told.show_the_rest()
+    return told
+
+
+def test_a_gang_of_too_many_unlike_pods_is_refused_with_the_numbers() -> None:
+    told = cluster(10, [pod(f"p{index}", 10 + index) for index in range(41)])
+    told.cycle()
+    [refusal] = of_kind(told, RefusalDecided)
+    assert refusal.code == "TooManyUnlikePods"
+    for number in ("41 classes", "10 thousand units", "classBudget of 10 thousand"):
+        assert number in refusal.message
+    # 41 classes on two nodes.
+    assert told.step.decider.session.work.done < 1_000
+    assert not told.step.is_due(told.now_ns)
+
+
+@pytest.mark.parametrize("number", [40, 41])
+def test_unlike_pods_within_the_bound_and_any_number_of_equal_pods_are_placed(number: int) -> None:
+    step = 1 if number == 40 else 0
+    told = cluster(10, [pod(f"p{index:02}", 10 + step * index) for index in range(number)])
+    told.cycle()
+    [bound] = of_kind(told, GangBindDecided)
+    assert len(bound.placements) == number
+
+
+def test_a_class_with_affinity_counts_for_more() -> None:
+    told = cluster(10, [pod(f"p{index}", 10, is_apart=True) for index in range(20)])
+    told.cycle()
+    assert [one.code for one in of_kind(told, RefusalDecided)] == ["TooManyUnlikePods"]
+
+
+def test_the_gang_is_placed_once_enough_of_its_pods_are_alike() -> None:
+    pods = [pod(f"p{index}", 10 + index) for index in range(41)]
+    told = cluster(10, pods)
+    told.cycle()
+    told.see(gone(pods[0]), Seen(pod("new", 11)))
+    told.cycle()
+    assert [len(one.placements) for one in of_kind(told, GangBindDecided)] == [41]
+
+
+def test_another_policy_lets_it_be_tried() -> None:
+    told = cluster(10, [pod(f"p{index}", 10 + index) for index in range(41)])
+    told.cycle()
+    told.change_policy(policy(11))
+    told.cycle()
+    assert of_kind(told, GangBindDecided)
