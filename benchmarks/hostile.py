@@ -290,7 +290,7 @@ def _empty(part: int) -> Iterator[Sighting]:
 
 def _gang(part: int) -> Iterator[Sighting]:
     """One gang of pods of which no two are alike, each apart from pods with a label that one other has."""
-    count = 2_000 // part
+    count = 800 // part
     yield from _nodes(1_000 // part)
     yield from listed("Queue", _two_queues())
     spec: JsonObject = {"minMember": count, "queue": "crowd"}
@@ -338,7 +338,7 @@ LOADS: Final = (
         policy=TREE,
         objects=lambda part: _full(100, part, is_spread=True, nodes=1_000),
     ),
-    Load(name="a gang of 2,000 unlike pods with anti-affinity", policy=PLAIN, objects=_gang),
+    Load(name="a gang of 800 unlike pods with anti-affinity", policy=PLAIN, objects=_gang),
     Load(name="10,000 unlike pods, every action", policy=WHOLE, objects=_empty),
 )
 
