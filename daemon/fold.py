@@ -89,7 +89,7 @@ def refolder(
 
 
 async def _views(log: Log, on_error: OnError) -> Views:
-    """The views, to be carried on; those that do not stand at the end of the log are made anew."""
+    """The views, to be carried on; those that do not stand at the end of the log are rebuilt."""
     versions = {view.name: view.version for view in VIEWS}
     stand = await log.projections()
     end = log.head.position
@@ -100,7 +100,9 @@ async def _views(log: Log, on_error: OnError) -> Views:
     for one in stand:
         rows = [] if one.name in _NEVER_CHANGED else await log.view_rows(one.name)
         if one.name not in _NEVER_CHANGED and not is_whole(one.name, rows, one.checksum):
-            logger.warning("a view is not what its checksum says: all are made anew", view=one.name)
+            logger.warning(
+                "a view does not match its checksum: all views are rebuilt", view=one.name
+            )
             return await write_views_anew(log, on_error=on_error)
         views.resume(one.name, rows, one.checksum)
     return views

@@ -136,7 +136,7 @@ class _Output(Struct, frozen=True):
 
 
 class Loop:
-    """One daemon. `step` is given folded from the log; `refold` makes it anew when the log was away."""
+    """One daemon. `step` is given folded from the log; `refold` folds it again when the log was away."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Loop:
         self._batches_before = -1
         """Batches written when the log was last back."""
         self._showing = 0
-        """How often all there is has been asked for anew."""
+        """How often all there is has been asked for again."""
         self._kept = 0
         self._failed_objects = FailedObjects()
         self._log_is_writable = True

@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     secret_annotations: tuple[str, ...] = ()
     """Annotations that never enter the log, beside what never does anyway."""
     snapshot_every: int = 100_000
-    """Records after which State is kept anew, to make the next start short; 0 for never."""
+    """Records after which a new snapshot of State is kept, to make the next start short; 0 for never."""
     listen: str = "127.0.0.1:8080"
     """Where probes and metrics are answered, host and port; empty for nowhere."""
     probes_listen: str = ""
@@ -63,7 +63,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     lease_name: str = "muster"
     """The name of that Lease, in the namespace that muster itself is in."""
     lease_seconds: int = 15
-    """Seconds that others wait for a leader of whom they do not hear."""
+    """Seconds that others wait for a leader that they do not hear of."""
     renew_seconds: float = 2.0
     """Seconds between two renewals of the Lease."""
     give_up_seconds: float = 10.0

@@ -184,7 +184,7 @@ class StandbyFollower:
                 return None
         if self._state is None and not await self._load(self._log):
             self._is_cold = True
-            self._tell("the views are not those of this release: they will be made anew")
+            self._tell("the views are not those of this release: they will be rebuilt")
             return None
         self._is_cold = False
         return self._log

@@ -7,7 +7,7 @@ at most twice as early or late as they should, and an error of the clock does no
 two are further apart than that bound, the daemon is not ready, with the reason `clock`.
 
 A daemon that begins while the wall is behind the log goes on from the log; where the wall is ahead, from the wall, as
-it cannot know for how long nobody led. A clock that is stepped is passed on.
+it cannot know for how long no daemon led. A clock that is stepped is passed on.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A log read batch by batch, and its views made anew from nothing else."""
+"""A log read batch by batch, and its views rebuilt from nothing else."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -32,7 +32,7 @@ async def batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
 async def write_views_anew(
     log: Log, progress: Callable[[int], None] | None = None, on_error: OnError = ignore
 ) -> Views:
-    """Make every view anew from the log; the chain is checked on the way. Records that State cannot apply are left
+    """Rebuild every view from the log; the chain is checked on the way. Records that State cannot apply are left
     out."""
     return await folded(lambda left_out: _write_views(log, progress, on_error, left_out))
 

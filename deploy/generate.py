@@ -26,7 +26,7 @@ server which of these it may do, and says what is missing; `/readyz` names it.
 
 `cluster` is a ClusterRole. `own` is a Role in the namespace that muster is in; there, everything but `create`
 is bound to the one Lease called `muster` (another `lease_name` in the settings needs another Role). `/version`, `/api` and `/apis`, which are read at the start, are open to
-everyone who is authenticated.
+every authenticated account.
 
 What a cluster does not serve (the groups of Volcano, say) may stand in a role all the same and does no harm."""
 

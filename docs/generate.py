@@ -40,7 +40,7 @@ Over HTTP, at the address that `listen` in the [settings](settings.md) names, ar
 | `/metrics` | the metrics below, as text for Prometheus |
 
 These ask for no token, as kubelets and Prometheus bring none. Everything else is answered on a loopback address only,
-or to whoever brings the token of `token_file`. Where `probes_listen` names another address, the probes alone are
+or to a request with the token of `token_file`. Where `probes_listen` names another address, the probes alone are
 answered there, too. Connections and requests are [bounded](limits.md#the-http-server-of-the-daemon)."""
 MADE = "<!-- Made by `make docs` from the code; do not edit. -->"
 

@@ -45,7 +45,7 @@ class NodeDeleted(Deleted, frozen=True, kw_only=True):
 
 
 class PodObserved(Observed, frozen=True, kw_only=True):
-    """A pod, as seen, whoever schedules it."""
+    """A pod, as seen, of any scheduler."""
 
     kind = "pod_observed.v1"
 

@@ -1,4 +1,4 @@
-"""What befell the daemon itself: a start, an epoch, a policy."""
+"""What happened to the daemon itself: a start, an epoch, a policy."""
 
 import msgspec
 

@@ -1,6 +1,6 @@
-"""What befell our view of the cluster: what the server serves, watches opened and closed, gaps.
+"""What happened to our view of the cluster: what the server serves, watches opened and closed, gaps.
 
-Between a `watch_closed` with a gap and the next `kind_listed` of its kind nobody knows what happened:
+Between a `watch_closed` with a gap and the next `kind_listed` of its kind it is not known what happened:
 what the list then shows missing is recorded as gone, with the gap as its cause.
 """
 
@@ -90,7 +90,7 @@ class BindRejectedByNode(Fact, frozen=True, kw_only=True):
 
 
 class ForeignPodPlaced(Fact, frozen=True, kw_only=True):
-    """Another scheduler, or nobody, put a pod on a node that is dedicated to muster."""
+    """A pod that muster did not place is on a node that is dedicated to muster."""
 
     kind = "foreign_pod_placed.v1"
 

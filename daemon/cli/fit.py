@@ -90,7 +90,7 @@ def _lines(answer: Fit) -> list[Line]:
     for one in answer.pod_groups:
         lines += ["", *_group(one)]
     for other in answer.not_ours:
-        lines += ["", f"{other} is for another scheduler: nobody here decides on it"]
+        lines += ["", f"{other} is for another scheduler: muster does not decide on it"]
     return lines
 
 

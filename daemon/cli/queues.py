@@ -113,7 +113,7 @@ def _cells(one: Resource) -> tuple[str, ...]:
 
 
 def _state(one: QueueAnswer) -> str:
-    return "open" if one.is_open else "takes nobody"
+    return "open" if one.is_open else "closed"
 
 
 def _waits(one: QueueAnswer) -> int:

@@ -1,4 +1,4 @@
-"""`muster rebuild` and `muster migrate`: views made anew, and the schema of a log."""
+"""`muster rebuild` and `muster migrate`: views rebuilt, and the schema of a log."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ _MODULUS = 1 << 128
 
 
 class Found(Struct, frozen=True):
-    """What stood in a view before, beside what was made anew."""
+    """What stood in a view before, beside what was rebuilt."""
 
     view: str
     rows: int
@@ -49,7 +49,7 @@ class Found(Struct, frozen=True):
 @log_option
 @output_option
 def rebuild(log: str, as_json: bool) -> int:
-    """Make the views anew from the log alone, and report what was other before.
+    """Rebuild the views from the log alone, and report what was different before.
 
     The exit code is 1 where anything was. No daemon may be writing the log. Where a table or an index of a
     SQLite file is torn, the records are copied into a new file first; the old one is kept as LOG.damaged.
@@ -130,7 +130,7 @@ async def _renew_if_torn(url: str) -> None:
 
 
 async def rebuild_views(log: SqlLog, progress: Progress | None = None) -> list[Found]:
-    """Make the views anew, and compare them with what stood, histories included."""
+    """Rebuild the views, and compare them with what stood, histories included."""
     before = [await _rows(log, view) for view in VIEWS]
     kept = await _kept(log, before)
     await write_views_anew(log, progress)

@@ -71,19 +71,19 @@ class Log(ReadableLog, Protocol):
         """Append whole batches of another log as they are; the views are to be rebuilt then."""
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
-        """Raise the epoch, so that whoever wrote before is fenced out; the head of the new epoch.
+        """Raise the epoch, so that earlier writers are fenced out; the head of the new epoch.
 
         `holder` is for people: the `daemon_started` record that follows tells it.
         """
 
     async def reopen(self) -> Head:
-        """Connect anew after `LogUnavailableError`; the head says what the log holds."""
+        """Connect again after `LogUnavailableError`; the head says what the log holds."""
 
     async def save_snapshot(self, position: int, digest: str, version: int, payload: bytes) -> None:
         """Keep State at a position; only the newest few are kept."""
 
     async def clear_views(self) -> None:
-        """Empty every view, to be written anew from the first position."""
+        """Empty every view, to be written again from the first position."""
 
     async def write_views(self, changes: Sequence[ViewChanges], before: int, after: int) -> None:
         """Write how views change between two positions that the log holds already."""

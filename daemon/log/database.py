@@ -24,7 +24,7 @@ from events.errors import (
 OURS = frozenset({"log", "log_head", "alembic_version"})
 
 KEPT_ONCE = frozenset({"log", "objects", "log_head"})
-"""Tables that cannot be made anew from others."""
+"""Tables that cannot be rebuilt from others."""
 
 DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError, UnicodeError)
 """What a database may raise at us; `explain` makes a `LogError` of it. (A damaged file can hold a
@@ -186,5 +186,5 @@ def damaged(place: str, damage: str) -> DamagedLogError:
     elif place.startswith("postgresql"):
         advice = "stop the daemons, TRUNCATE this table, and run `muster rebuild`"
     else:
-        advice = f"stop the daemon; `muster rebuild --log {place}` makes it anew from the records"
+        advice = f"stop the daemon; `muster rebuild --log {place}` rebuilds it from the records"
     return DamagedLogError(f"{place}: {damage}; {advice}")

@@ -105,7 +105,7 @@ class PostgresDatabase:
             return await connection.run_sync(lambda c: look_through(c, shared=True))
 
     async def lock(self) -> None:
-        """PostgreSQL keeps no one out: the epoch fences whoever comes late."""
+        """PostgreSQL has no file lock: the epoch fences a late writer."""
 
     async def connect(self, *, is_patient: bool = False) -> AsyncConnection:
         """The writing connection. A commit that is answered is on disk, whatever the default is.

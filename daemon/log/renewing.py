@@ -1,6 +1,6 @@
 """A new SQLite file out of the records of a torn one.
 
-Everything but records, objects and head can be made anew from them. They are read without any index and written into
+Everything but records, objects and head can be rebuilt from them. They are read without any index and written into
 a new file, which is verified before it takes the place of the old one. The old one is kept, untouched.
 """
 

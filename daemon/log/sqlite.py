@@ -224,7 +224,7 @@ class SqliteDatabase:
             return _RECORDS.search(file.read(LOOKED_AT_BYTES)) is not None
 
     async def wait(self, seconds: float) -> None:
-        """SQLite tells nobody: the follower looks again."""
+        """SQLite sends no notification: the follower polls."""
         await asyncio.sleep(seconds)
 
     async def run_script(self, connection: AsyncConnection, script: Script) -> None:
@@ -237,7 +237,7 @@ class SqliteDatabase:
         await run(_execute_all, driver._conn, script)  # type: ignore[no-untyped-call]  # noqa: SLF001
 
     async def announce(self, connection: AsyncConnection, position: int) -> None:
-        """SQLite tells nobody."""
+        """SQLite sends no notification."""
 
     async def close(self) -> None:
         """Let go of every connection, then of the lock."""

@@ -103,7 +103,7 @@ class SqlLog:
         await self._writing.append_stored(records, objects)
 
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
-        """Raise the epoch, so that whoever wrote before is fenced out.
+        """Raise the epoch, so that earlier writers are fenced out.
 
         `holder` is told by the `daemon_started` record that comes next. `epoch` is given where a
         log is made whole out of another.
@@ -111,7 +111,7 @@ class SqlLog:
         return await self._writing.take_over(epoch)
 
     async def reopen(self) -> Head:
-        """Connect anew after the log was unavailable; the head says what is in the log."""
+        """Connect again after the log was unavailable; the head says what is in the log."""
         return await self._writing.reopen()
 
     async def run(self, work: Work) -> None:
@@ -202,7 +202,7 @@ class SqlLog:
             return Asked(tuple(found.keys()), [tuple(row) for row in found])
 
     async def clear_views(self) -> None:
-        """Empty every view, to be written anew from the first position."""
+        """Empty every view, to be written again from the first position."""
 
         async def clear(connection: AsyncConnection) -> None:
             for view in VIEWS:

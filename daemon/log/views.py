@@ -95,9 +95,7 @@ async def stand(connection: AsyncConnection) -> list[Projection]:
             for name, version, position, checksum in shaped
         ]
     except ValueError as error:  # msgspec's errors are, too.
-        raise DamagedLogError(
-            f"table projection: {error}; `muster rebuild` makes it anew"
-        ) from error
+        raise DamagedLogError(f"table projection: {error}; `muster rebuild` rebuilds it") from error
 
 
 async def standing_rows(connection: AsyncConnection, view: str) -> list[Row]:
@@ -132,7 +130,7 @@ async def now_standing(
 async def differing_view(connection: AsyncConnection, begin: str) -> str | None:
     """The first view of which the rows are not those of its checksum, as of one moment.
 
-    A view that is behind, or of other code, is not looked at: a start makes it anew.
+    A view that is behind, or of other code, is not looked at: a start rebuilds it.
     """
     await connection.exec_driver_sql(begin)
     try:

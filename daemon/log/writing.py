@@ -22,7 +22,7 @@ from projections.batch import Batch
 from projections.views.rows import ViewChanges
 
 QUEUE_BATCHES_MAX = 256
-"""Batches that wait to be written; whoever comes then waits to be queued."""
+"""Batches that wait to be written; a further append waits to be queued."""
 GROUP_RECORDS_MAX = 20_000
 """A transaction takes no further batch beyond so many records."""
 PACK_IN_THREAD = 100
@@ -104,7 +104,7 @@ class Writer:
             await self._run(work)
 
     async def reopen(self) -> Head:
-        """Connect anew after the log was unavailable. What the head says is in the log, no more."""
+        """Connect again after the log was unavailable. What the head says is in the log, no more."""
         async with self._entry, self._turn:
             if self._condemned is not None:
                 raise self._condemned

@@ -1,4 +1,4 @@
-"""What was asked of the server and what befell it: for judges, and for whoever counts requests."""
+"""What was asked of the server and what happened to it: for tests that check or count requests."""
 
 from collections import defaultdict, deque
 from typing import Final
@@ -11,7 +11,7 @@ MINUTE: Final = 60.0
 
 
 class Entry(Struct, frozen=True):
-    """One request. `fault` is empty where nothing befell it; a status of 0 is no answer."""
+    """One request. `fault` is empty where none was injected; a status of 0 is no answer."""
 
     index: int
     at_seconds: float

@@ -164,4 +164,4 @@ def test_a_job_of_another_scheduler_is_not_ours_to_place(log: Path, tmp_path: Pa
     )
     result = muster("fit", path, "--log", log)
     assert result.exit_code == 1
-    assert "is for another scheduler: nobody here decides on it" in result.stdout
+    assert "is for another scheduler: muster does not decide on it" in result.stdout

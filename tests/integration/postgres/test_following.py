@@ -125,7 +125,7 @@ async def test_views_of_another_release_are_no_reason_not_to_stand(log: Log, url
     standby = follower(url)
     async with following(standby):
         await until(lambda: standby.is_ready)
-    assert "made anew" in standby.reason
+    assert "rebuilt" in standby.reason
     assert await standby.hand_over(log.head) is None
     await standby.close()
 
