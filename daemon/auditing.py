@@ -37,7 +37,10 @@ class Audits:
         """How many things were counted."""
 
     def turn(self) -> None:
-        """Audit for as long as the share allows. Raises AssertionError where something does not add up."""
+        """Audit for as long as the share allows, and each thing at most once.
+
+        Raises AssertionError where something does not add up.
+        """
         now = began = self._elapsed_ns()
         self._credit_ns = min(CREDIT_MAX_NS, self._credit_ns + (now - self._seen_ns) // SHARE)
         self._seen_ns = began
@@ -47,5 +50,7 @@ class Audits:
             self._audit.next()
             self.count += 1
             now = self._elapsed_ns()
+            if self._audit.is_round_over:
+                break
         self._credit_ns -= now - began
         self.spent_ns += now - began

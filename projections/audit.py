@@ -105,6 +105,11 @@ class RollingAudit:
                     return
                 self._touched[kind, key] = None
 
+    @property
+    def is_round_over(self) -> bool:
+        """Whether everything has been counted in this round, and what was touched meanwhile."""
+        return not self._touched and not self._turn
+
     def next(self) -> None:
         """Count the next thing again. What does not add up is an AssertionError that says where in the log."""
         if self._touched:

@@ -16,7 +16,9 @@ MILLISECOND = 1_000_000
 
 
 class Slow(RollingAudit):
-    """Audits of which each takes a while by a clock of its own."""
+    """Audits without end, of which each takes a while by a clock of its own."""
+
+    is_round_over = False
 
     def __init__(self, takes_ns: int) -> None:
         super().__init__(State())
@@ -41,6 +43,27 @@ def test_audits_take_a_hundredth_of_the_time(takes_ns: int, turn_ns: int) -> Non
     assert audits.count > 0
     assert audits.spent_ns <= slow.now_ns // SHARE + takes_ns
     assert longest <= min(SLICE_NS, CREDIT_MAX_NS) + takes_ns
+
+
+def test_a_turn_counts_each_thing_once() -> None:
+    """Also where the clock stands still, and where there is time for more."""
+    told = Told()
+    for name in ("n1", "n2"):
+        told.show_all("Node", node(name))
+    told.show_all("Pod", pod("p"))
+    told.show_the_rest()
+    told.cycle()
+    now_ns = 0
+    audits = audits_of(told.step, lambda: now_ns)
+    counts: list[int] = []
+    for _ in range(3):
+        now_ns += 1_000 * MILLISECOND
+        before = audits.count
+        audits.turn()
+        counts.append(audits.count - before)
+    cluster = told.state.cluster
+    things = len(cluster.pods) + len(cluster.queues) + len(cluster.groups)
+    assert counts[1:] == [things + len(cluster.nodes.nodes)] * 2
 
 
 def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
