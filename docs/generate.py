@@ -171,7 +171,10 @@ def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Co
     if not command.hidden:
         yield path, command
     if isinstance(command, click.Group):
-        for name, child in sorted(command.commands.items()):
+        context = click.Context(command)
+        for name in sorted(command.list_commands(context)):
+            child = command.get_command(context, name)
+            assert child is not None
             yield from _commands(f"{path} {name}", child)
 
 

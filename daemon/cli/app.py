@@ -4,28 +4,34 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 import click
 
-from daemon.cli.completion import completion
-from daemon.cli.demo import demo
 from daemon.cli.failure import PIPE_CLOSED, explain
-from daemon.cli.fit import fit
-from daemon.cli.log_commands import log
-from daemon.cli.queues import queue
-from daemon.cli.replay import replay
-from daemon.cli.run import run
-from daemon.cli.simulate import simulate
-from daemon.cli.state import state
-from daemon.cli.tell import tell
-from daemon.cli.upkeep import migrate, rebuild
-from daemon.cli.verify import verify
-from daemon.cli.why import why
 from daemon.memory import collect_rarely, return_large_blocks
 from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError
+
+COMMANDS: Final = {
+    "completion": "daemon.cli.completion",
+    "demo": "daemon.cli.demo",
+    "fit": "daemon.cli.fit",
+    "log": "daemon.cli.log_commands",
+    "migrate": "daemon.cli.upkeep",
+    "queue": "daemon.cli.queues",
+    "rebuild": "daemon.cli.upkeep",
+    "replay": "daemon.cli.replay",
+    "run": "daemon.cli.run",
+    "simulate": "daemon.cli.simulate",
+    "state": "daemon.cli.state",
+    "tell": "daemon.cli.tell",
+    "verify": "daemon.cli.verify",
+    "why": "daemon.cli.why",
+}
+"""The module of each command. It is imported when the command is used: each start imports only what it needs."""
 
 
 class Muster(click.Group):
@@ -58,9 +64,24 @@ class Muster(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments. Those of `run` may stand alone: an image that is given them runs the daemon."""
-        if args and args[0].partition("=")[0] in {name for one in run.params for name in one.opts}:
-            args = ["run", *args]
+        first = args[0].partition("=")[0] if args else ""
+        if first.startswith("-") and first not in _options(self):
+            run = self.get_command(ctx, "run")
+            if run is not None and first in _options(run):
+                args = ["run", *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None where there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. A reader who has seen enough is no error."""
@@ -86,20 +107,15 @@ def cli(context: click.Context, debug: bool) -> None:
     context.obj["debug"] = debug
 
 
-COMMANDS: Final = (
-    *(completion, demo, fit, log, migrate, queue, rebuild, replay, run, simulate, state, tell),
-    *(verify, why),
-)
-
-for _command in COMMANDS:
-    cli.add_command(_command)
-
-
 def main() -> None:
     """The entry point."""
     collect_rarely()
     return_large_blocks()
     cli.main()
+
+
+def _options(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
 
 
 def _refuse_without_assertions() -> None:

@@ -7,7 +7,6 @@ from daemon.log.bundle_log import BundleLog
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.database import Database
 from daemon.log.memory import MemoryLog
-from daemon.log.postgres import PostgresDatabase
 from daemon.log.session import Faults
 from daemon.log.sqlite import SqliteDatabase
 from daemon.log.store import no_faults, open_for_reading, open_for_writing
@@ -53,6 +52,9 @@ def is_postgresql(url: str) -> bool:
 def _database(url: str) -> Database:
     scheme, separator, rest = url.partition("://")
     if url.startswith(_POSTGRESQL):
+        # Its driver is imported only where it is used.
+        from daemon.log.postgres import PostgresDatabase
+
         return PostgresDatabase(f"postgresql://{rest}")
     for prefix in _SQLITE:
         if url.startswith(prefix):

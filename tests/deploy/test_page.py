@@ -31,8 +31,9 @@ def test_every_command_on_the_page_exists_with_its_options(line: str) -> None:
     command: click.Command = cli
     while isinstance(command, click.Group):
         name = words.pop(0)
-        assert name in command.commands, line
-        command = command.commands[name]
+        found = command.get_command(click.Context(command), name)
+        assert found is not None, line
+        command = found
     known = {name for parameter in command.params for name in parameter.opts}
     assert {word for word in words if word.startswith("-")} - known == set()
 

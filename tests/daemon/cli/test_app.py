@@ -18,7 +18,10 @@ from tests.daemon.cli.given import error_of, logged, muster, muster_apart
 
 def commands(group: click.Group = cli, path: str = "") -> Iterator[tuple[str, click.Command]]:
     """Every command that does something, by its words."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, f"{path}{name} ")
         else:
