@@ -7,6 +7,7 @@ its own timeouts, on our side by those of the driver.
 
 import asyncio
 from contextlib import suppress
+from functools import cache
 
 import asyncpg
 from sqlalchemy.engine import make_url
@@ -23,7 +24,7 @@ from daemon.log.database import (
     look_through,
     unavailable,
 )
-from daemon.log.statements import statements
+from daemon.log.statements import Statements, statements
 from events.errors import DamagedLogError, LogError, UsageError
 
 DRIVER = "postgresql+asyncpg://"
@@ -50,6 +51,12 @@ _DAMAGE = (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError, asyncpg.Unde
 _USAGE = (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError)
 
 
+@cache
+def _statements() -> Statements:
+    """Compile the statements once a process."""
+    return statements(make_url(DRIVER).get_dialect()())
+
+
 class PostgresDatabase:
     """A log in a PostgreSQL database."""
 
@@ -62,7 +69,7 @@ class PostgresDatabase:
             self.place = make_url(url).render_as_string(hide_password=True)
         except ArgumentError as error:
             raise UsageError("the address of the PostgreSQL database cannot be read") from error
-        self.statements = statements(make_url(DRIVER).get_dialect()())
+        self.statements = _statements()
         self._url = url
         self._readers: AsyncEngine | None = None
         self._patient: AsyncEngine | None = None

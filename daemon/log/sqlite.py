@@ -13,6 +13,7 @@ import re
 import sqlite3
 import stat
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,7 +41,7 @@ from daemon.log.sqlite_check import (
     is_damage,
     read_only_options,
 )
-from daemon.log.statements import statements
+from daemon.log.statements import Statements, statements
 from daemon.private_files import PRIVATE_MODE, create_private, make_private, private_opener
 from events.errors import DamagedLogError, LogError, LogLockedError, LogUnavailableError, UsageError
 
@@ -59,6 +60,12 @@ _MAGIC = b"SQLite format 3\0"
 _RECORDS = re.compile(rb"(daemon_started|pod_observed|node_observed)\.v[0-9]")
 
 
+@cache
+def _statements() -> Statements:
+    """Compile the statements once a process: it takes as long as opening a small log."""
+    return statements(dialect())
+
+
 class SqliteDatabase:
     """A log in a SQLite file."""
 
@@ -70,7 +77,7 @@ class SqliteDatabase:
         if sqlite3.sqlite_version_info < OLDEST:
             raise UsageError(f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed")
         self.place = str(path)
-        self.statements = statements(dialect())
+        self.statements = _statements()
         self._path = path
         self._lock: int | None = None
         self._readers: AsyncEngine | None = None
