@@ -4,13 +4,16 @@
 # A test may wait for a disk, and its chance has a seed.
 
 import asyncio
+import os
 import re
+import secrets
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random  # noqa: TID251  # with a seed
+from typing import NamedTuple
 
 import pytest
 from structlog.testing import capture_logs
@@ -31,8 +34,10 @@ from tests.daemon.cli.given import muster
 from tests.daemon.log.contract import entries
 
 SEED = 9
-TORN = 24
+TORN = 40
 """Pages torn, each in a file of its own."""
+
+SOAK_TORN = 2_000
 
 LOCATED = re.compile(r"position \d+|table \w+|index \w+|free pages")
 SCENARIO = """\
@@ -138,21 +143,50 @@ def tear(path: Path, random: Random) -> str:
     return f"page {page // size + 1} from byte {begin - page}: {how}"
 
 
-@pytest.mark.parametrize("number", range(TORN))
-async def test_a_torn_page_is_named_or_does_no_harm(
-    whole: Path, tmp_path: Path, number: int
-) -> None:
-    path = tmp_path / "log.db"
+class Sound(NamedTuple):
+    """What the whole log comes to."""
+
+    digest: str
+    state: bytes
+
+
+@pytest.fixture(scope="module")
+def sound(whole: Path) -> Sound:
+    """The answers of the log that is not torn."""
+    state = asyncio.run(outcome(start, whole))
+    assert isinstance(state, bytes)
+    return Sound(asyncio.run(verified(whole)), state)
+
+
+async def judge_torn(whole: Path, sound: Sound, path: Path, random: Random) -> None:
+    """Tear a page of a copy: it is named, or does no harm."""
     shutil.copyfile(whole, path)
-    expected_digest, expected = await verified(whole), await outcome(start, whole)
-    assert isinstance(expected, bytes)
-    told = tear(path, Random(SEED * 1000 + number))
+    told = tear(path, random)
     found, started = await outcome(verified, path), await outcome(start, path)
-    if found == expected_digest:
-        assert started == expected, f"{told}: verify says sound, a start: {started}"
+    if found == sound.digest:
+        assert started == sound.state, f"{told}: verify says sound, a start: {started!r}"
     else:
         assert LOCATED.search(str(found)), f"{told}: verify says {found}"
-        assert started == expected or LOCATED.search(str(started)), f"{told}: {started}"
+        assert started == sound.state or LOCATED.search(str(started)), f"{told}: {started!r}"
+
+
+@pytest.mark.parametrize("number", range(TORN))
+async def test_a_torn_page_is_named_or_does_no_harm(
+    whole: Path, sound: Sound, tmp_path: Path, number: int
+) -> None:
+    await judge_torn(whole, sound, tmp_path / "log.db", Random(SEED * 1000 + number))
+
+
+@pytest.mark.soak
+async def test_many_torn_pages_are_named_or_do_no_harm(
+    whole: Path, sound: Sound, tmp_path: Path
+) -> None:
+    """MUSTER_SEED tears the same pages again; the seed is printed where one fails."""
+    seed = int(os.environ.get("MUSTER_SEED") or secrets.randbits(32))
+    print(f"MUSTER_SEED={seed}")  # noqa: T201  # pytest shows it with a failure
+    for number in range(SOAK_TORN):
+        print(f"page {number}")  # noqa: T201
+        await judge_torn(whole, sound, tmp_path / "log.db", Random(seed + number))
 
 
 async def test_rebuild_mends_what_can_be_made_anew(whole: Path, tmp_path: Path) -> None:
