@@ -9,6 +9,9 @@ USABLE = import ensurepip, sqlite3, sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14,\
 	$(shell $(name) -c '$(USABLE)' >/dev/null 2>&1 && echo $(name))))
 
+# The tests start the command some two hundred times: without bytecode each start compiles it all again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-e2e check bench bench-e2e soak control-plane docs clean
 
 help:  ## say what there is to make

@@ -1,5 +1,6 @@
 """What tests of several folders share: a real API server, started once and only where it is used."""
 
+import gc
 import logging
 from collections.abc import AsyncIterator, Iterator
 
@@ -7,12 +8,21 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from daemon.memory import collect_rarely
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared
 
 # A busy machine is no fault of an example's.
 settings.register_profile("here", deadline=None)
 settings.load_profile("here")
+
+# As the daemon does it: by default a tenth of the time goes into looking through what the tests keep.
+collect_rarely()
+
+
+def pytest_collection_finish() -> None:
+    """Leave the modules and the list of tests to the end of the process."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,10 @@ from simulator.scenario_sources import load_sources
 
 SLICE = """
 scenario: a small slice of the openb mix
-workload: {name: openb, scale: 0.02, window: 60s}
+workload: {name: openb, scale: 0.01, window: 60s}
 until: 120s
 """
+LONGER_SLICE = SLICE.replace("0.01", "0.02")
 DEADLINE_SECONDS = 20.0
 
 

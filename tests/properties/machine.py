@@ -47,6 +47,8 @@ class History(RuleBasedStateMachine):
         self.step = Step(State(), GENESIS)
         self.now_ns = 0
         self.policy = b""
+        self.is_checked = False
+        """Whether State was looked at since the daemon last did something."""
 
     @initialize(
         policy=st.sampled_from(shapes.POLICIES),
@@ -198,11 +200,13 @@ class History(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 30))
     def watch(self, count: int) -> None:
+        self.is_checked = False
         taken, self.api.unseen = self.api.unseen[:count], self.api.unseen[count:]
         self.witness.take(self.step.observe(taken, self.now_ns))
 
     @rule(seconds=st.integers(0, 3))
     def cycle(self, seconds: int) -> None:
+        self.is_checked = False
         self.now_ns += seconds * SECOND
         held = []
         while (batch := self.step.cycle(self.now_ns)) is not None:
@@ -266,6 +270,7 @@ class History(RuleBasedStateMachine):
     @rule(policy=st.sampled_from((None, None, *shapes.POLICIES)))
     def restart(self, policy: bytes | None) -> None:
         """A daemon that knows nothing but the log starts from a snapshot and lists everything."""
+        self.is_checked = False
         self.step = Step(restore(take(self.step.state)), self.step.head)
         same(self.step.state, self.witness.state)
         self._start(policy)
@@ -273,13 +278,14 @@ class History(RuleBasedStateMachine):
     # What holds
 
     @invariant()
-    def sums_add_up(self) -> None:
+    def sums_add_up_and_state_is_a_fold_of_the_log(self) -> None:
+        """What happens in the cluster alone changes no State: it is looked at where the daemon did something."""
+        if self.is_checked:
+            return
         self.step.state.validate()
-
-    @invariant()
-    def state_is_a_fold_of_the_log(self) -> None:
         assert self.step.head == self.witness.replay.head
         same(self.step.state, self.witness.state)
+        self.is_checked = True
 
     def teardown(self) -> None:
         """Nothing is left undecided."""
@@ -296,6 +302,7 @@ class History(RuleBasedStateMachine):
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
+        self.is_checked = False
         epoch = self.step.head.epoch + 1
         self.witness.take(self.step.start(started, changed, epoch, self.now_ns))
         self.step.begin_listing()
@@ -311,6 +318,7 @@ class History(RuleBasedStateMachine):
 
     def _answer(self, request: Request, how: str) -> None:
         """Answer a request: it is done, refused, lost on the way, or done and nobody hears of it."""
+        self.is_checked = False
         reply: Reply
         match how:
             case "refused":

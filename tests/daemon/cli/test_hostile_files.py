@@ -32,7 +32,6 @@ HOSTILE_YAML = {
         "\n".join(" " * n + "a:" for n in range(3_000)),
         "nested deeper than 100 levels",
     ),
-    "many values": (f"a: [{'1,' * 2_000_001}]", "more than 2,000,000 values"),
     "a NUL": ("a: b\x00c", "not YAML"),
 }
 
@@ -43,24 +42,44 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return logged(tmp_path_factory.mktemp("sound"))
 
 
-@pytest.mark.parametrize(("text", "said"), HOSTILE_YAML.values(), ids=HOSTILE_YAML)
-def test_hostile_yaml_is_refused_with_its_line(
-    tmp_path: Path, log: Path, text: str, said: str
-) -> None:
-    path = tmp_path / "hostile.yaml"
-    commands: dict[str, list[str | Path]] = {
+def readers_of(path: Path, log: Path) -> dict[str, list[str | Path]]:
+    """Every command that reads YAML, by what a text begins with for it."""
+    return {
         "": ["replay", log, "--policy", path],
         "scenario: hostile\n": ["simulate", path],
         "kind: Pod\n": ["fit", path, "--log", log],
         "log: x.db\n": ["run", "--config", path],
     }
-    for prefix, words in commands.items():
+
+
+@pytest.mark.parametrize(("text", "said"), HOSTILE_YAML.values(), ids=HOSTILE_YAML)
+def test_hostile_yaml_is_refused_with_its_line(
+    tmp_path: Path, log: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "hostile.yaml"
+    for prefix, words in readers_of(path, log).items():
         path.write_text(prefix + text)
         result = muster(*words)
         assert result.exit_code == 2, (words, result.output)
         error = error_of(result)
         assert error.startswith(str(path))
         assert said in error
+
+
+def test_many_values_are_refused_by_default(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.yaml"
+    path.write_text(f"scenario: hostile\na: [{'1,' * 2_000_001}]")
+    assert "more than 2,000,000 values" in error_of(muster("simulate", path))
+
+
+def test_every_reader_keeps_the_limit_of_values(tmp_path: Path, log: Path) -> None:
+    path = tmp_path / "hostile.yaml"
+    for prefix, words in readers_of(path, log).items():
+        path.write_text(f"{prefix}a: [{'1,' * 20_001}]")
+        result = muster(*words, env={"MUSTER_LIMITS": "yaml-nodes=20000"})
+        error = error_of(result)
+        assert (result.exit_code, error.startswith(str(path))) == (2, True), words
+        assert "more than 20,000 values" in error
 
 
 def test_a_kubeconfig_is_bounded_too(tmp_path: Path) -> None:
@@ -196,10 +215,19 @@ def test_whatever_stands_where_a_file_should_be_is_one_line(
 def test_a_pipe_that_a_program_writes_to_is_read(tmp_path: Path) -> None:
     path = tmp_path / "pipe.yaml"
     os.mkfifo(path)
-    writer = threading.Thread(target=path.write_text, args=(QUOTA.read_text(),))
+    # Both ends are open before the command begins: it never finds a pipe without a program that writes to it.
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(path, os.O_WRONLY)
+
+    def write() -> None:
+        os.write(writing, QUOTA.read_bytes())
+        os.close(writing)
+
+    writer = threading.Thread(target=write)
     writer.start()
     result = muster("simulate", path)
     writer.join()
+    os.close(reading)
     assert result.exit_code == 0, result.output
 
 

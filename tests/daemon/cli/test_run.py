@@ -32,7 +32,7 @@ cluster:
 SPREAD = ROOT / "docs" / "examples" / "spread.yaml"
 ROOM = 32
 """Pods that fit."""
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
 
 
 class Daemon:

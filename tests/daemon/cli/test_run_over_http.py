@@ -25,7 +25,7 @@ cluster:
     spec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
     count: 3
 """
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
 
 
 class Daemon:

@@ -7,7 +7,7 @@ import pytest
 from daemon.cli import demo
 from tests.daemon.cli.given import QUOTA, documents, error_of, logged, muster, scenario
 
-SMALL = "scenario: small\nworkload: {name: openb, scale: 0.02}\nuntil: 120s\n"
+SMALL = "scenario: small\nworkload: {name: openb, scale: 0.01}\nuntil: 120s\n"
 
 
 @pytest.fixture

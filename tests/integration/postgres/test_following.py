@@ -10,7 +10,14 @@ from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from events.errors import DamagedLogError, LogUnavailableError, NewerRecordError
 from projections import snapshot
-from tests.daemon.standing_by import follower, following, must_equal_a_cold_fold, until, write
+from tests.daemon.standing_by import (
+    LONGER_SLICE,
+    follower,
+    following,
+    must_equal_a_cold_fold,
+    until,
+    write,
+)
 from tests.integration.postgres.conftest import execute
 from tests.integration.postgres.server import Server
 
@@ -38,7 +45,7 @@ async def test_a_standby_that_comes_in_the_middle_takes_over_warm(log: Log, url:
     """Rows of views are read at one moment, and State is brought to just that moment."""
     standby = follower(url)
     async with asyncio.TaskGroup() as tasks:
-        writing = tasks.create_task(write(log))
+        writing = tasks.create_task(write(log, LONGER_SLICE))
         await until(lambda: log.head.position > 300)
         async with following(standby):
             await until(lambda: standby.is_ready)
