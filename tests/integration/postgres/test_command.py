@@ -7,7 +7,7 @@ import pytest
 from daemon.cli import demo
 from tests.daemon.cli.given import documents, muster, scenario
 
-SMALL = "workload: {name: openb, scale: 0.01}\nuntil: 120s\n"
+SMALL = "workload: {name: openb, scale: 0.02}\nuntil: 120s\n"
 
 
 def test_a_scenario_has_the_same_digest_as_in_memory_and_replays(url: str, tmp_path: Path) -> None:
