@@ -1,6 +1,6 @@
-"""How the process runs: one file, and the few things that the environment says.
+"""Settings of the process: one file, and a few environment variables.
 
-How muster decides is policy, and stands in the log; nothing here can change a decision.
+How muster decides is policy, which is recorded in the log; no setting changes a decision.
 """
 
 from collections.abc import Mapping
@@ -26,61 +26,61 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the daemon, as `run --config FILE` reads them."""
 
     log: str | None = None
-    """Where the log is; `--log` and MUSTER_LOG come first."""
+    """URL or path of the log; `--log` and MUSTER_LOG take precedence."""
     policy: str | None = None
-    """The policy file, from the folder of this file on; `--policy` comes first."""
+    """The policy file, relative to the folder of this file; `--policy` takes precedence."""
     holder: str = "muster"
     """The name of this daemon in the log."""
     period_seconds: float | None = None
-    """Seconds, the least time between two cycles; else the scenario's period."""
+    """Shortest time between two cycles in seconds; by default that of the scenario."""
     scheduler_names: tuple[str, ...] = ("muster",)
-    """Pods with one of these as `schedulerName` are ours."""
+    """muster schedules pods with one of these as `schedulerName`."""
     requests_at_once: int = 32
-    """How many requests to the API server may be under way at a time."""
+    """Most concurrent requests to the API server."""
     grace_seconds: float = 20.0
-    """Seconds that a shutdown waits for what is under way."""
+    """Seconds that a shutdown waits for requests and a cycle under way."""
     secret_annotations: tuple[str, ...] = ()
-    """Annotations that never enter the log, beside what never does anyway."""
+    """Annotations that are left out of the log, in addition to values of environment variables and commands."""
     snapshot_every: int = 100_000
-    """Records after which a new snapshot of State is kept, to make the next start short; 0 for never."""
+    """Records between two snapshots of State, which make the next start short; 0 for none."""
     listen: str = "127.0.0.1:8080"
-    """Where probes and metrics are answered, host and port; empty for nowhere."""
+    """Host and port of probes and metrics; empty for none."""
     probes_listen: str = ""
-    """Where probes alone are answered, too, host and port; empty for nowhere else."""
+    """Another host and port, for probes only; empty for none."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which HTTP is answered, beside `localhost`, every IP address and the host in `listen`: a
-    request whose Host header says another name is answered 421."""
+    """Host names that HTTP requests may use, in addition to `localhost`, every IP address and the host in `listen`.
+    A request with another Host header is answered 421."""
     token_file: str | None = None
-    """A file with the bearer token that is asked for everything but probes and metrics, from the folder of
-    this file on; without one nothing else is answered but on a loopback address."""
+    """A file with the bearer token that requests need except for probes and metrics, relative to the folder of
+    this file. Without it, such requests are answered on a loopback address only."""
     kubeconfig: str | None = None
-    """How to reach the API server, from the folder of this file on; `--kubeconfig` comes first. Without one,
-    in a pod, the pod's own service account; else what KUBECONFIG says."""
+    """The kubeconfig, relative to the folder of this file; `--kubeconfig` takes precedence. Without one, the
+    service account in a pod, and KUBECONFIG elsewhere."""
     context: str | None = None
-    """A context of the kubeconfig; None for its current one."""
+    """A context of the kubeconfig; by default its current one."""
     leader_elect: bool = True
-    """Whether a Lease is held while deciding. Without one nothing but the log keeps two daemons apart."""
+    """Whether the leader holds a Lease. Without it only the epoch in the log separates two daemons."""
     lease_name: str = "muster"
-    """The name of that Lease, in the namespace that muster itself is in."""
+    """The name of the Lease, in muster's own namespace."""
     lease_seconds: int = 15
-    """Seconds that others wait for a leader that they do not hear of."""
+    """Seconds without a renewal after which another daemon may take over."""
     renew_seconds: float = 2.0
     """Seconds between two renewals of the Lease."""
     give_up_seconds: float = 10.0
     """Seconds without a renewal after which a leader stops; less than `lease_seconds`."""
     streams_lists: bool = False
-    """Whether lists are streamed where the API server can (it falls back where not)."""
+    """Whether to request streaming lists; paged lists are used if the API server does not support them."""
     full_list_seconds: float = 3600.0
-    """Seconds between two full lists of each kind beside its watch, which are compared with the log; the first
-    comes within ten minutes of a start. 0 for none."""
+    """Seconds between two full lists of each kind, which are compared with the log; the first one
+    is taken within ten minutes of a start. 0 for none."""
     writes_events: bool = True
     """Whether Kubernetes Events are written."""
     evictions_per_minute: int = 120
-    """How many pods may be evicted in a minute, in the whole cluster."""
+    """Most evictions in a minute, in the whole cluster."""
     evictions_per_workload: int = 30
-    """How many of one owner's pods may be evicted in a minute."""
+    """Most evictions in a minute of the pods of one owner."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is said on stderr: this and what is worse. Records are told at `info`."""
+    """Lowest level of the lines on stderr. Records are logged at `info`."""
 
 
 def read_settings(path: Path) -> Settings:
