@@ -18,8 +18,8 @@ from daemon.cli import volcano_flags
 from daemon.cli.inputs import load_scenario, read_policy
 from daemon.clock import WallClock
 from daemon.cluster.client.credentials import Access
-from daemon.cluster.server.running import Listening, running_server
-from daemon.cluster.simulated import RealTimeCluster
+from daemon.cluster.real_time import RealTimeCluster
+from daemon.cluster.server.simulated_api_server import Listening, running_server
 from daemon.cluster.world_file import WorldFile
 from daemon.connections import raise_descriptor_limit
 from daemon.fold import refolder

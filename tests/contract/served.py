@@ -11,7 +11,7 @@ import pytest
 
 from daemon.cluster.client.calls import NODES, PODS, Resource
 from daemon.cluster.client.rbac import cluster_rules, own_rules
-from daemon.cluster.server.running import running_server
+from daemon.cluster.server.simulated_api_server import running_server
 from simulator.api_server.access_control import Rule, User
 from simulator.api_server.api import Behaviour
 from simulator.scenario import Scenario

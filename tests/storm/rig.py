@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from daemon.clock import WallClock
-from daemon.cluster.simulated import RealTimeCluster
+from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.log.entry import Entry

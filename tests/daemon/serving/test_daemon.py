@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from daemon.clock import WallClock
-from daemon.cluster.simulated import RealTimeCluster
+from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.health import Health

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from daemon import app
 from daemon.cluster.client.credentials import Access
-from daemon.cluster.server.running import Listening, Server, running_server
+from daemon.cluster.server.simulated_api_server import Listening, Server, running_server
 from daemon.log.memory import Memory, MemoryLog
 from daemon.log.verify import verify
 from daemon.loop import Running

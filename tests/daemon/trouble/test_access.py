@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from daemon.cluster.server.running import Listening, Server
+from daemon.cluster.server.simulated_api_server import Listening, Server
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, StatusNotTold
 from events.watching import WatchClosed

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from daemon.clock import WallClock
 from daemon.cluster.lease import Lease
-from daemon.cluster.simulated import RealTimeCluster
+from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.leader import LeaderLoop, Warm, Work

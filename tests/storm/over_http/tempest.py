@@ -18,7 +18,7 @@ from msgspec import Struct
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.kubernetes import ClusterOptions, KubernetesCluster
-from daemon.cluster.server.running import Server, running_server
+from daemon.cluster.server.simulated_api_server import Server, running_server
 from daemon.fold import refolder
 from daemon.health import Health
 from daemon.log.memory import Memory, MemoryLog

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.clock import WallClock
-from daemon.cluster.server.running import Listening, running_server
+from daemon.cluster.server.simulated_api_server import Listening, running_server
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from tests.storm.judge import decided_in, entries_of, replayed

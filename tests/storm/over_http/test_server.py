@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from daemon.cluster.server.running import running_server
+from daemon.cluster.server.simulated_api_server import running_server
 from simulator.api_server.faults import Fault, FaultKind, ScriptedFaults
 from simulator.scenario import parse_scenario
 

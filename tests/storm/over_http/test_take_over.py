@@ -11,8 +11,8 @@ import pytest
 from msgspec import Struct
 
 from daemon.clock import WallClock
-from daemon.cluster.server.running import Server as ApiServer
-from daemon.cluster.server.running import running_server
+from daemon.cluster.server.simulated_api_server import Server as ApiServer
+from daemon.cluster.server.simulated_api_server import running_server
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from simulator.manifest_fields import section, text_at

@@ -17,7 +17,7 @@ from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.client.calls import EVENTS, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
-from daemon.cluster.server.running import running_server
+from daemon.cluster.server.simulated_api_server import running_server
 from events.sighting import (
     BindRequest,
     ConditionRequest,

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from daemon.cluster.server.running import Listening, Server, running_server
+from daemon.cluster.server.simulated_api_server import Listening, Server, running_server
 from events.errors import ClusterError
 from events.normalize import JsonObject
 from simulator.api_server.access_control import User

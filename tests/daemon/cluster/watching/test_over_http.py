@@ -13,7 +13,7 @@ import pytest
 from daemon.cluster.client.calls import NODES, PODS, WATCHED, Call
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
-from daemon.cluster.server.running import running_server
+from daemon.cluster.server.simulated_api_server import running_server
 from daemon.cluster.watching.health import Standing
 from daemon.cluster.watching.intake import Intake, Outlet
 from daemon.cluster.watching.pace import Pace

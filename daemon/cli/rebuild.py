@@ -1,4 +1,4 @@
-"""`muster rebuild` and `muster migrate`: views rebuilt, and the schema of a log."""
+"""`muster rebuild`: write the views again from the log, and report what differed."""
 
 import asyncio
 from collections import Counter
@@ -72,34 +72,6 @@ def rebuild(log: str, as_json: bool) -> int:
             ]
         )
     return 0 if is_equal else 1
-
-
-@click.command()
-@log_option
-@output_option
-def migrate(log: str, as_json: bool) -> None:
-    """Bring the schema of a log to that of this release; create it where there is none.
-
-    Opening a log for writing does the same.
-
-    Example:
-
-    \b
-        muster migrate --log postgresql://localhost/muster
-    """
-    place, position = asyncio.run(_migrate(log))
-    if as_json:
-        print_json({"log": place, "position": position})
-    else:
-        print_lines([f"{place}: the schema is that of this release, the log ends at {position:,}"])
-
-
-async def _migrate(url: str) -> tuple[str, int]:
-    log = await open_log(url, "write")
-    try:
-        return log.place, log.head.position
-    finally:
-        await log.close()
 
 
 async def _rebuild(url: str) -> list[Found]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cluster.simulated import RealTimeCluster
+from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from events.errors import ClusterError, SettingsError
 from events.sighting import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from daemon.clock import WallClock
-from daemon.cluster.server.shell import BODY_MAX, Clock, Shell
+from daemon.cluster.server.http_server import BODY_MAX, Clock, Shell
 from daemon.connections import BACKLOG, Bounds, Connections
 from daemon.private_files import create_private
 from events.errors import ClusterError, UsageError

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from daemon.cluster.server.record import Entry, Journal
-from daemon.cluster.server.striking import FAILED, BrokenError, StruckLines, befall
+from daemon.cluster.server.fault_injection import FAILED, BrokenError, StruckLines, befall
+from daemon.cluster.server.request_log import Entry, Journal
 from projections.duration import SECOND
 from simulator.api_server.api import Api
 from simulator.api_server.faults import UNDER_WAY, Fault, FaultContext, FaultKind, Faults, NoFaults
