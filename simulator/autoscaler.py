@@ -1,8 +1,8 @@
-"""HorizontalPodAutoscaler: it sets the replicas of its target to what the load asks for.
+"""HorizontalPodAutoscaler: it sets the replicas of its target to what an annotation asks for.
 
-There is no load in a simulated cluster. What it asks for is said in an annotation of the autoscaler; that is
-kept within `minReplicas` and `maxReplicas`, and done at once: metrics, tolerance and the windows of
-`behavior` are left to who writes the scenario. A target without replicas is left alone.
+A simulated cluster has no load: an annotation of the autoscaler states the wanted replicas. They are kept
+within `minReplicas` and `maxReplicas` and applied at once, without metrics, tolerance or the windows of
+`behavior`. A target with 0 replicas is not scaled.
 """
 
 from events.normalize import Json, JsonObject
@@ -15,14 +15,14 @@ from simulator.workload_validation import WANTED_REPLICAS
 
 
 def reconcile_autoscaler(factory: ObjectFactory, owner: Manifest, _: OwnedObjects) -> None:
-    """Scale the target, and say in the status how that went."""
+    """Scale the target, and report it in the status."""
     target = factory.store.find(target_of(owner))
     if target is None:
-        _tell(factory, owner, {}, ("AbleToScale", "False", "FailedGetScale"))
+        _update_status(factory, owner, {}, ("AbleToScale", "False", "FailedGetScale"))
         return
     current = whole_at(section(target, "spec"), "replicas", 1)
     if current == 0:
-        _tell(factory, owner, {}, ("ScalingActive", "False", "ScalingDisabled"))
+        _update_status(factory, owner, {}, ("ScalingActive", "False", "ScalingDisabled"))
         return
     said = text_at(section(owner, "metadata", "annotations"), WANTED_REPLICAS)
     wanted = int(said) if said.isdecimal() else current
@@ -33,22 +33,22 @@ def reconcile_autoscaler(factory: ObjectFactory, owner: Manifest, _: OwnedObject
     if wanted != desired:
         limited, reason = "True", "TooManyReplicas" if wanted > most else "TooFewReplicas"
     counts: JsonObject = {"currentReplicas": current, "desiredReplicas": desired}
-    _tell(factory, owner, counts, ("ScalingLimited", limited, reason))
+    _update_status(factory, owner, counts, ("ScalingLimited", limited, reason))
     if desired != current:
         factory.store.put(kind_of(target), changed(target, "spec", replicas=desired))
 
 
 def target_of(owner: Manifest) -> Key:
-    """The workload that an autoscaler scales."""
+    """Return the key of the workload that an autoscaler scales."""
     target = section(owner, "spec", "scaleTargetRef")
     return text_at(target, "kind"), namespace_of(owner), text_at(target, "name")
 
 
-def _tell(
+def _update_status(
     factory: ObjectFactory, owner: Manifest, counts: JsonObject, condition: tuple[str, str, str]
 ) -> None:
     kind, status, reason = condition
-    told: list[Json] = [{"type": kind, "status": status, "reason": reason}]
-    now: JsonObject = {**counts, "conditions": told}
+    conditions: list[Json] = [{"type": kind, "status": status, "reason": reason}]
+    now: JsonObject = {**counts, "conditions": conditions}
     if now != section(owner, "status"):
         factory.store.put(AUTOSCALER, {**owner, "status": now})

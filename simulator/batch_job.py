@@ -1,9 +1,9 @@
-"""Kubernetes' Job: pods until enough have succeeded, or too many have failed (rule K10.4).
+"""Kubernetes' Job: create pods until enough have succeeded, or too many have failed (rule K10.4).
 
-Read are parallelism, completions, completionMode, backoffLimit, activeDeadlineSeconds, suspend,
-podReplacementPolicy, ttlSecondsAfterFinished, and of podFailurePolicy rules on exit codes and on
-disruptions. A pod that is deleted by others has failed, unless such a rule says that it does not count.
-Failed pods are replaced at once: the growing pause of the real controller is left out.
+Supported: parallelism, completions, completionMode, backoffLimit, activeDeadlineSeconds, suspend,
+podReplacementPolicy, ttlSecondsAfterFinished, and podFailurePolicy rules on exit codes and disruptions. A
+pod deleted by another client counts as failed, unless such a rule ignores it. Failed pods are replaced at
+once: the back-off of the real controller is left out.
 """
 
 from collections.abc import Mapping
@@ -25,23 +25,23 @@ BACKOFF_LIMIT: Final = 6
 
 
 def reconcile_job(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """Bring the pods where the job wants them, or end it."""
+    """Create or delete pods until the job has what it wants, or finish it."""
     if is_finished(owner):
         expire(factory, owner, children)
         return
-    reason = _excuse(owner, children) or _why_failed(factory, owner, children)
+    reason = _apply_failure_policy(owner, children) or _failure_reason(factory, owner, children)
     if reason:
         _finish(factory, owner, children, ("Failed", reason))
     elif _is_done(owner, children):
         _finish(factory, owner, children, ("Complete", ""))
     else:
-        _keep_pods(factory, owner, children)
-        _tell(factory, owner, children, [])
+        _sync_pods(factory, owner, children)
+        _update_status(factory, owner, children, [])
 
 
-def _keep_pods(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def _sync_pods(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     wanted = 0 if section(owner, "spec").get("suspend") is True else _wanted(owner, children)
-    leaving = children.counts[ChildState.STOPPING] if _waits_for_the_old(owner) else 0
+    leaving = children.counts[ChildState.STOPPING] if _waits_for_terminating(owner) else 0
     for _ in range(children.active + leaving, wanted):
         _make_pod(factory, owner, children)
     for key in children.pods()[wanted:] if children.active > wanted else ():
@@ -49,7 +49,7 @@ def _keep_pods(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) 
 
 
 def _wanted(owner: Manifest, children: OwnedObjects) -> int:
-    """How many pods should be active now."""
+    """Return how many pods should be active now."""
     spec = section(owner, "spec")
     parallelism, completions = whole_at(spec, "parallelism", 1), _completions(owner)
     if completions:
@@ -58,7 +58,7 @@ def _wanted(owner: Manifest, children: OwnedObjects) -> int:
 
 
 def _completions(owner: Manifest) -> int:
-    """Without `completions` the first success means that the work is done: 0 where that is so."""
+    """Without `completions` the first success completes the job: 0 in that case."""
     spec = section(owner, "spec")
     return whole_at(spec, "completions", 1 if "parallelism" not in spec else 0)
 
@@ -69,14 +69,14 @@ def _is_done(owner: Manifest, children: OwnedObjects) -> bool:
     return is_enough and (completions > 0 or children.active == 0)
 
 
-def _waits_for_the_old(owner: Manifest) -> bool:
-    """Whether a pod that is leaving keeps its place until it is gone (K10.4)."""
+def _waits_for_terminating(owner: Manifest) -> bool:
+    """Return True if a terminating pod is replaced only when it is gone (K10.4)."""
     spec = section(owner, "spec")
     said = text_at(spec, "podReplacementPolicy")
     return said == "Failed" or (not said and bool(section(spec, "podFailurePolicy")))
 
 
-def _why_failed(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> str:
+def _failure_reason(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> str:
     spec = section(owner, "spec")
     if children.failed > whole_at(spec, "backoffLimit", BACKOFF_LIMIT):
         return "BackoffLimitExceeded"
@@ -91,8 +91,8 @@ def _why_failed(factory: ObjectFactory, owner: Manifest, children: OwnedObjects)
     return ""
 
 
-def _excuse(owner: Manifest, children: OwnedObjects) -> str:
-    """Apply the policy for failed pods to those that failed since: whether one of them fails the job."""
+def _apply_failure_policy(owner: Manifest, children: OwnedObjects) -> str:
+    """Apply podFailurePolicy to the pods that failed since the last call; return the reason if one fails the job."""
     happened, children.job_events = children.job_events, []
     rules = list_at(section(owner, "spec", "podFailurePolicy"), "rules")
     for job_event in happened:
@@ -138,7 +138,7 @@ def _make_pod(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -
 
 
 def _free_index(factory: ObjectFactory, children: OwnedObjects) -> str:
-    """The least completion index that no pod has or has finished."""
+    """The least completion index that no pod holds or has finished."""
     taken = {
         text_at(section(pod, "metadata", "labels"), _INDEX)
         for key, child in children.all.items()
@@ -156,10 +156,10 @@ def _finish(
         condition["reason"] = reason
     for key in children.pods():
         factory.delete_unwanted(key, children)
-    _tell(factory, owner, children, [condition])
+    _update_status(factory, owner, children, [condition])
 
 
-def _tell(
+def _update_status(
     factory: ObjectFactory, owner: Manifest, children: OwnedObjects, conditions: list[Json]
 ) -> None:
     counts = {

@@ -1,8 +1,8 @@
-"""The simulated cluster: a synchronous model in virtual time, with the API that muster sees of a real one.
+"""The simulated cluster: a synchronous model in virtual time, with the API calls that muster makes.
 
-Time stands still between calls of `advance`. At one instant the steps of the scenario come first, then
-what is due on the nodes, each followed by whatever the controllers do about it. Nothing here depends
-on anything but the scenario and the calls: the same calls make the same world.
+Time stands still between calls of `advance`. At one moment the steps of the scenario come first, then what
+is due on the nodes, each followed by the reactions of the controllers. The result depends only on the
+scenario and the calls: the same calls give the same cluster.
 """
 
 from collections.abc import Callable
@@ -34,13 +34,13 @@ from simulator.timeline import ActionKind, ScheduledAction, Timeline
 from simulator.workload_validation import autoscaler_fault
 
 REACTIONS_MAX: Final = 10_000
-"""Rounds of reactions at one instant; more means that what is made is lost again at once."""
+"""Rounds of controllers at one moment; more means that they create objects endlessly."""
 
 _POD_GROUP: Final = kind_named("PodGroup")
 
 
 class Call(Struct, frozen=True):
-    """A call that reached the cluster, and what came of it: what really happened."""
+    """A call that reached the cluster, and its result."""
 
     at_ns: int
     verb: str
@@ -52,11 +52,11 @@ class Call(Struct, frozen=True):
     """The node, or the phase."""
     decision: int
     result: str
-    """`done`; `again` where it had been done before; else the code of the refusal."""
+    """`done`; `again` if it had been done before; else the code of the refusal."""
 
 
 class SimulatedCluster:
-    """A cluster as its scenario and the calls made of it. Times are nanoseconds from its start."""
+    """A cluster that follows from its scenario and the calls made to it. Times are nanoseconds from its start."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class SimulatedCluster:
         has_controllers: bool = True,
     ) -> None:
         self.has_kubelets = has_kubelets
-        """Without, pods stay as they are: others play the nodes."""
+        """If False, no kubelet runs: pods keep their status until a client changes it."""
         self.has_controllers = has_controllers
-        """Without, workloads make no pods."""
+        """If False, workloads create no pods."""
         self._store = Store(origin_ns, era_ns)
         self._timeline = Timeline()
         self._kubelets = Kubelets(self._store, self._timeline, scenario.start_delay_ns)
@@ -85,64 +85,64 @@ class SimulatedCluster:
         order = {kind: index for index, kind in enumerate(KINDS)}
         for placed in sorted(scenario.cluster, key=lambda placed: order[placed.kind]):
             self._store.put(placed.kind, placed.manifest)
-        self._follow(existed_before=True)
+        self._react(existed_before=True)
 
     @property
     def now_ns(self) -> int:
-        """The moment the world is at."""
+        """The current virtual time."""
         return self._store.now_ns
 
     @property
     def next_event_ns(self) -> int | None:
-        """When the next thing happens by itself; None: nothing more will."""
+        """When the next event happens without a call; None if there is none."""
         times = [self._timeline.next_ns, self._next_step_ns]
         return min((at for at in times if at is not None), default=None)
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more can happen by itself."""
+        """Return True if nothing more happens without a call."""
         return self.next_event_ns is None
 
     def advance(self, to_ns: int) -> None:
-        """All that happens up to and at that moment, in order."""
+        """Let time pass up to that moment, with every event that is due, in order."""
         assert to_ns >= self.now_ns, "time does not run backwards"
         while (at := self.next_event_ns) is not None and at <= to_ns:
             self._store.now_ns = at
             if self._next_step_ns == at:
                 self._step += 1
-                self._carry_out(self._steps[self._step - 1])
+                self._run_step(self._steps[self._step - 1])
             else:
                 self._run(self._timeline.pop())
-            self._follow()
+            self._react()
         self._store.now_ns = to_ns
 
     def poll_watch(self) -> list[Sighting]:
-        """What a watch has shown since the last call; at first, all there is, kind by kind."""
+        """Return the watch events since the last call; at first, all objects, kind by kind."""
         return self._store.poll_watch()
 
     def relist(self) -> None:
-        """The next `take` begins anew, as for a client that starts."""
+        """The next `poll_watch` returns all objects, as for a client that starts."""
         self._store.relist()
 
     def bind(self, request: BindRequest) -> Reply:
-        """`POST pods/NAME/binding` (rule K8), and reading the pod back where that is refused."""
+        """`POST pods/NAME/binding` (rule K8), and reading the pod again if it is refused."""
         key: Key = ("Pod", request.namespace, request.name)
         pod = self._store.find(key)
-        reply, result = self._judge_bind(pod, request)
+        reply, result = self._check_bind(pod, request)
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(
             Call(self.now_ns, "bind", subject, request.uid, request.node, request.decision, result)
         )
         if result == "done" and pod is not None:
             self._store.put(POD, self._bound(pod, request))
-            self._follow()
+            self._react()
             self.advance(self.now_ns)
         return reply
 
     def set_phase(self, request: PhaseRequest) -> Reply:
-        """A PodGroup is told its phase."""
+        """Set the phase of a PodGroup."""
         group = self._store.find(("PodGroup", request.namespace, request.name))
-        reply, result = _judge_phase(group, request)
+        reply, result = _check_phase(group, request)
         subject = f"{request.namespace}/{request.name}"
         self.journal.append(
             Call(
@@ -151,44 +151,44 @@ class SimulatedCluster:
         )
         if result == "done" and group is not None:
             self._store.put(_POD_GROUP, changed(group, "status", phase=request.phase))
-            self._follow()
+            self._react()
             self.advance(self.now_ns)
         return reply
 
     @property
     def store(self) -> Store:
-        """What the API server holds."""
+        """The objects of the API server."""
         return self._store
 
     def put(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """Someone writes an object, and everyone acts upon it. It is as it was just then."""
+        """Write an object, let kubelets and controllers react, and return it as it was written."""
         written = self._store.put(kind, manifest)
-        self._follow()
+        self._react()
         self.advance(self.now_ns)
         return written
 
     def remove(self, key: Key) -> None:
-        """Someone removes an object for good, and everyone acts upon it."""
+        """Remove an object for good, and let kubelets and controllers react."""
         self._store.remove(key)
-        self._follow()
+        self._react()
         self.advance(self.now_ns)
 
     def restore(self, kept: Snapshot, restored: Callable[[], None]) -> None:
-        """The server goes back to what there was, calls `restored`, and everyone acts upon what is there."""
+        """Return to a snapshot, call `restored`, and let kubelets and controllers react."""
         self._store.restore(kept)
         restored()
-        self._follow()
+        self._react()
         self.advance(self.now_ns)
 
     def release(self, uid: str) -> None:
-        """What a workload owns is to stay when it goes."""
+        """Orphan the objects of a workload when it is deleted."""
         self._controllers.release(uid)
 
     def stop(self, key: Key, grace_ns: int) -> None:
-        """A pod was asked to go: its kubelet stops it in its time, and then it is removed."""
+        """Stop a pod that was marked for deletion: its kubelet takes its time, and then it is removed."""
         if self.has_kubelets:
             self._kubelets.stop(key, grace_ns)
-            self._follow()
+            self._react()
             self.advance(self.now_ns)
 
     def evict(self, request: EvictRequest) -> Reply:
@@ -208,19 +208,19 @@ class SimulatedCluster:
         )
         if result == "done":
             self._kubelets.delete(key)
-            self._follow()
+            self._react()
             self.advance(self.now_ns)
         if result in (BLOCKED, SEVERAL_BUDGETS):
             return Refused(result, "a disruption budget does not let it go")
-        # What is gone, or is another by now, need not be evicted any more (K9.2).
+        # A pod that is gone, or replaced by another, need not be evicted any more (K9.2).
         return Done()
 
     def find(self, resource: str, namespace: str, name: str) -> Manifest | None:
-        """An object as it is now."""
+        """Return an object as it is now."""
         return self._store.find((resource, namespace, name))
 
     def used(self, node: str) -> Amounts:
-        """What the pods that are really on a node take of it."""
+        """The resources used by the pods on a node."""
         return self._kubelets.used(node)
 
     @property
@@ -236,8 +236,8 @@ class SimulatedCluster:
     def _requeue_at(self, uid: str, at_ns: int) -> None:
         self._timeline.push(at_ns, ScheduledAction(ActionKind.RECONCILE, ("", "", ""), uid))
 
-    def _follow(self, *, existed_before: bool = False) -> None:
-        """Let everyone act upon what changed, until nobody has anything to do."""
+    def _react(self, *, existed_before: bool = False) -> None:
+        """Let kubelets and controllers react to changes until there are none."""
         for _ in range(REACTIONS_MAX):
             while changes := self._store.drain():
                 for change in changes:
@@ -254,8 +254,8 @@ class SimulatedCluster:
             f"{self._source}: at {self.now_ns / SECOND:g} s the controllers make pods without end"
         )
 
-    def _carry_out(self, step: Step) -> None:
-        """What a step names and is not there (any more) is left alone: no fault of the scenario's."""
+    def _run_step(self, step: Step) -> None:
+        """A step that names an object which does not exist (any more) does nothing: this is no error."""
         match step:
             case Apply():
                 self._apply(step.kind, step.manifest)
@@ -280,7 +280,7 @@ class SimulatedCluster:
             self._merge(kind, found, manifest)
 
     def _merge(self, kind: Kind, found: Manifest, patch: JsonObject) -> None:
-        """An object keeps its identity, whatever a patch says; an impossible one stays as it was."""
+        """A patch cannot change an object's identity; an invalid result leaves it unchanged."""
         result = merged(found, patch)
         assert isinstance(result, dict)
         kept = {key: section(found, "metadata").get(key) for key in ("name", "namespace", "uid")}
@@ -291,7 +291,7 @@ class SimulatedCluster:
         if manifest != found and not is_refused:
             self._store.put(kind, manifest)
 
-    def _judge_bind(self, pod: Manifest | None, request: BindRequest) -> tuple[Reply, str]:
+    def _check_bind(self, pod: Manifest | None, request: BindRequest) -> tuple[Reply, str]:
         name = f"{request.namespace}/{request.name}"
         if pod is None:
             return Refused("NotFound", f"pod {name} does not exist"), "NotFound"
@@ -331,7 +331,7 @@ class SimulatedCluster:
         return {**pod, "status": {**status, "conditions": [*others, condition]}}
 
 
-def _judge_phase(group: Manifest | None, request: PhaseRequest) -> tuple[Reply, str]:
+def _check_phase(group: Manifest | None, request: PhaseRequest) -> tuple[Reply, str]:
     name = f"{request.namespace}/{request.name}"
     if group is None:
         return Refused("NotFound", f"pod group {name} does not exist"), "NotFound"

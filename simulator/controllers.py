@@ -1,8 +1,7 @@
-"""The controllers of the simulated cluster: they make pods out of workloads and replace lost ones.
+"""The controllers of the simulated cluster: they create the pods of workloads and replace lost ones.
 
-Simple and deterministic: whatever is due is done at the same instant, and pods are numbered from 0. A
-change to an object or to one of its own objects makes the owner due; each kind has one function that
-brings it where it should be.
+Simple and deterministic: everything due is done at the same moment, and pods are numbered from 0. A change
+to an object or to an object that it owns enqueues the owner; each kind has one reconcile function.
 """
 
 from collections.abc import Callable
@@ -45,7 +44,7 @@ _RECONCILERS: Final[dict[str, Callable[[ObjectFactory, Manifest, OwnedObjects], 
 
 
 _ANSWERING: Final = (VOLCANO, "Job")
-"""Workloads with rules for what happens to their pods."""
+"""Workloads with rules for events of their pods."""
 
 
 class Controllers:
@@ -65,7 +64,7 @@ class Controllers:
         self._due: dict[str, None] = {}
 
     def on_change(self, change: Change) -> None:
-        """An object changed: its owner, or itself, has to be looked at."""
+        """Enqueue a changed object, or its owner."""
         manifest = change.after or change.before
         assert manifest is not None
         self._queues.on_change(change)
@@ -87,12 +86,12 @@ class Controllers:
                 self._due[uid] = None
 
     def look(self, uid: str) -> None:
-        """It is time to look at a workload again."""
+        """Enqueue a workload at its requested time."""
         if uid in self._owners:
             self._due[uid] = None
 
     def release(self, uid: str) -> None:
-        """A workload is about to go, and what it owns is to stay."""
+        """Orphan the objects of a workload that is about to be deleted."""
         self._owners.pop(uid, None)
         self._children.pop(uid, None)
         self._due.pop(uid, None)
@@ -111,13 +110,13 @@ class Controllers:
             del self._children[owner]
 
     def _note_target(self, key: Key) -> None:
-        """Whoever scales a workload looks at it again when it changed."""
+        """Enqueue the autoscalers of a changed workload."""
         for autoscaler in self._store.objects().get(AUTOSCALER, {}).values():
             if target_of(autoscaler) == key:
                 self._due[uid_of(autoscaler)] = None
 
     def _command(self, change: Change) -> None:
-        """A command is carried out once: it is taken away, and whom it names has to answer it."""
+        """Execute a Command once: delete it, and pass its action to its target."""
         command = change.after
         target = section(command or {}, "target")
         kind, name = text_at(target, "kind"), text_at(target, "name")
@@ -135,7 +134,7 @@ class Controllers:
             self._due[uid_of(job)] = None
 
     def reconcile(self) -> bool:
-        """Bring every due owner where it should be; False if none was due."""
+        """Reconcile every enqueued owner; return False if there was none."""
         due, self._due = self._due, {}
         for uid in due:
             key = self._owners.get(uid)

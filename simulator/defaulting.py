@@ -1,4 +1,4 @@
-"""What an API server fills in when an object is created (rules K5.7, K7.2)."""
+"""Defaults that an API server sets when an object is created (rules K5.7, K7.2)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,13 +15,13 @@ _SYSTEM_CLASSES: Final = {
 
 
 class Defaulting:
-    """Defaults for new pods; it keeps the priority classes that there are."""
+    """Defaults of new pods; it keeps track of the priority classes."""
 
     def __init__(self) -> None:
         self._classes: dict[str, Manifest] = {}
 
     def on_change(self, resource: str, before: Manifest | None, after: Manifest | None) -> None:
-        """An object changed."""
+        """Keep track of a changed object."""
         if resource != "PriorityClass":
             return
         if after is not None:
@@ -30,7 +30,7 @@ class Defaulting:
             self._classes.pop(name_of(before), None)
 
     def with_defaults(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """The object as the server stores it. Only pods get anything."""
+        """Return the object as the server stores it. Only pods are changed."""
         if kind.kind != "Pod":
             return manifest
         spec: JsonObject = dict(section(manifest, "spec"))
@@ -46,7 +46,7 @@ class Defaulting:
         return {**manifest, "spec": spec, "status": status}
 
     def _prioritize(self, spec: JsonObject) -> None:
-        """A class that there is not gives no priority; a real server would refuse the pod."""
+        """An unknown class gives no priority; a real server would refuse the pod."""
         name = text_at(spec, "priorityClassName") or self._default_class()
         chosen = self._classes.get(name)
         if chosen is not None:
@@ -59,14 +59,14 @@ class Defaulting:
             spec["priority"] = _SYSTEM_CLASSES[name]
 
     def _default_class(self) -> str:
-        """The least of several defaults wins, as in Kubernetes; then the first by name."""
+        """Of several defaults the lowest value applies, as in Kubernetes; then the first by name."""
         defaults = [one for one in self._classes.values() if one.get("globalDefault") is True]
         ranked = sorted((whole_at(one, "value", 0), name_of(one)) for one in defaults)
         return ranked[0][1] if ranked else ""
 
 
 def _with_requests(containers: list[Json]) -> list[Json]:
-    """Missing requests take the limits; the list itself where nothing is missing."""
+    """Set missing requests to the limits; return the list itself if none is missing."""
     if not any(isinstance(one, dict) and _lacking(one) for one in containers):
         return containers
     return [

@@ -1,9 +1,9 @@
-"""Deployment: one ReplicaSet a template, and one replaces the other step by step (rule K10.3).
+"""Deployment: one ReplicaSet per template, replaced by the next one step by step (rule K10.3).
 
-A rolling update keeps at most `replicas + maxSurge` pods, and never fewer than `replicas -
-maxUnavailable` that run: the new ReplicaSet grows as far as the first allows, the old ones shrink as far
-as the second does, pods that do not run first. Recreate stops all old pods before it starts new ones. A
-paused Deployment is scaled, and not rolled out. A template that was there before gets its ReplicaSet back.
+A rolling update keeps at most `replicas + maxSurge` pods, and at least `replicas - maxUnavailable` running
+ones: the new ReplicaSet grows as far as the first allows, the old ones shrink as far as the second does, pods
+that do not run first. Recreate stops all old pods before it starts new ones. A paused Deployment is scaled, and
+not rolled out. A template that was used before gets its ReplicaSet back.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ _REPLICA_SET: Final = kind_named("ReplicaSet")
 _REVISION: Final = "deployment.kubernetes.io/revision"
 _HASH: Final = "pod-template-hash"
 DEFAULT_SHARE: Final = "25%"
-"""Of the replicas, what a rolling update may add or lack where it does not say."""
+"""Default of maxSurge and maxUnavailable: share of the replicas."""
 
 
 def reconcile_deployment(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """Find or make the ReplicaSet of the template, and take the roll-out a step further."""
+    """Find or create the ReplicaSet of the template, and do one step of the roll-out."""
     spec = section(owner, "spec")
     found = [one for key in children.of("ReplicaSet") if (one := factory.store.find(key))]
     sets = sorted(found, key=_revision)
@@ -35,18 +35,18 @@ def reconcile_deployment(factory: ObjectFactory, owner: Manifest, children: Owne
     elif newest is None:
         _make_set(factory, owner, sets)
     elif sets[-1] is not newest:
-        _rise(factory, owner, newest, _revision(sets[-1]) + 1)
+        _make_newest(factory, owner, newest, _revision(sets[-1]) + 1)
     elif (annotations := _annotations(owner, newest)) != section(newest, "metadata", "annotations"):
         factory.store.put(_REPLICA_SET, changed(newest, "metadata", annotations=annotations))
     elif text_at(section(spec, "strategy"), "type") == "Recreate":
         _recreate(factory, owner, sets)
     else:
         _roll(factory, owner, sets)
-    _tell(factory, owner, sets)
+    _update_status(factory, owner, sets)
 
 
 def reconcile_replica_set(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """So many pods that are not over; those without a node go first, then the youngest."""
+    """Keep the wanted number of active pods; surplus pods without a node are deleted first, then the youngest."""
     spec = section(owner, "spec")
     replicas, template = whole_at(spec, "replicas", 1), section(spec, "template")
     for _ in range(children.active, replicas):
@@ -71,7 +71,7 @@ def reconcile_replica_set(factory: ObjectFactory, owner: Manifest, children: Own
 
 
 def _make_set(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
-    """A ReplicaSet for a new template, named by its number. It gets its replicas step by step."""
+    """Create a ReplicaSet for a new template, named by its number. It is scaled step by step."""
     revision = str(_revision(sets[-1]) + 1 if sets else 1)
     template = _template(owner)
     labels: JsonObject = {**section(template, "metadata", "labels"), _HASH: revision}
@@ -93,14 +93,14 @@ def _make_set(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> 
     )
 
 
-def _rise(factory: ObjectFactory, owner: Manifest, chosen: Manifest, revision: int) -> None:
-    """An older ReplicaSet is the newest again."""
+def _make_newest(factory: ObjectFactory, owner: Manifest, chosen: Manifest, revision: int) -> None:
+    """Make an older ReplicaSet the newest again."""
     annotations = {**_annotations(owner, chosen), _REVISION: str(revision)}
     factory.store.put(_REPLICA_SET, changed(chosen, "metadata", annotations=annotations))
 
 
 def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
-    """Those of a ReplicaSet, with what its Deployment says by now."""
+    """The annotations of a ReplicaSet, updated from its Deployment."""
     return {
         **section(replica_set, "metadata", "annotations"),
         **section(owner, "metadata", "annotations"),
@@ -108,7 +108,7 @@ def _annotations(owner: Manifest, replica_set: Manifest) -> JsonObject:
 
 
 def _scale_paused(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
-    """What a paused Deployment gains or loses, its newest ReplicaSet with pods does."""
+    """A paused Deployment scales its newest ReplicaSet that has pods."""
     more = _wanted(owner) - sum(_replicas(one) for one in sets)
     chosen = next((one for one in reversed(sets) if _replicas(one)), sets[-1] if sets else None)
     if chosen is not None and more:
@@ -125,7 +125,7 @@ def _recreate(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> 
 
 
 def _roll(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
-    """One step of a rolling update: the new ReplicaSet grows, or else the old ones shrink."""
+    """One step of a rolling update: scale the new ReplicaSet up, or else the old ones down."""
     newest, old, wanted = sets[-1], sets[:-1], _wanted(owner)
     surge, unavailable = _limits(owner, wanted)
     total = sum(_replicas(one) for one in sets)
@@ -140,7 +140,7 @@ def _roll(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None
     lacking = _replicas(newest) - _count(newest, "availableReplicas")
     spare = total - least - lacking
     for one in old:
-        # Pods that do not run go first: nobody misses them.
+        # Pods that do not run are deleted first: availability does not change.
         fewer = min(spare, _replicas(one) - _count(one, "availableReplicas"))
         if fewer > 0:
             _scale(factory, one, _replicas(one) - fewer)
@@ -154,7 +154,7 @@ def _roll(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None
 
 
 def _limits(owner: Manifest, wanted: int) -> tuple[int, int]:
-    """`maxSurge`, rounded up, and `maxUnavailable`, rounded down; one of them is at least 1."""
+    """`maxSurge`, rounded up, and `maxUnavailable`, rounded down; at least one of them is 1."""
     rolling = section(owner, "spec", "strategy", "rollingUpdate")
     surge = _share(rolling, "maxSurge", wanted, is_rounded_up=True)
     unavailable = _share(rolling, "maxUnavailable", wanted, is_rounded_up=False)
@@ -169,7 +169,7 @@ def _share(rolling: Mapping[str, Json], key: str, wanted: int, *, is_rounded_up:
     return said if isinstance(said, int) else 0
 
 
-def _tell(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
+def _update_status(factory: ObjectFactory, owner: Manifest, sets: list[Manifest]) -> None:
     newest = next((one for one in sets if _template(one) == _template(owner)), {})
     available = sum(_count(one, "availableReplicas") for one in sets)
     counts = {
@@ -190,7 +190,7 @@ def _scale(factory: ObjectFactory, replica_set: Manifest, replicas: int) -> None
 
 
 def _template(manifest: Manifest) -> JsonObject:
-    """The template without what the Deployment wrote into it."""
+    """The template without the label that the Deployment added."""
     template: JsonObject = dict(section(manifest, "spec", "template"))
     metadata: JsonObject = dict(section(template, "metadata"))
     labels: JsonObject = {

@@ -1,4 +1,4 @@
-"""Whether disruption budgets let a pod be evicted, where no controller keeps their status (rule K9.2)."""
+"""Whether disruption budgets allow an eviction, where no controller keeps their status (rule K9.2)."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ BLOCKED: Final = "DisruptionBudget"
 
 
 def eviction_refusal(store: Store, manifest: Manifest) -> str:
-    """The code with which the server refuses to evict a pod; empty where it does not."""
+    """Return the code with which the server refuses to evict a pod; empty if it does not."""
     objects = store.objects()
     budgets = [
         one
@@ -43,6 +43,6 @@ def eviction_refusal(store: Store, manifest: Manifest) -> str:
 
 
 def _pod(manifest: Manifest) -> Pod:
-    """The pod as its status and labels show it; what it asks for does not matter here."""
+    """The pod with its status and labels; its requests do not matter here."""
     obj = msgspec.json.decode(msgspec.json.encode(manifest), type=PodObject)
     return Pod(pod_facts(obj)[0], PodClass(index=0, request=()), "")

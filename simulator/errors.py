@@ -1,4 +1,4 @@
-"""What is wrong with a scenario or a trace, in one line that says where."""
+"""Errors of a scenario or a trace: one line that names the place."""
 
 from events.errors import UsageError
 

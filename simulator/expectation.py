@@ -1,8 +1,8 @@
-"""What a scenario expects of its result: any part of the result document, compared part by part.
+"""Compare a result document with what a scenario expects of it, part by part.
 
 mapping   every expected key must match; other keys may stand beside it
 list      each expected element must match some later element, in order; an empty list means empty
-null      null, or nothing there
+null      null, or missing
 anything else must be equal; 1 and 1.0 are, true and 1 are not
 """
 
@@ -31,7 +31,7 @@ class Difference(Struct, frozen=True):
 
 
 def differences(expected: Json, found: Json, path: str = "") -> Iterator[Difference]:
-    """Every place where `found` is not as expected, in the order of what is expected."""
+    """Yield every place where `found` is not as expected, in the order of `expected`."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key, value in expected.items():
             yield from differences(value, found.get(key), f"{path}.{key}" if path else key)
@@ -42,12 +42,12 @@ def differences(expected: Json, found: Json, path: str = "") -> Iterator[Differe
 
 
 def matches(expected: Json, found: Json) -> bool:
-    """Whether there is no difference."""
+    """Return True if there is no difference."""
     return next(differences(expected, found), None) is None
 
 
 def _list_differences(expected: list[Json], found: list[Json], path: str) -> Iterator[Difference]:
-    """Only the first element that nothing matches is told: what follows it says little."""
+    """Report only the first element without a match: what follows it says little."""
     if not expected and found:
         yield Difference(path, expected, found)
     start = 0
@@ -61,7 +61,7 @@ def _list_differences(expected: list[Json], found: list[Json], path: str) -> Ite
 
 
 def _closest(element: Json, candidates: list[Json]) -> Json:
-    """The candidate that differs least, the earliest of several; null where there is none."""
+    """The candidate with the fewest differences, the earliest of several; null if there is none."""
     return min(
         candidates,
         key=lambda candidate: sum(1 for _ in differences(element, candidate)),

@@ -1,8 +1,8 @@
-"""Would it be placed now: manifests put before a State as if they had just come, and what becomes of them.
+"""Would manifests be placed now: they are added to a State as if they had just been created.
 
-A State at hand is told of the objects, and cycles are held on it as the daemon would hold them, with everybody
-else who waits; what the controllers of workloads do (pods of a Job once its group is admitted) is done in a
-small world of its own. Nothing of it reaches a log or a cluster.
+Cycles are held on that State as the daemon would hold them, with all other waiting pods. Controllers of
+workloads (pods of a Job once its group is admitted) run in a simulated cluster of their own. Nothing reaches a
+log or a real cluster.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from simulator.manifest import LocatedManifest
 from simulator.scenario import Apply, Scenario
 
 ROUNDS_MAX: Final = 16
-"""Cycles held for it at most."""
+"""The most cycles that are held."""
 
 ERA_NS: Final = 1
-"""Part of every uid given to what the manifests make: no object of a cluster has one like it."""
+"""Part of every uid given to the objects of the manifests: no object of a cluster has it."""
 
 
 class FittedPod(Struct, frozen=True):
-    """A pod that would get a node."""
+    """A pod that would be bound."""
 
     pod: str
     node: str
@@ -52,15 +52,15 @@ class FittedPodGroup(Struct, frozen=True):
     phase: str
     placed: tuple[FittedPod, ...]
     waits: tuple[str, ...]
-    """Pods that would get no node."""
+    """Pods that would not be bound."""
     evicts: tuple[str, ...]
-    """Pods of others that would be evicted for it."""
+    """Pods of other groups that would be evicted for it."""
     waiting: Waiting | None
     """What it would wait for, level by level."""
 
     @property
     def fits(self) -> bool:
-        """Whether nothing of it would wait."""
+        """Return True if no pod of the group would wait."""
         return not self.waits and self.phase != WAITING
 
 
@@ -69,16 +69,16 @@ class Fit(Struct, frozen=True):
 
     fits: bool
     position: int
-    """Of the record that the State is of."""
+    """The position of State."""
     at: str
-    """The time of its last cycle."""
+    """The time of State's last cycle."""
     pod_groups: tuple[FittedPodGroup, ...]
     not_ours: tuple[str, ...]
-    """Pods that name another scheduler, and pod groups made for such pods."""
+    """Pods that name another scheduler, and pod groups of such pods."""
 
 
 class FitSimulation:
-    """Puts manifests before a State, which is used up by that."""
+    """Adds manifests to a State, which cannot be used for anything else afterwards."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class FitSimulation:
         self._begin(policy)
 
     def answer(self) -> Fit:
-        """Hold cycles until nothing more comes of it. Raises UsageError where nothing asks for a node."""
+        """Hold cycles until nothing more changes. Raises UsageError if the manifests hold no pod."""
         for _ in range(ROUNDS_MAX):
             is_new = self._show()
             batch = self._step.cycle(self._now_ns)
             self._note(batch)
-            self._tell_phases()
+            self._set_phases()
             if batch is None and not is_new:
                 break
         cluster = self._state.cluster
@@ -129,7 +129,7 @@ class FitSimulation:
         )
 
     def _begin(self, policy: PolicyChanged | None) -> None:
-        """What the log has seen counts as seen whole, though the log may end in between."""
+        """Treat every kind as listed completely, though the log may end before that."""
         names = self._state.cluster.scheduler_names
         started = DaemonStarted(
             holder="fit", version="", period_ns=self._state.period_ns, scheduler_names=names
@@ -140,7 +140,7 @@ class FitSimulation:
         self._step.observe(seen, self._now_ns)
 
     def _show(self) -> bool:
-        """Show what the world made meanwhile; whether there was anything."""
+        """Pass new objects of the simulated cluster to State; return True if there were any."""
         taken = [one for one in self._simulated.poll_watch() if isinstance(one, Seen)]
         batch = self._step.observe(taken, self._now_ns)
         for record in () if batch is None else batch.records:
@@ -159,8 +159,8 @@ class FitSimulation:
                 evicted = self._evicts.setdefault(event.in_favour_of, [])
                 evicted += [one.pod for one in event.evictions]
 
-    def _tell_phases(self) -> None:
-        """Tell the groups of the manifests their phases: controllers wait for that."""
+    def _set_phases(self) -> None:
+        """Set the phases of the manifests' groups: controllers wait for them."""
         asked = [one for one in self._step.urgent_requests() if isinstance(one, PhaseRequest)]
         for one in asked:
             if f"{one.namespace}/{one.name}" in self._groups:
@@ -176,7 +176,7 @@ class FitSimulation:
         needs_answer = bool(waits) or group.phase == WAITING
         answer = waiting(self._step.decider.session, group) if needs_answer else None
         if answer is not None and answer.since > self._position:
-            # The record that refuses it is in no log.
+            # The record of this refusal is in no log.
             answer = structs.replace(answer, since=0)
         return FittedPodGroup(
             pod_group=group.key,

@@ -1,4 +1,4 @@
-"""What a trace or a workload brings to a scenario."""
+"""What a trace or a workload adds to a scenario."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from simulator.scenario import Scenario, Step
 
 
 class WorkloadSummary(Struct, frozen=True):
-    """What a report has to say beside the result."""
+    """Figures about a workload that the report of a run shows."""
 
     nodes: int
     pods: int
@@ -22,11 +22,11 @@ class WorkloadSummary(Struct, frozen=True):
     """Cards per model in the cluster."""
     cards_asked: int
     origin: str = ""
-    """Where the pods come from, if they are not those of the trace."""
+    """Where the pods come from, if not from the trace."""
 
 
 class GeneratedWorkload(Struct, frozen=True):
-    """Objects, what happens to them, and the policy where the scenario names none."""
+    """Objects, steps, and the policy for a scenario that names none."""
 
     cluster: tuple[LocatedManifest, ...]
     steps: tuple[Step, ...]
@@ -35,7 +35,7 @@ class GeneratedWorkload(Struct, frozen=True):
 
 
 def with_workload(scenario: Scenario, workload: GeneratedWorkload) -> Scenario:
-    """The scenario with what its trace or workload brings; its own steps come first at one time."""
+    """Return the scenario with its workload; the scenario's own steps come first at equal times."""
     steps: Iterable[Step] = sorted((*scenario.steps, *workload.steps), key=lambda step: step.at_ns)
     has_policy = scenario.policy is not None or scenario.policy_file is not None
     return msgspec.structs.replace(

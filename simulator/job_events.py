@@ -1,4 +1,4 @@
-"""What can happen to a Volcano Job that its policies may answer (volcano A.3)."""
+"""Events of a Volcano Job that its policies may react to (volcano A.3)."""
 
 from typing import Final
 
@@ -21,23 +21,23 @@ JOB_VERSION: Final = "volcano.sh/job-version"
 
 
 class JobEvent(Struct, frozen=True):
-    """Something that happened to a job, or to one of its pods."""
+    """An event of a job, or of one of its pods."""
 
     event: str
-    """As policies name it: `PodFailed`, `Unknown` ..."""
+    """As named in policies: `PodFailed`, `Unknown` ..."""
     task: str = ""
     pod: Key | None = None
     pod_uid: str = ""
     partition: str = ""
     exit_code: int = 0
     version: int | None = None
-    """Which version of the job the pod was made for; what befell older ones does not count."""
+    """The version of the job that the pod was created for; events of older versions do not count."""
     action: str = ""
-    """What a command demands."""
+    """The action that a Command demands."""
 
 
 def job_event_of(change: Change) -> JobEvent | None:
-    """What a change of an owned object means for a job."""
+    """Return the event that a change of an owned object is for its job, or None."""
     before, after = change.before, change.after
     if change.key[0] == "PodGroup":
         is_unknown = after is not None and phase_of(after) == "Unknown"
@@ -61,9 +61,9 @@ def job_event_of(change: Change) -> JobEvent | None:
 
 
 def _event_of_pod(before: Manifest | None, after: Manifest | None) -> str:
-    """The event of a pod's change; empty where policies know none.
+    """The event of a pod's change; empty if policies know none.
 
-    A pod that was over and is deleted is not evicted. `TaskCompleted` may follow from `PodSucceeded`.
+    The deletion of a finished pod is no eviction. `TaskCompleted` may follow from `PodSucceeded`.
     """
     was_over = before is not None and (is_terminal(before) or is_terminating(before))
     if after is None or is_terminating(after):
@@ -76,7 +76,7 @@ def _event_of_pod(before: Manifest | None, after: Manifest | None) -> str:
 
 
 def _exit_code(pod: Manifest) -> int:
-    """That of the first container that says one."""
+    """The exit code of the first container that has one."""
     for status in list_at(section(pod, "status"), "containerStatuses"):
         code = section(status, "state", "terminated").get("exitCode")
         if isinstance(code, int):

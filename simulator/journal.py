@@ -1,6 +1,6 @@
-"""A simulated cluster as its scenario and the calls made of it: enough to make it again, exactly.
+"""A simulated cluster as its scenario and the calls made to it, from which it can be rebuilt exactly.
 
-The file that holds the calls (`daemon/cluster/world_file.py`) is the judge of what really happened.
+Tests compare a log with the file of these calls (`daemon/cluster/world_file.py`).
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from simulator.scenario import Scenario
 
 
 class JournalEntry(Struct, frozen=True):
-    """A call as it is stored, with what came of it. `value` is the node or the phase."""
+    """A call as it is stored, with its result. `value` is the node or the phase."""
 
     at_ns: int
     verb: str
@@ -26,12 +26,12 @@ class JournalEntry(Struct, frozen=True):
     value: str
     decision: int
     annotations: str
-    """Those of a binding, as JSON."""
+    """The annotations of a binding, as JSON."""
     result: str
 
 
 def execute(simulated: SimulatedCluster, request: Request) -> Reply:
-    """Carry a request out."""
+    """Execute a request."""
     match request:
         case BindRequest():
             return simulated.bind(request)
@@ -40,11 +40,11 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
         case PhaseRequest():
             return simulated.set_phase(request)
         case _:
-            raise AssertionError("a simulated cluster is not told why pods wait")
+            raise AssertionError("a simulated cluster takes no status updates of waiting pods")
 
 
 def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
-    """Carry a request out, and tell it as a call."""
+    """Execute a request, and return it as a journal entry too."""
     reply = execute(simulated, request)
     assert isinstance(request, BindRequest | EvictRequest | PhaseRequest)
     annotations = request.annotations if isinstance(request, BindRequest) else {}
@@ -66,7 +66,7 @@ def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[R
 def rebuild_cluster(
     scenario: Scenario, calls: Iterable[JournalEntry], origin_ns: int = 0
 ) -> SimulatedCluster:
-    """The world after all calls. Raises UsageError where a call would now end otherwise."""
+    """Return the cluster after all calls. Raises UsageError if a call would now have another result."""
     simulated = SimulatedCluster(scenario, origin_ns)
     for call in calls:
         simulated.advance(call.at_ns)
@@ -80,9 +80,9 @@ def rebuild_cluster(
 
 
 def fingerprint(scenario: Scenario) -> str:
-    """A digest by which a file of calls knows its scenario. What is expected of it does not count."""
-    told = msgspec.structs.replace(scenario, expect=None, source="", policy_place="")
-    return sha256(msgspec.json.encode(told, order="sorted")).hexdigest()
+    """A digest of the scenario, by which a journal file recognizes it. What is expected does not count."""
+    document = msgspec.structs.replace(scenario, expect=None, source="", policy_place="")
+    return sha256(msgspec.json.encode(document, order="sorted")).hexdigest()
 
 
 def _request(call: JournalEntry) -> Request:

@@ -1,7 +1,7 @@
 """The kubelets of the simulated cluster: they admit, start, finish, fail and stop the pods of their nodes.
 
-They keep their own count of what is taken on a node, made from the pods that are really there. So they
-are the judge of what a scheduler gives a node: what does not fit is rejected, and the pod is over.
+They count a node's used resources from the pods that are on it, independent of the scheduler: a pod that
+does not fit is rejected and fails.
 """
 
 from typing import Final
@@ -42,9 +42,9 @@ class _Node(Struct):
     allocatable: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
     pods: dict[Key, str] = field(default_factory=dict)
-    """Every pod with this node's name that is there, to its uid."""
+    """The pods with this node's name, to their uids."""
     waiting: list[ScheduledAction] = field(default_factory=list)
-    """What the kubelet cannot do or report while the node is not ready."""
+    """Actions that the kubelet cannot do or report while the node is not ready."""
 
 
 class Kubelets:
@@ -58,14 +58,15 @@ class Kubelets:
         self._taken: dict[str, tuple[str, Amounts]] = {}
 
     def on_change(self, change: Change, *, existed_before: bool = False) -> None:
-        """An object changed. `existed_before`: before the scenario began, so nobody asks whether it fits."""
+        """React to a changed object. `existed_before`: it is part of the initial cluster, so its pods are not
+        checked."""
         if change.key[0] == "Node":
-            self._note_node(change)
+            self._on_node_change(change)
         elif change.key[0] == "Pod":
-            self._note_pod(change, existed_before=existed_before)
+            self._on_pod_change(change, existed_before=existed_before)
 
     def run(self, due: ScheduledAction) -> None:
-        """Something is due for a pod, if that pod is still there."""
+        """Run a due action on a pod, if that pod still exists."""
         pod = self._store.find(due.key)
         if pod is None or uid_of(pod) != due.uid:
             return
@@ -75,7 +76,7 @@ class Kubelets:
         if not _is_ready(node.manifest):
             node.waiting.append(due)
         elif due.verb is ActionKind.REMOVE:
-            self._vanish(pod, due.key)
+            self._remove_stopped(pod, due.key)
         elif due.verb is ActionKind.FINISH:
             if phase_of(pod) == "Running":
                 self._store.put(POD, _over(pod, "Succeeded", 0, "Completed"))
@@ -83,16 +84,16 @@ class Kubelets:
             self._start(pod, due.key)
 
     def fail(self, key: Key, exit_code: int) -> None:
-        """The pod ends with an exit code, if it has a node and is not over."""
+        """End the pod with an exit code, if it has a node and has not ended."""
         pod = self._store.find(key)
         if pod is not None and node_of(pod) and not is_terminal(pod):
             self._store.put(POD, _over(pod, "Failed", exit_code, "Error"))
 
     def delete(self, key: Key) -> None:
-        """Someone deletes the pod: it goes at once, or in the time that it takes to stop.
+        """Delete the pod: at once, or after the time that it takes to stop.
 
-        A kubelet that does not answer cannot stop anything: its pods stay, terminating, until it returns
-        or its node is deleted. Deleting such a pod again is meant by force.
+        The kubelet of a node that is not ready cannot stop anything: its pods stay terminating until it is ready or
+        its node is deleted. A second deletion of such a pod counts as a forced one.
         """
         pod = self._store.find(key)
         if pod is None:
@@ -115,16 +116,16 @@ class Kubelets:
         )
 
     def stop(self, key: Key, grace_ns: int) -> None:
-        """The API server marked a pod as going: it goes when it has stopped, or its grace is over.
+        """Stop a pod that the API server marked: it is removed when it has stopped, or its grace period is over.
 
-        A pod whose node is gone is collected at once.
+        A pod whose node is gone is removed at once.
         """
         pod = self._store.find(key)
         if pod is None:
             return
         node = self._nodes.get(node_of(pod))
         if node is None or node.manifest is None:
-            self._vanish(pod, key)
+            self._remove_stopped(pod, key)
             return
         stop = min(stop_ns(pod) or 0, grace_ns)
         self._timeline.push(
@@ -132,21 +133,21 @@ class Kubelets:
         )
 
     def used(self, node: str) -> Amounts:
-        """What the pods of a node take of it."""
+        """The resources used by the pods of a node."""
         return dict(self._nodes[node].used) if node in self._nodes else {}
 
     def allocatable(self, node: str) -> Amounts:
-        """What a node has to give."""
+        """The allocatable resources of a node."""
         return dict(self._nodes[node].allocatable) if node in self._nodes else {}
 
-    def _note_node(self, change: Change) -> None:
+    def _on_node_change(self, change: Change) -> None:
         node = self._nodes.setdefault(change.key[2], _Node())
         node.manifest = change.after
         if change.after is None:
             node.allocatable = {}
             node.waiting.clear()
             for key in list(node.pods):
-                # What the pod garbage collector does with the pods of a node that is gone.
+                # As the pod garbage collector does with the pods of a deleted node.
                 self._store.remove(key)
             return
         status = section(change.after, "status")
@@ -159,7 +160,7 @@ class Kubelets:
                 self._timeline.push(self._store.now_ns, due)
             node.waiting.clear()
 
-    def _note_pod(self, change: Change, *, existed_before: bool) -> None:
+    def _on_pod_change(self, change: Change, *, existed_before: bool) -> None:
         before = node_of(change.before) if change.before is not None else ""
         after = node_of(change.after) if change.after is not None else ""
         if before and before != after:
@@ -175,10 +176,10 @@ class Kubelets:
         uid = uid_of(pod)
         node.pods[change.key] = uid
         if not is_terminal(pod) and uid not in self._taken:
-            self._arrive(pod, change.key, node, existed_before=existed_before)
+            self._admit_pod(pod, change.key, node, existed_before=existed_before)
 
-    def _arrive(self, pod: Manifest, key: Key, node: _Node, *, existed_before: bool) -> None:
-        """A pod comes to its node: by a binding, with `nodeName` preset, or it was always there."""
+    def _admit_pod(self, pod: Manifest, key: Key, node: _Node, *, existed_before: bool) -> None:
+        """Admit a pod: newly bound, created with `nodeName`, or part of the initial cluster."""
         asked = request_of(section(pod, "spec"))
         is_new = phase_of(pod) == "Pending" and not existed_before
         if is_new and node.manifest is not None and (reason := _rejection(pod, asked, node)):
@@ -200,8 +201,8 @@ class Kubelets:
         elif phase_of(pod) == "Running" and (run := run_ns(pod)) is not None:
             self._timeline.push(now + run, ScheduledAction(ActionKind.FINISH, key, uid))
 
-    def _vanish(self, pod: Manifest, key: Key) -> None:
-        """The pod has stopped; who put a finalizer on it has to take it off before it goes."""
+    def _remove_stopped(self, pod: Manifest, key: Key) -> None:
+        """The pod has stopped: remove it, unless it has finalizers."""
         if not section(pod, "metadata").get("finalizers"):
             self._store.remove(key)
         elif section(pod, "metadata").get("deletionGracePeriodSeconds") != 0:
@@ -245,7 +246,7 @@ def _over(pod: Manifest, phase: str, exit_code: int, reason: str) -> Manifest:
 
 
 def _rejection(pod: Manifest, asked: Amounts, node: _Node) -> tuple[str, str] | None:
-    """Why the kubelet does not take a pod (K5.12): reason and message."""
+    """Why the kubelet rejects a pod (K5.12): reason and message; None if it does not."""
     labels = section(node.manifest or {}, "metadata", "labels")
     for label, value in section(pod, "spec", "nodeSelector").items():
         if labels.get(label) != value:
@@ -268,7 +269,7 @@ def _rejection(pod: Manifest, asked: Amounts, node: _Node) -> tuple[str, str] | 
 
 
 def _is_ready(node: Manifest) -> bool:
-    """A node without a condition `Ready` is ready: scenarios need not say so."""
+    """A node without a condition `Ready` counts as ready: scenarios need not state it."""
     for condition in list_at(section(node, "status"), "conditions"):
         if condition.get("type") == "Ready":
             return condition.get("status") == "True"

@@ -1,7 +1,7 @@
-"""Kubernetes manifests: which kinds the simulated cluster reads, and what must hold of one.
+"""Kubernetes manifests: the kinds that the simulated cluster reads, and their validation.
 
-`count: N` makes N objects of one manifest, with `{i}` (from 1) replaced in every text. Quantities, the
-numbers of replicas and the simulated kubelet's annotations are checked here, where a line can be named.
+`count: N` makes N objects of one manifest, with `{i}` (from 1) replaced in every text. Quantities, numbers of
+replicas and the simulated kubelet's annotations are checked here, where an error can name the line.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,7 +39,7 @@ class Kind(Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """As manifests have it."""
+        """As in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -64,13 +64,13 @@ KINDS: Final = (
     AUTOSCALER,
     Kind("Pod", "", "v1"),
 )
-"""In the order in which lists are handed over."""
+"""In the order of the first lists."""
 
 _RESOURCE_LISTS: Final = (
     *("allocatable", "capacity", "requests", "limits", "overhead"),
     *("capability", "deserved", "resource", "minResources"),
 )
-"""Keys of mappings of resource to quantity; `resource` is the one inside `guarantee`."""
+"""Keys of mappings from resource to quantity; `resource` is the one inside `guarantee`."""
 _COUNTS: Final = (
     *("backoffLimit", "completions", "maxRetry", "minAvailable", "minMember", "minSuccess"),
     *("activeDeadlineSeconds", "parallelism", "replicas", "ttlSecondsAfterFinished"),
@@ -83,16 +83,16 @@ _CHECKS: Final[dict[Kind, Callable[[Mapping[str, YamlValue]], None]]] = {
     Kind("StatefulSet", "apps", "v1"): check_stateful_set,
     Kind("Job", "batch", "v1"): check_job,
 }
-"""What must hold of objects of a kind, and of patches of them."""
+"""Checks of objects of a kind, and of patches of them."""
 _WHOLE_CHECKS: Final[dict[Kind, Callable[[YamlValue, Mapping[str, YamlValue]], None]]] = {
     COMMAND: check_command,
     AUTOSCALER: check_autoscaler,
 }
-"""What must hold of whole objects of a kind."""
+"""Checks of whole objects of a kind."""
 
 
 class LocatedManifest(Struct, frozen=True):
-    """A manifest with the place it came from."""
+    """A manifest with the file and line that it came from."""
 
     kind: Kind
     manifest: Manifest
@@ -110,7 +110,7 @@ class LocatedManifest(Struct, frozen=True):
 
 
 def kind_of(manifest: Manifest) -> Kind:
-    """The kind that a manifest names, which is one of those that are read."""
+    """Return the kind of a manifest that was read here."""
     return next(
         kind
         for kind in KINDS
@@ -119,14 +119,14 @@ def kind_of(manifest: Manifest) -> Kind:
 
 
 def metadata_of(manifest: Manifest) -> JsonObject:
-    """The metadata, which every manifest that was read here has."""
+    """Return the metadata of a manifest that was read here."""
     metadata = manifest["metadata"]
     assert isinstance(metadata, dict)
     return metadata
 
 
 def read_manifest(value: YamlValue) -> Iterator[LocatedManifest]:
-    """The objects of one manifest: as many as its `count` says."""
+    """Yield the objects of one manifest: `count` of them."""
     fields = value.mapping("a manifest")
     kind = read_kind(value, fields)
     count = fields["count"].whole("count", 1) if "count" in fields else None
@@ -150,7 +150,8 @@ def read_manifest(value: YamlValue) -> Iterator[LocatedManifest]:
 
 
 def read_manifests(documents: Iterable[YamlValue]) -> tuple[list[LocatedManifest], list[str]]:
-    """The objects of whole documents, lists of kind List included, and what is of no kind that is read."""
+    """Return the objects of whole documents (lists of kind List included), and the places of kinds that are not
+    read."""
     found: list[LocatedManifest] = []
     left_out: list[str] = []
     for document in documents:
@@ -168,7 +169,7 @@ def read_manifests(documents: Iterable[YamlValue]) -> tuple[list[LocatedManifest
 
 
 def read_kind(value: YamlValue, fields: dict[str, YamlValue]) -> Kind:
-    """The kind that `kind` and, if given, `apiVersion` name."""
+    """Return the kind that `kind` and, if given, `apiVersion` name."""
     if "kind" not in fields:
         raise value.error("a manifest must name its kind")
     name = fields["kind"].text("kind")
@@ -205,12 +206,12 @@ def _read_metadata(value: YamlValue, fields: dict[str, YamlValue], kind: Kind) -
 
 
 def read_texts(value: YamlValue, what: str) -> JsonObject:
-    """Labels or annotations: a number or a truth value there is meant as its text."""
+    """Labels or annotations; a number or boolean is read as its text."""
     return {name: entry.scalar(f"{what}.{name}") for name, entry in value.mapping(what).items()}
 
 
 def read_merge(kind: Kind, entries: Mapping[str, YamlValue]) -> JsonObject:
-    """A JSON merge patch of an object of this kind, checked as far as a part can be."""
+    """Return a JSON merge patch of an object of this kind, checked as far as a part can be."""
     for name, entry in entries.items():
         check_field(name, entry)
     check_kind(kind, entries)
@@ -226,7 +227,7 @@ def read_merge(kind: Kind, entries: Mapping[str, YamlValue]) -> JsonObject:
 
 
 def _merged_texts(what: str, value: YamlValue) -> JsonObject:
-    """As in a manifest, a number is meant as its text; nothing takes the entry away."""
+    """As in a manifest, a number is read as its text; null removes the entry."""
     return {
         name: None if entry.is_null else entry.scalar(f"{what}.{name}")
         for name, entry in value.mapping(what).items()
@@ -234,13 +235,13 @@ def _merged_texts(what: str, value: YamlValue) -> JsonObject:
 
 
 def check_kind(kind: Kind, fields: Mapping[str, YamlValue]) -> None:
-    """What must hold of an object of this kind, or of a patch of one."""
+    """Check an object of this kind, or a patch of one."""
     if check := _CHECKS.get(kind):
         check(fields)
 
 
 def check_field(name: str, value: YamlValue) -> None:
-    """What must hold of the value of the key `name`, and of all that is inside it."""
+    """Check the value of the key `name`, and everything inside it."""
     if name in _RESOURCE_LISTS and value.is_mapping:
         _check_quantities(name, value)
     elif name in _COUNTS and value.is_scalar and value.plain() is not None:
@@ -279,7 +280,7 @@ def _check_annotations(value: YamlValue) -> None:
 
 
 def _filled(value: Json, index: str) -> Json:
-    """The value with `{i}` replaced; what holds none is shared, not copied."""
+    """Return the value with `{i}` replaced; parts without it are shared, not copied."""
     if isinstance(value, str):
         return value.replace("{i}", index)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Reading and changing manifests. What is changed is copied on the way; what is not stays shared."""
+"""Read and change manifests. Changed parts are copied, unchanged parts shared."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -17,7 +17,7 @@ _BYTES: Final = ("memory", "storage", "ephemeral-storage")
 
 
 def section(value: Mapping[str, Json], *path: str) -> Mapping[str, Json]:
-    """The mapping under a path of keys; empty where there is none."""
+    """Return the mapping under a path of keys; empty if there is none."""
     for key in path:
         inner = value.get(key)
         if not isinstance(inner, dict):
@@ -27,30 +27,30 @@ def section(value: Mapping[str, Json], *path: str) -> Mapping[str, Json]:
 
 
 def text_at(value: Mapping[str, Json], key: str) -> str:
-    """The text under a key; empty where there is none."""
+    """Return the text under a key; empty if there is none."""
     found = value.get(key)
     return found if isinstance(found, str) else ""
 
 
 def whole_at(value: Mapping[str, Json], key: str, default: int) -> int:
-    """The whole number under a key."""
+    """Return the whole number under a key, or the default."""
     found = value.get(key)
     return found if isinstance(found, int) and not isinstance(found, bool) else default
 
 
 def list_at(value: Mapping[str, Json], key: str) -> list[Mapping[str, Json]]:
-    """The mappings in the list under a key."""
+    """Return the mappings in the list under a key."""
     found = value.get(key)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def changed(manifest: Manifest, key: str, **changes: Json) -> Manifest:
-    """The manifest with some fields of one of its sections (`spec`, `status` ...) changed."""
+    """Return the manifest with some fields of one section (`spec`, `status` ...) changed."""
     return {**manifest, key: {**section(manifest, key), **changes}}
 
 
 def merged(target: Json, patch: Json) -> Json:
-    """A JSON merge patch (RFC 7386) carried out: null removes, mappings are merged, all else replaces."""
+    """Apply a JSON merge patch (RFC 7386): null removes, mappings are merged, anything else replaces."""
     if not isinstance(patch, dict):
         return patch
     result: JsonObject = dict(target) if isinstance(target, dict) else {}
@@ -78,7 +78,7 @@ def uid_of(manifest: Manifest) -> str:
 
 
 def controller_of(manifest: Manifest) -> str:
-    """The uid of the controlling owner; empty where there is none."""
+    """Return the uid of the controlling owner; empty if there is none."""
     for owner in list_at(section(manifest, "metadata"), "ownerReferences"):
         if owner.get("controller") is True:
             return text_at(owner, "uid")
@@ -96,22 +96,22 @@ def node_of(pod: Manifest) -> str:
 
 
 def is_terminating(manifest: Manifest) -> bool:
-    """Whether it was deleted and is still there."""
+    """Return True if the object is being deleted."""
     return bool(section(manifest, "metadata").get("deletionTimestamp"))
 
 
 def is_terminal(pod: Manifest) -> bool:
-    """Whether the pod is over: it occupies nothing any more."""
+    """Return True if the pod has ended and uses no resources."""
     return phase_of(pod) in ("Succeeded", "Failed")
 
 
 def run_ns(pod: Manifest) -> int | None:
-    """How long the pod runs; None: for ever."""
+    """How long the pod runs, in nanoseconds; None: for ever."""
     return _annotated_ns(pod, RUN_SECONDS)
 
 
 def stop_ns(pod: Manifest) -> int | None:
-    """How long the pod takes to stop; None: not said."""
+    """How long the pod takes to stop, in nanoseconds; None: not stated."""
     return _annotated_ns(pod, STOP_SECONDS)
 
 
@@ -124,7 +124,7 @@ def _annotated_ns(pod: Manifest, key: str) -> int | None:
 
 
 def amounts(quantities: Mapping[str, Json]) -> Amounts:
-    """Quantities as whole numbers; what cannot be read is left out, as an API server has none such."""
+    """Quantities as whole numbers; invalid ones are left out, since an API server has none."""
     result: Amounts = {}
     for name, quantity in quantities.items():
         if not isinstance(quantity, str | int | float):
@@ -142,7 +142,7 @@ def amounts(quantities: Mapping[str, Json]) -> Amounts:
 
 
 def request_of(spec: Mapping[str, Json]) -> Amounts:
-    """What a pod takes of its node (K5.7), with `pods` = 1."""
+    """The resources that a pod uses of its node (K5.7), with `pods` = 1."""
     total: Amounts = {}
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -167,13 +167,13 @@ def request_of(spec: Mapping[str, Json]) -> Amounts:
 
 
 def add(total: Amounts, more: Amounts, times: int = 1) -> None:
-    """`total` grows by `more`, so many times."""
+    """Add `more`, times a factor, to `total`."""
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount * times
 
 
 def quantities(total: Amounts) -> JsonObject:
-    """Amounts as manifests have them."""
+    """Amounts as quantities of a manifest."""
     return {
         name: f"{amount}m" if name == "cpu" and amount % 1000 else str(_shown(name, amount))
         for name, amount in total.items()

@@ -1,4 +1,4 @@
-"""What controllers do to objects: make pods from templates, make other objects, delete."""
+"""Create and delete objects for controllers: pods from templates, other owned objects."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ _POD: Final = kind_named("Pod")
 
 
 class ObjectFactory:
-    """The hands of the controllers."""
+    """Creates and deletes the objects of workloads."""
 
     def __init__(
         self,
@@ -25,23 +25,23 @@ class ObjectFactory:
     ) -> None:
         self.store = store
         self.wake = wake
-        """Look at the workload with this uid again at that moment."""
+        """Reconcile the workload with this uid again at that time."""
         self._delete_pod = delete_pod
 
     def delete_owner(self, owner: Manifest) -> None:
-        """Delete a workload with all that it owns."""
+        """Delete a workload with everything that it owns."""
         kind = kind_of(owner)
         self.store.remove(key_of(kind, owner))
 
     def delete(self, key: Key) -> None:
-        """Delete any object; pods leave in their own time."""
+        """Delete any object; a pod takes its time to stop."""
         if key[0] == "Pod":
             self._delete_pod(key)
         else:
             self.store.remove(key)
 
     def delete_unwanted(self, key: Key, children: OwnedObjects) -> None:
-        """Delete a pod that is not wanted any more."""
+        """Delete a surplus pod."""
         children.expect_deletion(key)
         self._delete_pod(key)
 
@@ -54,7 +54,7 @@ class ObjectFactory:
         *,
         marks: "PodOverrides",
     ) -> None:
-        """A pod from a template. A name that is taken is left alone: its pod has to go first."""
+        """Create a pod from a template, unless its name is still in use."""
         key: Key = ("Pod", namespace_of(owner), name)
         if self.store.find(key) is not None:
             return
@@ -73,14 +73,14 @@ class ObjectFactory:
         )
 
     def number(self, owner: Manifest, children: OwnedObjects, prefix: str = "") -> str:
-        """A name for the next pod: by its number, past those that others took."""
+        """Return a name for the next pod: its number, skipping names in use."""
         namespace, start = namespace_of(owner), f"{name_of(owner)}-{prefix}"
         while self.store.find(("Pod", namespace, f"{start}{children.made}")) is not None:
             children.made += 1
         return f"{start}{children.made}"
 
     def make(self, owner: Manifest, kind: Kind, name: str, body: JsonObject) -> Manifest:
-        """An object of another kind, owned; its metadata may bring labels and annotations."""
+        """Create an owned object of another kind; its metadata may bring labels and annotations."""
         metadata: JsonObject = {
             **section(body, "metadata"),
             "name": name,
@@ -97,7 +97,7 @@ class ObjectFactory:
 
 
 class PodOverrides:
-    """What a controller writes on a pod beyond its template."""
+    """What a controller sets on a pod in addition to its template."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class PodOverrides:
 
 
 def owner_reference(owner: Manifest) -> JsonObject:
-    """The reference by which an object names its controller."""
+    """Return the reference by which an object names its controller."""
     return {
         "apiVersion": text_at(owner, "apiVersion"),
         "kind": text_at(owner, "kind"),
@@ -123,7 +123,7 @@ def owner_reference(owner: Manifest) -> JsonObject:
 
 
 def is_finished(owner: Manifest) -> bool:
-    """Whether a Job has ended, well or badly."""
+    """Return True if a Job has ended, Complete or Failed."""
     conditions = list_at(section(owner, "status"), "conditions")
     return any(
         one.get("type") in ("Complete", "Failed") and one.get("status") == "True"

@@ -1,7 +1,7 @@
-"""What the API server of the simulated cluster holds, and what a watch on it shows.
+"""The objects of the simulated API server, and the watch events that they give.
 
-Manifests are never changed in place: a change is a new manifest that shares what stayed. So the watch
-can keep what it will show as it was, and encode it only when someone looks.
+Manifests are never changed in place: a change is a new manifest that shares unchanged parts. So the store can
+keep watch events as they were, and encode them only when they are read.
 """
 
 from collections import defaultdict
@@ -25,13 +25,13 @@ from simulator.manifest_fields import (
 )
 
 Key: TypeAlias = tuple[str, str, str]
-"""Resource, namespace, name. The resource is the kind, with its group for the second kind of a name."""
+"""Resource, namespace, name. The resource is the kind, with its group for the second kind of the same name."""
 
 UNWATCHED: Final = ("ConfigMap", "Command", "HorizontalPodAutoscaler")
-"""Kinds that are held, but that no watch of muster's asks for."""
+"""Kinds that are stored but not watched by muster."""
 
 OPTIONAL: Final = ("HyperNode", "PodDisruptionBudget")
-"""Kinds that are listed only where there are such objects, as where nobody has any."""
+"""Kinds that are listed only if such objects exist; otherwise they count as not installed."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -43,7 +43,7 @@ _RESOURCE_OF: Final = {
 
 
 def resource_of(kind: Kind) -> str:
-    """How the kind is called where two kinds share a name: `Job` and `Job.batch.volcano.sh`."""
+    """The resource of a kind; where two kinds share a name, `Job` and `Job.batch.volcano.sh`."""
     return _RESOURCE_OF.get(kind) or f"{kind.kind}.{kind.group}"
 
 
@@ -52,17 +52,17 @@ WATCHED: Final = tuple(resource for resource in RESOURCES if resource not in UNW
 
 
 class Change(Struct, frozen=True):
-    """One object before and after one change; None where it was not there."""
+    """One object before and after a change; None if it did not exist."""
 
     key: Key
     before: Manifest | None
     after: Manifest | None
     is_restored: bool = False
-    """Whether it is as it was in a snapshot that was restored: no revision of its own tells of the change."""
+    """Whether the object was restored from a snapshot: the change has no revision of its own."""
 
 
 class Snapshot(Struct, frozen=True):
-    """All objects as they were at a revision."""
+    """All objects at a revision."""
 
     revision: int
     objects: dict[str, dict[Key, Manifest]]
@@ -72,7 +72,7 @@ class Store:
     """The objects, by resource, namespace and name."""
 
     def __init__(self, origin_ns: int, era_ns: int = 0) -> None:
-        """With an era, no uid and no revision is one of an earlier era's."""
+        """With an era, uids and revisions differ from those of any earlier era."""
         self.now_ns = 0
         self._origin_ns = origin_ns
         self._objects: dict[str, dict[Key, Manifest]] = defaultdict(dict)
@@ -88,27 +88,27 @@ class Store:
 
     @property
     def revision(self) -> int:
-        """Of the latest change; one count for all kinds."""
+        """The revision of the latest change; one count for all kinds."""
         return self._revision
 
     def objects(self) -> Mapping[str, Mapping[Key, Manifest]]:
-        """All there is, by resource."""
+        """All objects, by resource."""
         return self._objects
 
     def listen(self, note: Callable[[Change], None]) -> None:
-        """Tell of every change from now on, when it is made."""
+        """Call `note` for every change from now on."""
         self._listeners.append(note)
 
     def set_clock(self, later_ns: int) -> None:
-        """The clock on the wall is set; time itself goes on as before."""
+        """Set the wall clock; virtual time is not changed."""
         self._origin_ns += later_ns
 
     def find(self, key: Key) -> Manifest | None:
-        """The object with this key."""
+        """Return the object with this key, or None."""
         return self._objects[key[0]].get(key)
 
     def put(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """The object as it is from now on: a new one gets its uid and passes admission."""
+        """Store an object and return it as stored; a new one gets its uid and defaults."""
         key = key_of(kind, manifest)
         before = self._objects[key[0]].get(key)
         if before is None:
@@ -120,7 +120,7 @@ class Store:
         return manifest
 
     def remove(self, key: Key) -> None:
-        """The object is gone."""
+        """Remove the object."""
         before = self._objects[key[0]].pop(key, None)
         if before is not None:
             self._revision += 1
@@ -128,11 +128,11 @@ class Store:
             self._note(Change(key, last, None))
 
     def snapshot(self) -> Snapshot:
-        """All there is, to be restored later."""
+        """Return all objects, to be restored later."""
         return Snapshot(self._revision, {name: dict(one) for name, one in self._objects.items()})
 
     def restore(self, kept: Snapshot) -> None:
-        """Go back to what there was, revision and all, as an etcd does that is restored."""
+        """Restore a snapshot with its revision, like an etcd that is restored."""
         before, after = (
             self._objects,
             defaultdict(dict, {k: dict(v) for k, v in kept.objects.items()}),
@@ -145,12 +145,12 @@ class Store:
                     self._note(Change(key, was.get(key), now.get(key), is_restored=True))
 
     def drain(self) -> list[Change]:
-        """What changed since the last call: for those who act upon it."""
+        """Return the changes since the last call, for kubelets and controllers."""
         changes, self._changes = self._changes, []
         return changes
 
     def poll_watch(self) -> list[Sighting]:
-        """What a watch has shown since the last call; at first, all there is, kind by kind."""
+        """Return the watch events since the last call; at first, all objects, kind by kind."""
         if self._shown is None:
             self._shown = []
             return self._listed()
@@ -161,11 +161,11 @@ class Store:
         ]
 
     def relist(self) -> None:
-        """The next `take` begins anew, as for a client that starts."""
+        """The next `poll_watch` returns all objects, as for a client that starts."""
         self._shown = None
 
     def timestamp(self, later_ns: int = 0) -> str:
-        """Now (or later), as Kubernetes writes it: whole seconds, UTC."""
+        """Now (or later), as in Kubernetes objects: whole seconds, UTC."""
         at = _EPOCH + timedelta(seconds=(self._origin_ns + self.now_ns + later_ns) // SECOND)
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -192,17 +192,17 @@ class Store:
         for resource in WATCHED:
             objects = self._objects[resource]
             if resource in OPTIONAL and not objects:
-                continue  # As where nobody has one.
+                continue  # As on a cluster where the kind is not installed.
             sightings += [Seen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
             sightings.append(Listed(resource, str(self._revision), len(objects)))
         return sightings
 
 
 def key_of(kind: Kind, manifest: Manifest) -> Key:
-    """The key of an object."""
+    """Return the key of an object."""
     return resource_of(kind), namespace_of(manifest), name_of(manifest)
 
 
 def has_uid(manifest: Manifest, uid: str) -> bool:
-    """Whether a precondition on the uid holds; an empty uid asks for nothing."""
+    """Return True if a precondition on the uid holds; an empty uid is no precondition."""
     return uid in ("", uid_of(manifest))

@@ -1,8 +1,8 @@
-"""A cluster of the openb trace as Kubernetes objects: nodes with card labels, pods, a queue a QoS class.
+"""A cluster of the openb trace as Kubernetes objects: nodes with card labels, pods, one queue per QoS class.
 
 The trace is Alibaba's cluster-trace-gpu-v2023 (Weng et al., "Beware of Fragmentation", USENIX ATC 2023).
-A share of a card counts as a whole card here. A pod that names models takes any of them; one that
-names none takes any card and is charged the one it gets (`unnamedCardPolicy: infer`).
+A share of a card counts as a whole card here. A pod that names models accepts any of them; one that names
+none accepts any card and is charged the one that it gets (`unnamedCardPolicy: infer`).
 """
 
 from typing import Final, TypeAlias
@@ -41,7 +41,7 @@ POLICY: Final[dict[str, Json]] = {
         },
     ],
 }
-"""The policy where the scenario names none: what the trace asks for, and nodes filled one by one."""
+"""The policy for a scenario that names none: the capacities of the trace, and binpack on nodes."""
 
 _NODE: Final = kind_named("Node")
 _QUEUE: Final = kind_named("Queue")
@@ -49,7 +49,7 @@ _POD: Final = kind_named("Pod")
 
 
 class NodeShape(Struct, frozen=True):
-    """What a node has."""
+    """The resources of a node."""
 
     cpu_milli: int
     memory_mib: int
@@ -58,15 +58,15 @@ class NodeShape(Struct, frozen=True):
 
 
 class PodShape(Struct, frozen=True):
-    """What a pod asks for."""
+    """The request of a pod."""
 
     cpu_milli: int
     memory_mib: int
     cards: int
     is_share: bool
-    """Whether it asked for less than one card, and counts as one."""
+    """Whether it asked for less than one card, which counts as one."""
     models: tuple[str, ...]
-    """Acceptable models in order; empty: any."""
+    """Accepted models in order; empty: any."""
     qos: str
 
     @property
@@ -77,18 +77,18 @@ class PodShape(Struct, frozen=True):
 
 NamedNode: TypeAlias = tuple[str, NodeShape]
 Arrival: TypeAlias = tuple[int, str, PodShape, int | None]
-"""Time in nanoseconds, name, shape, and how many seconds it runs (None: for ever)."""
+"""Time in nanoseconds, name, shape, and lifetime in seconds (None: for ever)."""
 
 
 def models_of(spec: str) -> tuple[str, ...]:
-    """`A|B|B` as a list of models without repetition; the order is kept."""
+    """Split `A|B|B` into a list of models without repetition; the order is kept."""
     return tuple(dict.fromkeys(name for part in spec.split("|") if (name := part.strip())))
 
 
 def build_workload(
     nodes: list[NamedNode], arrivals: list[Arrival], source: str
 ) -> GeneratedWorkload:
-    """The objects of a cluster and of its pods. Equal pods share one spec."""
+    """Return the objects of a cluster and of its pods. Equal pods share one spec."""
     cards: dict[str, int] = {}
     for _, node in nodes:
         if node.cards:
@@ -138,7 +138,7 @@ def _node(name: str, node: NodeShape) -> Manifest:
 
 
 def _queue(name: str, cards: dict[str, int]) -> Manifest:
-    """A queue that may use every card there is: one that its quota does not list it could not use."""
+    """A queue that may use every card: a card that its quota does not list could not be used."""
     quota = msgspec.json.encode(cards, order="sorted").decode()
     return {
         "apiVersion": _QUEUE.api_version,

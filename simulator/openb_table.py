@@ -1,6 +1,6 @@
-"""The table of counts that muster ships in place of the openb trace: what there is, and how often.
+"""The table of counts that muster ships instead of the openb trace: shapes of nodes and pods, and their numbers.
 
-Made by `benchmarks/make_openb_table.py` from the published files; which pod came when is not in it.
+Made by `benchmarks/make_openb_table.py` from the published files; the arrival of each pod is not in it.
 """
 
 from collections import Counter
@@ -20,18 +20,18 @@ SOURCE: Final = (
     "Apache-2.0 in hkust-adsl/kubernetes-scheduler-simulator)"
 )
 LIFETIMES: Final = (0, 60, 300, 900, 3600, 14_400, 43_200, 172_800)
-"""Bounds of the lifetime classes in seconds; the last class holds all that is longer, too."""
+"""Bounds of the lifetime classes in seconds; the last class includes everything longer."""
 
 
 class NodeCount(Struct, frozen=True, array_like=True):
-    """How many nodes of a shape there are."""
+    """The number of nodes of a shape."""
 
     shape: NodeShape
     count: int
 
 
 class PodCount(Struct, frozen=True, array_like=True):
-    """How many pods of a shape live so long."""
+    """The number of pods of a shape and lifetime class."""
 
     shape: PodShape
     lifetime: int
@@ -40,14 +40,14 @@ class PodCount(Struct, frozen=True, array_like=True):
 
 
 class OpenbTable(Struct, frozen=True):
-    """The counts."""
+    """All counts."""
 
     nodes: list[NodeCount]
     pods: list[PodCount]
 
 
 class _File(Struct, frozen=True):
-    """The table as it is shipped: rows of plain values, shapes spread out."""
+    """The table as a file: rows of plain values."""
 
     source: str
     lifetime_bounds_seconds: list[int]
@@ -58,12 +58,12 @@ class _File(Struct, frozen=True):
 
 
 def shipped_table() -> OpenbTable:
-    """The table that came with this release."""
+    """Return the table that is part of this release."""
     return read_table(files("simulator").joinpath("openb_counts.json").read_bytes())
 
 
 def read_table(content: bytes) -> OpenbTable:
-    """The table in the form in which it is shipped."""
+    """Decode the table from its file."""
     file = msgspec.json.decode(content, type=_File)
     return OpenbTable(
         [NodeCount(NodeShape(*row[:4]), row[4]) for row in file.nodes],
@@ -86,7 +86,7 @@ def read_table(content: bytes) -> OpenbTable:
 
 
 def count_trace(nodes: TraceText, pods: TraceText) -> OpenbTable:
-    """The counts of the published files, in a stated order."""
+    """Count the published files, in a stated order."""
     node_counts = Counter(shape for _, shape in read_nodes(nodes))
     pod_counts = Counter(
         (pod.shape, lifetime_class(pod.run_seconds or 0))
@@ -107,7 +107,7 @@ def count_trace(nodes: TraceText, pods: TraceText) -> OpenbTable:
 
 
 def write_table(table: OpenbTable) -> bytes:
-    """The table as it is shipped: one row a line, so that a change shows as one."""
+    """Encode the table as a file: one row a line, so that diffs are readable."""
     encode = msgspec.json.encode
     nodes = [
         encode((one.cpu_milli, one.memory_mib, one.cards, one.model, row.count))
@@ -149,7 +149,7 @@ def write_table(table: OpenbTable) -> bytes:
 
 
 def lifetime_class(seconds: int) -> int:
-    """The index of the class that a lifetime falls in."""
+    """Return the index of a lifetime's class."""
     return sum(seconds >= bound for bound in LIFETIMES[1:-1])
 
 

@@ -1,8 +1,8 @@
-"""The files of the openb trace, as published, into a cluster and its pods. Text in, data out.
+"""Convert the published files of the openb trace into a cluster and its pods. Text in, data out.
 
-`time` plays arrivals and lifetimes as recorded. `saturate` offers one pod a cycle and lets none leave,
-in the order of a published experiment where that is given (a CSV with the columns `pod` and
-`source_pod`: some pods come more than once there, under another name), else in the order of the file.
+`time` plays arrivals and lifetimes as recorded. `saturate` offers one pod per cycle without departures, in the
+order of a published experiment if that is given (a CSV with the columns `pod` and `source_pod`: some pods come
+several times there, under other names), else in the order of the file.
 """
 
 import csv
@@ -25,14 +25,14 @@ _LARGEST: Final = 1 << 50
 
 
 class TraceText(Struct, frozen=True):
-    """A file of a trace: its name, for complaints, and its text."""
+    """A file of a trace: its name, for error messages, and its text."""
 
     source: str
     text: str
 
 
 class TracePod(Struct, frozen=True):
-    """A pod of the trace; times are seconds on the clock of the trace, or None where not asked for."""
+    """A pod of the trace; times are seconds of the trace's clock, or None if not needed."""
 
     name: str
     shape: PodShape
@@ -48,7 +48,7 @@ def openb_trace_workload(
     arrivals: TraceText | None = None,
     period_ns: int = SECOND,
 ) -> GeneratedWorkload:
-    """What the files bring to a scenario."""
+    """Return the workload of the files."""
     named = read_nodes(nodes)
     if order == "time":
         timed = list(read_pods(pods, with_times=True))
@@ -68,7 +68,7 @@ def openb_trace_workload(
 
 
 def read_nodes(file: TraceText) -> list[NamedNode]:
-    """The nodes of a node list."""
+    """Return the nodes of a node list."""
     nodes: dict[str, NodeShape] = {}
     for row in _rows(file, _NODE_COLUMNS):
         name = row.text("sn")
@@ -81,7 +81,7 @@ def read_nodes(file: TraceText) -> list[NamedNode]:
 
 
 def read_pods(file: TraceText, *, with_times: bool) -> Iterator[TracePod]:
-    """The pods of a pod list, in its order."""
+    """Return the pods of a pod list, in its order."""
     names: dict[str, None] = {}
     for row in _rows(file, _POD_COLUMNS + (_TIME_COLUMNS if with_times else ())):
         name, cards = row.text("name"), row.whole("num_gpu")
@@ -100,7 +100,7 @@ def read_pods(file: TraceText, *, with_times: bool) -> Iterator[TracePod]:
             yield TracePod(name, shape)
             continue
         created, deleted = row.whole("creation_time"), row.whole("deletion_time")
-        # A pod that never got a node has no time of scheduling, but a lifetime all the same.
+        # A pod that was never scheduled has no scheduling time, but a lifetime.
         started = (
             row.whole("scheduled_time") if row.text("scheduled_time", required=False) else created
         )

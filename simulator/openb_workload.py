@@ -1,9 +1,9 @@
-"""`workload: openb`: the cluster and the mix of the openb trace, made out of the shipped counts.
+"""`workload: openb`: the cluster and pod mix of the openb trace, made from the shipped counts.
 
-Chance comes from SHA-256 over the seed and the index of a pod in the table, so the same seed makes the
-same bytes on every machine: the order of arrival, and a lifetime within the pod's class. The pods
-arrive evenly, on whole seconds, over a window that is short beside their lifetimes, so that the cluster
-fills up: they ask for more whole cards than there are, and some wait until others have finished.
+SHA-256 over the seed and the index of a pod gives the order of arrival and a lifetime within the pod's class, so
+the same seed gives the same bytes on every machine. Pods arrive evenly, on whole seconds, over a window that is
+short compared with their lifetimes, so the cluster fills up: the pods ask for more whole cards than exist, and
+some wait until others have finished.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _CountT = TypeVar("_CountT", NodeCount, PodCount)
 
 
 def openb_workload(source: WorkloadSource, table: OpenbTable) -> GeneratedWorkload:
-    """What the workload brings to a scenario."""
+    """Return the workload for a scenario."""
     nodes: list[NamedNode] = [
         (f"openb-node-{index:04}", row.shape)
         for index, row in enumerate(_spread(table.nodes, source.scale_percent))
@@ -38,7 +38,7 @@ def openb_workload(source: WorkloadSource, table: OpenbTable) -> GeneratedWorklo
 
 
 def _spread(rows: list[_CountT], percent: int) -> Iterator[_CountT]:
-    """Each row as often as it counts, scaled so that the sum comes out right."""
+    """Repeat each row by its count, scaled so that the total is right."""
     total = 0
     for row in rows:
         before, total = total, total + row.count

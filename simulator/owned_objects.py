@@ -1,4 +1,4 @@
-"""The objects that a workload owns, counted, so that looking at one costs the same however many there are."""
+"""The objects that a workload owns, counted as they change: a reconcile does not depend on their number."""
 
 from collections import Counter
 from enum import Enum
@@ -8,47 +8,47 @@ from simulator.object_store import Key
 
 
 class ChildState(Enum):
-    """How an owned object fares."""
+    """The state of an owned object."""
 
     ACTIVE = "active"
-    """There, and not over."""
+    """It exists and has not ended."""
     RUNNING = "running"
     STOPPING = "stopping"
-    """Deleted, and still there."""
+    """It is being deleted."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
 
 class OwnedObjects:
-    """What a workload owns, and what its controller remembers of it."""
+    """The objects of a workload, and what its controller remembers of it."""
 
     def __init__(self) -> None:
         self.all: dict[Key, ChildState] = {}
         self.active = 0
-        """Pods that are there, not over and not being deleted."""
+        """Pods that exist, have not ended and are not being deleted."""
         self.succeeded = 0
-        """Pods that ever succeeded, deleted ones too."""
+        """Pods that ever succeeded, deleted ones included."""
         self.failed = 0
-        """Pods that ever failed, or were deleted by others before they were over."""
+        """Pods that ever failed, or were deleted by another client before they ended."""
         self.made = 0
-        """Pods that were ever made: the number of the next one."""
+        """Pods that were ever created: the number of the next one."""
         self.counts: Counter[ChildState] = Counter()
-        """Pods that are there, by how they fare."""
+        """Existing pods by state."""
         self.roles: dict[str, Counter[ChildState]] = {}
-        """The same by role."""
+        """Existing pods by role and state."""
         self.job_events: list[JobEvent] = []
-        """What happened and was not answered yet, where the controller has rules for that."""
+        """Events that the controller has not handled yet, if it has rules for them."""
         self.pending: list[tuple[int, JobEvent, str]] = []
-        """Actions that are due later: when, upon what, and which."""
+        """Delayed actions: due time, event and action."""
         self.started_ns: int | None = None
-        """Since when the workload runs, where that has an end."""
+        """When the workload started, if it has a deadline."""
         self.finished_ns: int | None = None
-        """Since when the workload is over."""
+        """When the workload finished."""
         self._role_of: dict[Key, str] = {}
         self._expected_deletions: dict[Key, None] = {}
 
     def update(self, key: Key, now: ChildState | None, role: str = "") -> None:
-        """An owned object came, changed, or is gone (None)."""
+        """Count an owned object that was created, changed or deleted (None)."""
         before = self.all.get(key)
         if now is not None:
             self.all[key] = now
@@ -82,11 +82,11 @@ class OwnedObjects:
         return [key for key in self.all if self._role_of.get(key) == role]
 
     def expect_deletion(self, key: Key) -> None:
-        """The owner itself is about to delete the pod: it does not count as lost."""
+        """Record that the controller itself is about to delete the pod: it does not count as failed."""
         self._expected_deletions[key] = None
 
     def is_deletion_expected(self, key: Key) -> bool:
-        """Whether the owner deleted the pod itself."""
+        """Return True if the controller deleted the pod itself."""
         return key in self._expected_deletions
 
     def _count(

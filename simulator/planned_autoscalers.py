@@ -1,6 +1,6 @@
-"""The autoscalers of a scenario as its steps will make them, so that what cannot be is an error of its line.
+"""The autoscalers of a scenario as its steps will change them, so that an invalid one is an error with its line.
 
-Nobody but the steps writes what an autoscaler says: it is known when the scenario is read.
+Only the steps write the spec of an autoscaler: it is known when the scenario is read.
 """
 
 from events.normalize import JsonObject
@@ -11,13 +11,13 @@ from simulator.yaml_document import YamlValue
 
 
 class PlannedAutoscalers:
-    """What is there by the step that is read now."""
+    """The autoscalers that exist at the step that is being read."""
 
     def __init__(self) -> None:
         self._autoscalers: dict[tuple[str, str], Manifest] = {}
 
     def add(self, placed: LocatedManifest, value: YamlValue | None = None) -> None:
-        """An object comes, or changes to what its manifest (`value`) says."""
+        """Add an object, or change it to its manifest (`value`)."""
         if placed.kind != AUTOSCALER:
             return
         key = (placed.namespace, placed.name)
@@ -27,14 +27,14 @@ class PlannedAutoscalers:
             self._autoscalers[key] = placed.manifest
 
     def remove(self, kind: Kind, namespace: str, name: str) -> None:
-        """An object is deleted."""
+        """Remove an object."""
         if kind == AUTOSCALER:
             self._autoscalers.pop((namespace, name), None)
 
     def patch(
         self, kind: Kind, namespace: str, name: str, merge: JsonObject, value: YamlValue
     ) -> None:
-        """An object is changed; `value` is the patch as it is written."""
+        """Patch an object; `value` is the patch in the scenario's text."""
         found = self._autoscalers.get((namespace, name)) if kind == AUTOSCALER else None
         if found is None:
             return

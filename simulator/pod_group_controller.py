@@ -1,9 +1,8 @@
-"""Volcano's podgroup controller: a PodGroup object for every pod of ours that names none (volcano A.6).
+"""Volcano's podgroup controller: a PodGroup for every pod of ours that names none (volcano A.6).
 
-Pods of one controlling owner share the group `podgroup-<uid of the owner>`, a pod without one has
-`podgroup-<its uid>`: the names under which the scheduler groups them where no such controller runs, so
-that the same pods are placed the same way with it and without it. Pods that name a group by the labels
-of coscheduling have one.
+Pods of one controlling owner share the group `podgroup-<uid of the owner>`; a pod without one has
+`podgroup-<its uid>`. The scheduler uses the same names where no such controller runs, so placements do not depend
+on it. Pods that name a group by coscheduling labels have one.
 """
 
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ _POD: Final = kind_named("Pod")
 _POD_GROUP: Final = kind_named("PodGroup")
 _SCHEDULERS: Final = (OUR_SCHEDULER, "volcano")
 _OWNERS: Final = ("ReplicaSet", "StatefulSet", "Job")
-"""Workloads whose annotations their groups inherit."""
+"""Workloads whose annotations their pod groups inherit."""
 _PREFIX: Final = "volcano.sh/"
 _PREEMPTABLE: Final = "volcano.sh/preemptable"
 _OF_PODS: Final = (_PREEMPTABLE, "volcano.sh/revocable-zone", "volcano.sh/cooldown-time")
@@ -42,23 +41,23 @@ TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
 
 
 class PodGroupController:
-    """It watches pods and their owners, and keeps the groups of those that name none."""
+    """Watches pods and their owners, and keeps the pod groups of those that name none."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def on_change(self, change: Change) -> None:
-        """An object changed: its group comes, changes or goes."""
+        """Create, change or delete the pod group of a changed object."""
         resource = change.key[0]
         if resource == "Pod" and change.after is not None:
-            self._note_pod(change.after)
+            self._on_pod_change(change.after)
         elif resource == "Pod" and change.before is not None:
             if _owner_of(change.before) is None:
                 self._store.remove(_group_key(change.before))
         elif resource in _OWNERS and change.after is not None:
             self._note_owner(change.after)
 
-    def _note_pod(self, pod: Manifest) -> None:
+    def _on_pod_change(self, pod: Manifest) -> None:
         metadata = section(pod, "metadata")
         annotations, labels = section(metadata, "annotations"), section(metadata, "labels")
         is_ours = text_at(section(pod, "spec"), "schedulerName") in _SCHEDULERS
@@ -73,7 +72,7 @@ class PodGroupController:
         self._store.put(_POD, changed(pod, "metadata", annotations=named))
 
     def _note_owner(self, owner: Manifest) -> None:
-        """Scaled to nothing its group goes; with another minimum it has another."""
+        """Delete the group of a workload scaled to 0; update its minimum otherwise."""
         key: Key = ("PodGroup", namespace_of(owner), f"podgroup-{uid_of(owner)}")
         group = self._store.find(key)
         if group is None:
@@ -122,7 +121,7 @@ class PodGroupController:
         }
 
     def _queue(self, pod: Manifest) -> str:
-        """The queue that the pod names, else its namespace, else the default one."""
+        """The queue that the pod names, else that of its namespace, else the default one."""
         namespace = self._store.find(("Namespace", "", namespace_of(pod))) or {}
         named = text_at(section(pod, "metadata", "annotations"), QUEUE_NAME)
         return (
@@ -155,7 +154,7 @@ def _resources(spec: Mapping[str, Json], least: int) -> JsonObject:
 
 
 def _inherited(owner: Manifest, pod: Manifest) -> JsonObject:
-    """What the owner says to Volcano, and what the pod says for itself."""
+    """The Volcano annotations of the owner, and those of the pod."""
     above = section(owner, "metadata", "annotations")
     own = section(pod, "metadata", "annotations")
     annotations: JsonObject = {
@@ -166,7 +165,7 @@ def _inherited(owner: Manifest, pod: Manifest) -> JsonObject:
             annotations[name] = own[name]
     budget = next((name for name in _BUDGETS if name in own), None)
     if budget is not None:
-        # One way to state a budget replaces the other.
+        # The two annotations of a disruption budget exclude each other.
         for name in _BUDGETS:
             annotations.pop(name, None)
         annotations[budget] = own[budget]
@@ -174,7 +173,7 @@ def _inherited(owner: Manifest, pod: Manifest) -> JsonObject:
 
 
 def _topology(annotations: JsonObject) -> JsonObject:
-    """What is said of the network in annotations, as the specification of a group says it."""
+    """The network topology annotations, as a PodGroup's spec."""
     topology: JsonObject = {}
     if mode := text_at(annotations, TOPOLOGY_MODE):
         topology["mode"] = mode

@@ -1,7 +1,7 @@
-"""The document that `simulate` prints: what was decided, and what State says in the end.
+"""The document that `simulate` prints: the decisions, and State at the end.
 
-Gangs are spread out, an entry a pod. Amounts are whole: cpu in milli, memory in bytes, cards as cards;
-what comes to nothing is left out of a ledger.
+Gangs are listed pod by pod. Amounts are whole numbers: cpu in milli, memory in bytes, cards as cards; amounts of
+0 are left out.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _Decided: TypeAlias = (
 
 
 class DecisionEntries:
-    """The decisions of a run, in order, as the document tells them."""
+    """The decisions of a run, in order, as entries of the document."""
 
     def __init__(self, origin_ns: int = 0) -> None:
         self._origin_ns = origin_ns
@@ -48,7 +48,7 @@ class DecisionEntries:
         self.entries: list[JsonObject] = []
 
     def add(self, record: Record, event: Event) -> None:
-        """Take in a record; those that decide nothing about a pod group are passed over."""
+        """Add the entries of a record, if it is a decision about a pod group."""
         match event:
             case CycleOpened():
                 self._at_ns = event.at_ns
@@ -102,14 +102,14 @@ class DecisionEntries:
 
 
 class ScenarioResult(Struct, frozen=True):
-    """A run that is over: its document, and where it is not as expected."""
+    """The document of a finished run, and its differences from what was expected."""
 
     document: JsonObject
     differences: tuple[Difference, ...]
 
     @property
     def is_expected(self) -> bool:
-        """Whether nothing differs; so, too, where nothing was expected."""
+        """Return True if nothing differs, or nothing was expected."""
         return not self.differences
 
 
@@ -122,7 +122,7 @@ def scenario_result(
     state: State,
     account: "JsonObject | None" = None,
 ) -> ScenarioResult:
-    """The document of a run, compared with what its scenario expects."""
+    """Return the document of a run, compared with what its scenario expects."""
     entries: list[Json] = list(decisions.entries)
     document: JsonObject = {
         "scenario": scenario.name,
@@ -143,7 +143,7 @@ def scenario_result(
 
 
 def _pods(state: State) -> JsonObject:
-    """Every pod there is; one that was given a node is told with it before the server has answered."""
+    """All pods; a pod has its node from the decision on, before the server has answered."""
     pods: dict[str, JsonObject] = {}
     for pod in state.cluster.pods.values():
         key = f"{pod.facts.namespace}/{pod.facts.name}"

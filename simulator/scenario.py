@@ -1,7 +1,7 @@
-"""A scenario: plain Kubernetes manifests on a timeline, and what must come of them.
+"""Scenarios: plain Kubernetes manifests on a timeline, and the expected result.
 
-Text in, data out: files that a scenario names (a policy, a trace) are named here and read by the
-command. What cannot be is refused with file, line and reason.
+Text in, data out: the command reads the files that a scenario names (a policy, a trace). Errors name file, line and
+reason.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from simulator.yaml_document import NODES_MAX, YamlValue, read_document
 
 
 class Apply(Struct, frozen=True):
-    """An object comes, or changes to what its manifest says."""
+    """Create an object, or change it to its manifest."""
 
     at_ns: int
     kind: Kind
@@ -35,7 +35,7 @@ class Apply(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    """An object is deleted."""
+    """Delete an object."""
 
     at_ns: int
     kind: Kind
@@ -44,7 +44,7 @@ class Delete(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True):
-    """An object is changed by a JSON merge patch."""
+    """Change an object by a JSON merge patch."""
 
     at_ns: int
     kind: Kind
@@ -54,7 +54,7 @@ class Patch(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """A pod that was given a node ends with an exit code."""
+    """End a pod that has a node, with an exit code."""
 
     at_ns: int
     namespace: str
@@ -66,51 +66,51 @@ Step: TypeAlias = Apply | Delete | Patch | Fail
 
 
 class TraceSource(Struct, frozen=True):
-    """The files of a published trace, as the scenario names them, and how to play it."""
+    """The files of a published trace, and how to play it."""
 
     format: str
     nodes: str
     pods: str
     order: str = "time"
-    """`time`: as recorded; `saturate`: one after the other, without departures."""
+    """`time`: as recorded; `saturate`: one pod after the other, without departures."""
     arrivals: str | None = None
     """A published order of arrival for `saturate`; else the order of the file."""
 
 
 class WorkloadSource(Struct, frozen=True):
-    """A cluster and a mix made out of the counts that are shipped with muster."""
+    """A cluster and a pod mix made from the counts that are shipped with muster."""
 
     name: str
     seed: int = 1
     scale_percent: int = 100
-    """Nodes and pods, of the whole."""
+    """Percentage of the nodes and pods."""
     window_ns: int = 120 * SECOND
     """The time over which the pods arrive."""
     load_percent: int = 100
-    """What is asked for, of what was asked for when the counts were taken."""
+    """The requested load in percent of that of the trace."""
     spot_percent: int | None = None
-    """How many of the jobs may be taken back; None: as many as were."""
+    """The percentage of Spot jobs; None: as in the trace."""
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A scenario, read. Times are whole nanoseconds from its start."""
+    """A scenario. Times are whole nanoseconds from its start."""
 
     name: str
     source: str = "scenario"
     policy: dict[str, Json] | None = None
     policy_file: str | None = None
     policy_place: str = ""
-    """`FILE:LINE` of the key that says the policy or where it is; empty without one."""
+    """`FILE:LINE` of the key with the policy or its file; empty without one."""
     period_ns: int = SECOND
     start_delay_ns: int = 0
     until_ns: int | None = None
     """None: until nothing more can happen."""
     cycles: int | None = None
     has_podgroup_controller: bool = False
-    """Whether Volcano's controller makes PodGroup objects for pods that name none."""
+    """Whether Volcano's controller creates PodGroup objects for pods that name none."""
     cluster: tuple[LocatedManifest, ...] = ()
     steps: tuple[Step, ...] = ()
-    """By time; those of one time in the order in which they are written."""
+    """By time; at equal times in the order of the text."""
     trace: TraceSource | None = None
     workload: WorkloadSource | None = None
     expect: Json = None
@@ -126,18 +126,18 @@ _STEP_KEYS: Final = ("at", "apply", "delete", "patch", "fail")
 _TRACE_KEYS: Final = ("format", "nodes", "pods", "order", "arrivals")
 _WORKLOAD_KEYS: Final = ("name", "seed", "scale", "window", "load", "spot")
 _WINDOWS: Final = {"openb": 120 * SECOND, "spot-gpu": 24 * 3600 * SECOND}
-"""The workloads there are, and how long their pods come where the scenario does not say."""
+"""The known workloads, and the default of their arrival window."""
 
 
 RESULT: Final = (
     *("scenario", "at_seconds", "log", "decisions", "pods", "pod_groups", "queues", "switches"),
     *("workloads", "account", "expected"),
 )
-"""The keys of the document that a run ends with: what may be expected."""
+"""The keys of the result document, which may be expected."""
 
 
 def parse_scenario(text: str, source: str, nodes_max: int = NODES_MAX) -> Scenario:
-    """The scenario of a YAML text; `source` is how complaints call the file."""
+    """Parse a scenario; `source` is the file's name in error messages."""
     document = read_document(text, source, nodes_max)
     fields = document.fields("a scenario", _KEYS)
     if "scenario" not in fields:
@@ -215,14 +215,14 @@ def _read_cluster(value: YamlValue | None) -> tuple[LocatedManifest, ...]:
 
 
 class _KnownObjects:
-    """Which objects can be there when a step names one: a name nobody has is a mistake.
+    """The objects that can exist at a step: naming any other one is an error.
 
-    Controllers make objects whose names begin with their own name.
+    Controllers create objects whose names begin with the workload's name.
     """
 
     def __init__(self, cluster: tuple[LocatedManifest, ...], *, is_all: bool) -> None:
         self._is_all = is_all
-        """Without, a trace or a workload brings others."""
+        """If False, a trace or workload brings other objects."""
         self.planned = PlannedAutoscalers()
         self._names: dict[tuple[str, str, str], None] = {}
         self._makers: dict[tuple[str, str], None] = {}
@@ -230,7 +230,7 @@ class _KnownObjects:
             self.add(placed)
 
     def add(self, placed: LocatedManifest, value: YamlValue | None = None) -> None:
-        """An object comes; `value`: in a step, where whom a command names must be there already."""
+        """Add an object; with `value`, in a step, where the target of a Command must exist."""
         if value is not None and placed.kind == COMMAND:
             target = placed.manifest["target"]
             assert isinstance(target, dict)
@@ -360,7 +360,7 @@ def _read_workload(value: YamlValue) -> WorkloadSource:
 
 
 def _percent(fields: dict[str, YamlValue], name: str, most: int) -> int | None:
-    """A share of the whole such as 0.25, in percent."""
+    """Read a share such as 0.25, in percent."""
     if name not in fields:
         return None
     given = fields[name].plain()
@@ -370,7 +370,7 @@ def _percent(fields: dict[str, YamlValue], name: str, most: int) -> int | None:
 
 
 def kind_named(name: str) -> Kind:
-    """The kind with this name; the first of two. For scenarios that are made, not read."""
+    """Return the first kind with this name, for generated scenarios."""
     for kind in KINDS:
         if kind.kind == name:
             return kind

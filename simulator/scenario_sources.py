@@ -1,4 +1,4 @@
-"""What a scenario only names, put into it: a policy file, the files of a trace, a workload."""
+"""Read what a scenario refers to: a policy file, the files of a trace, a workload."""
 
 from collections.abc import Callable
 
@@ -15,18 +15,18 @@ from simulator.spot_gpu import spot_gpu_workload
 from simulator.yaml_document import NODES_MAX, read_document
 
 Read = Callable[[str], str]
-"""The text of a file by its name as the scenario has it; raises a UsageError where there is none."""
+"""Returns the text of a file that the scenario names; raises UsageError if there is none."""
 
 
 class LoadedScenario(Struct, frozen=True):
-    """A scenario with everything in it, and what a report on its trace has to say."""
+    """A complete scenario, and figures of its workload for the report."""
 
     scenario: Scenario
     notes: WorkloadSummary | None = None
 
 
 def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> LoadedScenario:
-    """The scenario that can be run. Its own policy goes before that of its trace."""
+    """Return the scenario with everything that it refers to. Its own policy precedes that of its trace."""
     if scenario.policy_file is not None:
         policy = read_policy(read(scenario.policy_file), scenario.policy_file, nodes_max)
         scenario = msgspec.structs.replace(scenario, policy=policy)
@@ -48,13 +48,13 @@ def load_sources(scenario: Scenario, read: Read, nodes_max: int = NODES_MAX) -> 
 
 
 def generate_workload(source: WorkloadSource) -> GeneratedWorkload:
-    """What a workload brings, made out of the counts that came with this release."""
+    """Generate a workload from the counts of this release."""
     if source.name == "spot-gpu":
         return spot_gpu_workload(source, spot_gpu_table.shipped_table())
     return openb_workload(source, openb_table.shipped_table())
 
 
 def read_policy(text: str, source: str, nodes_max: int = NODES_MAX) -> dict[str, Json]:
-    """A policy file as data: YAML, of which JSON is a part. Errors name the file and the line."""
+    """Read a policy file: YAML or JSON. Errors name the file and the line."""
     entries = read_document(text, source, nodes_max).mapping("a policy")
     return {name: entry.plain() for name, entry in entries.items()}

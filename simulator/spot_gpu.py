@@ -1,12 +1,12 @@
-"""`workload: spot-gpu`: 4,278 nodes, and a load drawn from what is published of the spot-gpu trace.
+"""`workload: spot-gpu`: 4,278 nodes, and a load drawn from published counts of the spot-gpu trace.
 
-The nodes are those of the trace. The jobs are **synthetic**: each is drawn from published counts, and none is
-one of the trace. At first there is what runs already (as many cards of each model as were asked for in
-the median hour), then jobs come hour by hour. Organizations are queues with quotas of cards; HP jobs go
-before Spot jobs of their queue and may take their place; the workers of a job are a gang.
+The nodes are those of the trace. The jobs are **synthetic**: each is drawn from published counts, and none is one
+of the trace. Running jobs come first (as many cards of each model as were asked for in the median hour), then jobs
+arrive hour by hour. Organizations are queues with quotas of cards; HP jobs precede Spot jobs of their queue and may
+preempt them; the workers of a job are a gang.
 
-Chance comes from SHA-256 over the seed and the index of a job, so the same seed makes the same bytes
-on every machine.
+Random choices come from SHA-256 over the seed and the index of a job, so the same seed gives the same bytes on
+every machine.
 """
 
 from bisect import bisect_right
@@ -30,9 +30,11 @@ _T = TypeVar("_T")
 
 
 def spot_gpu_workload(source: WorkloadSource, table: SpotGpuTable) -> GeneratedWorkload:
-    """What the workload brings to a scenario."""
+    """Return the workload for a scenario."""
     load = _JobGenerator(source, table)
-    jobs = sorted((*load.standing(), *load.coming()), key=lambda job: (job.at_ns, job.index))
+    jobs = sorted(
+        (*load.running_jobs(), *load.arriving_jobs()), key=lambda job: (job.at_ns, job.index)
+    )
     cards = load.grounds.cards
     return GeneratedWorkload(
         cluster=tuple(cluster_of(load.grounds.fleet, load.grounds.grants())),
@@ -51,21 +53,21 @@ def spot_gpu_workload(source: WorkloadSource, table: SpotGpuTable) -> GeneratedW
 
 
 class _RandomSequence:
-    """Numbers for one purpose: the same for the same name."""
+    """A sequence of random numbers that depends only on its name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._count = 0
 
     def below(self, bound: int) -> int:
-        """The next number, from 0 to below the bound."""
+        """Return the next number, from 0 to below the bound."""
         self._count += 1
         digest = sha256(f"{self._name}/{self._count}".encode()).digest()
         return int.from_bytes(digest[:16], "big") % bound
 
 
 class _WeightedChoice(Generic[_T]):
-    """Things that come as often as their weight says."""
+    """Picks items with a probability proportional to their weight."""
 
     def __init__(self, weighted: Iterable[tuple[_T, int]]) -> None:
         held = [(thing, weight) for thing, weight in weighted if weight > 0]
@@ -77,7 +79,7 @@ class _WeightedChoice(Generic[_T]):
 
 
 class _Capacity:
-    """The nodes there are, and how many cards each organization may use of them."""
+    """The nodes, and the quota of each organization."""
 
     def __init__(self, table: SpotGpuTable, percent: int) -> None:
         self._table = table
@@ -94,8 +96,8 @@ class _Capacity:
         self._models = {model.name: model for model in table.models}
 
     def quota(self, tenancy: Tenancy) -> int:
-        """The organization's part of all card-hours of the model, of the cards there are; times what the
-        model was asked for in its busiest hour over its mean hour. No less than a node, no more than all."""
+        """Return an organization's quota: its share of all card-hours of the model, times the model's peak hour
+        over its mean hour. At least the cards of one node, at most all of them."""
         model = self._models[tenancy.model]
         cards = self.cards[tenancy.model]
         share = cards * tenancy.card_hours * model.most
@@ -107,11 +109,11 @@ class _Capacity:
         return [CardQuota(one.organization, one.model, self.quota(one)) for one in self.tenancies]
 
     def widest(self, model: str) -> int:
-        """The most cards of a model that one node has."""
+        """The most cards of a model on one node."""
         return self._widest[model]
 
     def cores(self, model: str, cards: int) -> int:
-        """The most cores that go with so many cards: their part of a node that has them."""
+        """The most cores that a node with at least these cards has for them, in proportion."""
         return max(
             fleet.cores * cards // fleet.cards
             for fleet in self.fleet
@@ -120,7 +122,7 @@ class _Capacity:
 
 
 def _scaled(fleets: list[Fleet], percent: int) -> Iterator[Fleet]:
-    """The nodes, scaled so that their sum comes out right."""
+    """The nodes, scaled so that the total is right."""
     total = 0
     for fleet in fleets:
         before, total = total, total + fleet.nodes
@@ -136,7 +138,7 @@ class _JobGenerator:
         self._source = source
         self._table = table
         self._percent = source.scale_percent * source.load_percent
-        """Of ten thousand."""
+        """In ten-thousandths."""
         self.grounds = _Capacity(table, source.scale_percent)
         self._made = 0
         self._jobs = list(zip(TYPES, _types(source, table), strict=True))
@@ -160,8 +162,8 @@ class _JobGenerator:
             for span in table.spans
         }
 
-    def standing(self) -> Iterator[Job]:
-        """What runs already: jobs that last longer are found more often, each somewhere in its time."""
+    def running_jobs(self) -> Iterator[Job]:
+        """Yield the jobs that run at the start, weighted by duration, each at a random point of its run."""
         for model in self._table.models:
             if model.name not in self.grounds.cards:
                 continue
@@ -182,8 +184,8 @@ class _JobGenerator:
                 asked += job.workers * job.cards
                 yield job
 
-    def coming(self) -> Iterator[Job]:
-        """What comes hour by hour: as many as in the same hour of some day of the trace."""
+    def arriving_jobs(self) -> Iterator[Job]:
+        """Yield the jobs that arrive, hour by hour: as many as in the same hour of some day of the trace."""
         tenancies = _WeightedChoice((one, one.jobs) for one in self.grounds.tenancies)
         seconds = self._source.window_ns // SECOND
         for hour in range(-(-seconds // HOUR_SECONDS)):
@@ -224,7 +226,7 @@ class _JobGenerator:
 
 
 def _types(source: WorkloadSource, table: SpotGpuTable) -> list[int]:
-    """How many jobs are HP, and how many Spot, of as many as there were."""
+    """The number of HP and of Spot jobs."""
     if source.spot_percent is None:
         return table.types
     spot = sum(table.types) * source.spot_percent // 100
@@ -232,7 +234,7 @@ def _types(source: WorkloadSource, table: SpotGpuTable) -> list[int]:
 
 
 def _parts(bounds: list[int], weights: list[int]) -> Iterator[tuple[tuple[int, int], int]]:
-    """Each class of duration is cut in as many parts, of equal weight."""
+    """Split each class of duration into as many parts of equal weight."""
     each = (len(bounds) - 1) // len(weights)
     for index, low in enumerate(bounds[:-1]):
         yield (low, bounds[index + 1]), weights[index // each]

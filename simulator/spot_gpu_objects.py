@@ -1,4 +1,4 @@
-"""The spot-gpu workload as Kubernetes objects: nodes, priority classes, a queue an organization, Volcano Jobs."""
+"""The spot-gpu workload as Kubernetes objects: nodes, priority classes, one queue per organization, Volcano Jobs."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -15,9 +15,9 @@ CARD: Final = "nvidia.com/gpu"
 PODS_PER_NODE: Final = 256
 PRIORITIES: Final = {"HP": 1000, "Spot": 100}
 GRACE_SECONDS: Final = 30
-"""How long a Spot pod takes to leave: the grace period that Kubernetes gives where none is named."""
+"""How long a Spot pod takes to stop: Kubernetes' default grace period."""
 RETRIES: Final = 1000
-"""How often a job begins anew before it fails."""
+"""How often a job is restarted before it fails."""
 
 POLICY: Final[dict[str, Json]] = {
     "actions": "allocate, backfill, preempt, reclaim",
@@ -49,8 +49,8 @@ POLICY: Final[dict[str, Json]] = {
         },
     ],
 }
-"""The policy where the scenario names none. There is no `enqueue`: jobs have their pods from the start, and
-all of their waiting counts. Gangs may be broken, as in Volcano's usual file."""
+"""The policy for a scenario that names none. Without `enqueue`, jobs have their pods from the start, and their whole
+wait counts. Gangs may be broken, as in Volcano's usual file."""
 
 JOB: Final = VOLCANO_JOB
 _NODE: Final = kind_named("Node")
@@ -60,7 +60,7 @@ _PLACE: Final = "workload spot-gpu"
 
 
 class CardQuota(Struct, frozen=True):
-    """How many cards of a model an organization may use."""
+    """The quota of an organization for a card model."""
 
     organization: int
     model: str
@@ -77,14 +77,14 @@ class Job(Struct, frozen=True):
     type: str
     workers: int
     cards: int
-    """Whole cards a worker."""
+    """Whole cards of one worker."""
     cores: int
-    """Cores a worker."""
+    """Cores of one worker."""
     run_seconds: int
 
 
 def cluster_of(fleets: Iterable[Fleet], grants: Iterable[CardQuota]) -> Iterator[LocatedManifest]:
-    """What is there before the first job."""
+    """Yield the objects of the initial cluster."""
     index = 0
     for fleet in fleets:
         for _ in range(fleet.nodes):
@@ -106,7 +106,7 @@ def cluster_of(fleets: Iterable[Fleet], grants: Iterable[CardQuota]) -> Iterator
 
 
 def job_of(job: Job) -> Manifest:
-    """A Volcano Job: all its workers or none; when one is evicted, the others begin anew with it."""
+    """Return a Volcano Job as a gang; the eviction of one worker restarts all."""
     seconds: JsonObject = {RUN_SECONDS: str(job.run_seconds)}
     if job.type == "Spot":
         seconds[STOP_SECONDS] = str(GRACE_SECONDS)
@@ -145,7 +145,7 @@ def job_of(job: Job) -> Manifest:
 
 
 def queue_name(organization: int) -> str:
-    """The queue of an organization; the trace has numbers in place of names."""
+    """The queue of an organization; the trace has numbers instead of names."""
     return f"org-{organization:02}"
 
 

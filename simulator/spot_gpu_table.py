@@ -1,8 +1,8 @@
-"""The table of counts that muster ships of the spot-gpu trace: nodes, who asks for what, how long, and when.
+"""The table of counts that muster ships of the spot-gpu trace: nodes, requests, durations and arrivals.
 
-Made by `benchmarks/make_spot_gpu_table.py` from the published node list and from published tables about
-the jobs; no job of the trace is in it. Which of its figures are published as they stand and which were
-fitted to published sums is said there and in `docs/scenarios.md`.
+Made by `benchmarks/make_spot_gpu_table.py` from the published node list and published tables about the jobs; no job
+of the trace is in it. That script and `docs/scenarios.md` state which figures are published and which were fitted
+to published sums.
 """
 
 from functools import cache
@@ -20,11 +20,11 @@ SOURCE: Final = (
     "Md Sultanul Islam Ovi)"
 )
 TYPES: Final = ("HP", "Spot")
-"""The two classes of work: high priority, and what may be taken back."""
+"""The two classes of jobs: high priority, and preemptible."""
 
 
 class Fleet(Struct, frozen=True, array_like=True):
-    """Nodes that are alike."""
+    """Equal nodes."""
 
     model: str
     cards: int
@@ -33,7 +33,7 @@ class Fleet(Struct, frozen=True, array_like=True):
 
 
 class Model(Struct, frozen=True, array_like=True):
-    """How much of a card model was asked for at a time, in whole cards over all hours of the trace."""
+    """The demand for a card model at a time, in whole cards over all hours of the trace."""
 
     name: str
     median: int
@@ -42,7 +42,7 @@ class Model(Struct, frozen=True, array_like=True):
 
 
 class Tenancy(Struct, frozen=True, array_like=True):
-    """What an organization asked of a card model in the whole trace."""
+    """The demand of an organization for a card model in the whole trace."""
 
     organization: int
     model: str
@@ -51,7 +51,7 @@ class Tenancy(Struct, frozen=True, array_like=True):
 
 
 class Shape(Struct, frozen=True, array_like=True):
-    """How often jobs for a model have so many workers, and cards a worker."""
+    """The number of jobs for a model by number of workers and cards of one worker."""
 
     model: str
     least_workers: int
@@ -61,7 +61,7 @@ class Shape(Struct, frozen=True, array_like=True):
 
 
 class Span(Struct, frozen=True, array_like=True):
-    """How often jobs of a type for a model last so long: one weight a class of duration."""
+    """The durations of jobs of a type for a model: one weight for each class of duration."""
 
     model: str
     type: str
@@ -69,7 +69,7 @@ class Span(Struct, frozen=True, array_like=True):
 
 
 class SpotGpuTable(Struct, frozen=True):
-    """The counts."""
+    """All counts."""
 
     source: str
     fleet: list[Fleet]
@@ -78,26 +78,26 @@ class SpotGpuTable(Struct, frozen=True):
     types: list[int]
     """Jobs of each of TYPES."""
     workers: list[tuple[int, int]]
-    """Number of workers, and how many jobs have so many."""
+    """Number of workers, and the number of such jobs."""
     shapes: list[Shape]
     cores: list[tuple[int, int, int]]
-    """From so many cores a card to so many, and how many jobs ask for that."""
+    """Least and most cores per card, and the number of such jobs."""
     durations: list[int]
     """Bounds of the classes of duration in seconds, each the upper bound of one and the lower of the next."""
     spans: list[Span]
     hours: list[list[int]]
-    """For each hour of the day, jobs that came in it: twenty quantiles over the days of the trace."""
+    """Arrivals by hour of the day: twenty quantiles over the days of the trace."""
 
 
 @cache
 def shipped_table() -> SpotGpuTable:
-    """The table that came with this release."""
+    """Return the table that is part of this release."""
     content = files("simulator").joinpath("spot_gpu_counts.json").read_bytes()
     return msgspec.json.decode(content, type=SpotGpuTable)
 
 
 def write_table(table: SpotGpuTable) -> bytes:
-    """The table as it is shipped: one row a line, so that a change shows as one."""
+    """Encode the table as a file: one row a line, so that diffs are readable."""
     encode = msgspec.json.encode
     parts: list[bytes] = []
     for name in SpotGpuTable.__struct_fields__:

@@ -1,8 +1,8 @@
 """StatefulSet: pods `name-0` to `name-(n-1)` that keep their names.
 
-One after the other, the next when the one before runs, and the last first when there are too many; all at
-once where it says Parallel. Where the template changed, pods are replaced one at a time, the last first,
-down to the `partition` of the update strategy, unless that is OnDelete.
+Pods are created one after the other, each when the one before runs, and the last is deleted first; all at once
+with podManagementPolicy Parallel. If the template changed, pods are replaced one at a time, the last first, down to
+the `partition` of the update strategy, unless that is OnDelete.
 """
 
 from hashlib import sha256
@@ -23,7 +23,7 @@ _REVISION: Final = "controller-revision-hash"
 
 
 def reconcile_stateful_set(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """Make, replace and dismiss what is due, and say how far it is."""
+    """Create, replace and delete pods, and update the status."""
     spec = section(owner, "spec")
     replicas = whole_at(spec, "replicas", 1)
     is_ordered = text_at(spec, "podManagementPolicy") != "Parallel"
@@ -37,13 +37,13 @@ def reconcile_stateful_set(factory: ObjectFactory, owner: Manifest, children: Ow
             break
     if is_whole and not extra:
         _update(factory, owner, children)
-    _tell(factory, owner, children)
+    _update_status(factory, owner, children)
 
 
 def _make(
     factory: ObjectFactory, owner: Manifest, children: OwnedObjects, *, is_ordered: bool
 ) -> bool:
-    """Make the pods that are missing; whether all of them run."""
+    """Create missing pods; return True if all of them run."""
     spec = section(owner, "spec")
     is_whole = True
     for index in range(whole_at(spec, "replicas", 1)):
@@ -68,7 +68,7 @@ def _make(
 
 
 def _update(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """Dismiss the last pod of an older template; it is made anew from the present one."""
+    """Delete the last pod of an older template; it is created again from the present one."""
     strategy = section(owner, "spec", "updateStrategy")
     if text_at(strategy, "type") == "OnDelete":
         return
@@ -82,7 +82,7 @@ def _update(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> 
             return
 
 
-def _tell(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
+def _update_status(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
     ready = children.counts[ChildState.RUNNING]
     counts = {
         "replicas": ready + children.counts[ChildState.ACTIVE],
@@ -102,12 +102,12 @@ def _key(owner: Manifest, index: int) -> Key:
 
 
 def _ordinal(owner: Manifest, key: Key) -> int:
-    """The number of a pod; -1 for one whose name has none."""
+    """The ordinal of a pod; -1 if its name has none."""
     number = key[2].removeprefix(name_of(owner) + "-")
     return int(number) if number.isdecimal() else -1
 
 
 def _revision(owner: Manifest) -> str:
-    """A name for the present template: the same template has the same one."""
+    """The revision of the present template: equal templates have equal ones."""
     template = msgspec.json.encode(section(owner, "spec", "template"), order="sorted")
     return f"{name_of(owner)}-{sha256(template).hexdigest()[:10]}"

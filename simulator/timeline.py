@@ -1,4 +1,4 @@
-"""What will happen by itself, by time; at one time, in the order in which it was set."""
+"""Scheduled actions by time; at equal times, in the order in which they were scheduled."""
 
 from enum import Enum
 from heapq import heappop, heappush
@@ -9,17 +9,17 @@ from simulator.object_store import Key
 
 
 class ActionKind(Enum):
-    """What befalls a pod on its node, or a workload."""
+    """An action on a pod, or the reconcile of a workload."""
 
     START = "start"
     FINISH = "finish"
     REMOVE = "vanish"
     RECONCILE = "look"
-    """A controller looks at a workload again; its key is of no matter."""
+    """A controller reconciles a workload again; the key is not used."""
 
 
 class ScheduledAction(Struct, frozen=True):
-    """Something that befalls one pod or workload; by then, another may bear its name."""
+    """An action on one pod or workload. The uid tells it from a later object of the same name."""
 
     verb: ActionKind
     key: Key
@@ -27,7 +27,7 @@ class ScheduledAction(Struct, frozen=True):
 
 
 class Timeline:
-    """A queue by time."""
+    """A priority queue by time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, ScheduledAction]] = []
@@ -35,14 +35,14 @@ class Timeline:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next thing happens."""
+        """The time of the next action."""
         return self._heap[0][0] if self._heap else None
 
     def push(self, at_ns: int, due: ScheduledAction) -> None:
-        """It will happen then."""
+        """Schedule an action."""
         self._count += 1
         heappush(self._heap, (at_ns, self._count, due))
 
     def pop(self) -> ScheduledAction:
-        """The next thing."""
+        """Remove and return the next action."""
         return heappop(self._heap)[2]

@@ -1,4 +1,4 @@
-"""Workloads that are over: they are deleted so long after their end as they say."""
+"""The TTL controller: it deletes finished workloads after `ttlSecondsAfterFinished`."""
 
 from projections.duration import SECOND
 from simulator.manifest import Manifest
@@ -8,7 +8,7 @@ from simulator.owned_objects import OwnedObjects
 
 
 def expire(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """Delete a workload that is over when its `ttlSecondsAfterFinished` have passed, if it has any."""
+    """Delete a finished workload whose `ttlSecondsAfterFinished` have passed, if it has any."""
     now = factory.store.now_ns
     if children.finished_ns is None:
         children.finished_ns = now

@@ -1,8 +1,7 @@
 """Volcano Job: a PodGroup first, and pods once that group has left Pending (volcano A.3).
 
-What happened to the job is answered by its policies; else it is brought where it should be, one phase at
-a time: what it writes makes it due again. Killing a job deletes its group, so that nothing is reserved
-for it any more.
+Events are handled by the job's policies; without any, the job is reconciled one phase at a time: its own status
+update enqueues it again. Killing a job deletes its PodGroup, so that nothing stays reserved for it.
 """
 
 from collections import Counter
@@ -46,10 +45,10 @@ from simulator.volcano_job_phases import (
 from simulator.volcano_job_pod_group import (
     Task,
     group_key,
-    keep_group,
     min_available,
     minimum_of,
     replicas_of,
+    sync_pod_group,
     tasks_of,
 )
 
@@ -57,38 +56,38 @@ _INHERITED: Final = (
     *("volcano.sh/preemptable", "volcano.sh/revocable-zone"),
     *("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"),
 )
-"""Annotations of a job that its pods bear as well."""
+"""Annotations of a job that its pods inherit."""
 
 
 def reconcile_volcano_job(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> None:
-    """Answer what happened, or take the job a step further; then write down how far it is."""
+    """Handle events, or else reconcile one step; then update the status."""
     job_status = job_status_of(owner)
     acted = [
-        _act(factory, owner, children, job_status, answer)
+        _execute(factory, owner, children, job_status, answer)
         for answer in due_actions(factory, owner, children)
     ]
     if not any(acted):
         _keep(factory, owner, children, job_status)
-    _tell(factory, owner, children, job_status)
+    _update_status(factory, owner, children, job_status)
     if job_status.phase in FINISHED:
         expire(factory, owner, children)
 
 
-def _act(
+def _execute(
     factory: ObjectFactory,
     owner: Manifest,
     children: OwnedObjects,
     job_status: JobStatus,
     answer: DueAction,
 ) -> bool:
-    """Do what a policy or a command demands; False where that means nothing to the job now."""
+    """Execute the action of a policy or Command; return False if the phase does not allow it."""
     job_event, action = answer
     if job_event.version is not None and job_event.version < job_status.version:
         return False
     phase = phase_after(job_status, action)
     if phase is None:
         return False
-    # Of the last try the pods that are over stay, for people to look at.
+    # In the last try, ended pods are kept for inspection.
     keeps_ended = action != RESTART_JOB or job_status.retry_count >= max_retry(owner) - 1
     if phase == RESTARTING and job_status.phase != RESTARTING:
         job_status.retry_count += 1
@@ -103,7 +102,7 @@ def _act(
 
 
 def _target(factory: ObjectFactory, children: OwnedObjects, answer: DueAction) -> list[Key]:
-    """The pods that an action is about: the one, those of its task or those of its partition."""
+    """The pods that an action is about: one, those of its task, or those of its partition."""
     job_event, action = answer
     if action == RESTART_POD:
         return [job_event.pod] if job_event.pod in children.all else []
@@ -126,7 +125,7 @@ def _kill(
     *,
     keeps_ended: bool,
 ) -> None:
-    """Delete the pods and the group; who is over already may stay."""
+    """Delete the pods and the PodGroup; ended pods may be kept."""
     kept = (
         (ChildState.STOPPING, ChildState.SUCCEEDED, ChildState.FAILED)
         if keeps_ended
@@ -142,11 +141,11 @@ def _kill(
 def _keep(
     factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
 ) -> None:
-    """Bring group and pods where the phase wants them, and see which phase is next."""
+    """Reconcile PodGroup and pods for the phase, and move to the next phase."""
     if job_status.phase in LIVE:
-        group = keep_group(factory, owner)
+        group = sync_pod_group(factory, owner)
         if phase_of(group) not in ("", PENDING):
-            _keep_pods(factory, owner, children, job_status)
+            _sync_pods(factory, owner, children, job_status)
         job_status.phase = next_phase(owner, job_status, children)
     else:
         job_status.phase = next_phase(owner, job_status, children)
@@ -154,10 +153,10 @@ def _keep(
         _kill(factory, owner, children, job_status, keeps_ended=True)
 
 
-def _keep_pods(
+def _sync_pods(
     factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
 ) -> None:
-    """Make what is missing, where what a task depends on is there; dismiss what is too many."""
+    """Create missing pods of tasks whose dependencies are met; delete surplus ones."""
     tasks = tasks_of(owner)
     for role, task in tasks:
         there, wanted = children.roles.get(role, Counter()).total(), replicas_of(task)
@@ -178,7 +177,7 @@ def _keep_pods(
 
 
 def _is_ready(task: Task, tasks: dict[str, Task], children: OwnedObjects) -> bool:
-    """Whether those that a task depends on, any or all of them, have their minimum of pods."""
+    """Return True if the tasks that this one depends on, any or all, have their minimum of pods."""
     depends = section(task, "dependsOn")
     names = depends.get("name")
     if not isinstance(names, list) or not names:
@@ -223,10 +222,10 @@ def _marks(
     return PodOverrides(labels, annotations, extra)
 
 
-def _tell(
+def _update_status(
     factory: ObjectFactory, owner: Manifest, children: OwnedObjects, job_status: JobStatus
 ) -> None:
-    """Write the status, if it says anything new."""
+    """Write the status, if it changed."""
     before = section(owner, "status")
     state, conditions = dict(section(before, "state")), list_at(before, "conditions")
     told: list[Json] = [dict(one) for one in conditions]

@@ -1,4 +1,4 @@
-"""What a Volcano Job has to answer now: what its policies say to what happened, at once or in their time."""
+"""The actions of a Volcano Job that are due: what its policies say about its events, at once or delayed."""
 
 from typing import TypeAlias
 
@@ -14,23 +14,23 @@ from simulator.volcano_job_pod_group import minimum_of, tasks_of
 from simulator.volcano_job_policies import action_for
 
 DueAction: TypeAlias = tuple[JobEvent, str]
-"""What happened, and the action that answers it."""
+"""An event, and the action that handles it."""
 
 
 def due_actions(factory: ObjectFactory, owner: Manifest, children: OwnedObjects) -> list[DueAction]:
-    """The actions that are due now, in the order in which their causes came."""
+    """Return the actions that are due now, in the order of their events."""
     now = factory.store.now_ns
     happened, children.job_events = children.job_events, []
     due: list[DueAction] = []
     later: list[tuple[int, JobEvent, str]] = []
     for at, job_event, action in children.pending:
-        if not _is_moot(factory, children, job_event):
+        if not _is_void(factory, children, job_event):
             if at <= now:
                 due.append((job_event, action))
             else:
                 later.append((at, job_event, action))
     for one in happened:
-        job_event = _as_policies_name_it(owner, children, one)
+        job_event = _policy_event(owner, children, one)
         action, delay = action_for(owner, job_event)
         if action != SYNC and delay:
             later.append((now + delay, job_event, action))
@@ -41,8 +41,8 @@ def due_actions(factory: ObjectFactory, owner: Manifest, children: OwnedObjects)
     return due
 
 
-def _as_policies_name_it(owner: Manifest, children: OwnedObjects, one: JobEvent) -> JobEvent:
-    """The last success that a task needs completes it; another is no event."""
+def _policy_event(owner: Manifest, children: OwnedObjects, one: JobEvent) -> JobEvent:
+    """The success that completes a task becomes TaskCompleted; other successes are no event."""
     if one.event != "PodSucceeded":
         return one
     task = dict(tasks_of(owner)).get(one.task)
@@ -51,8 +51,8 @@ def _as_policies_name_it(owner: Manifest, children: OwnedObjects, one: JobEvent)
     return structs.replace(one, event="TaskCompleted" if is_completed else "")
 
 
-def _is_moot(factory: ObjectFactory, children: OwnedObjects, job_event: JobEvent) -> bool:
-    """Whether a delayed answer is not needed any more: the pod runs, or it no longer waits."""
+def _is_void(factory: ObjectFactory, children: OwnedObjects, job_event: JobEvent) -> bool:
+    """Return True if a delayed action is void: the pod runs, or no longer waits."""
     if job_event.pod is None:
         return False
     if job_event.event == "PodPending":

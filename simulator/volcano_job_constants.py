@@ -1,9 +1,9 @@
-"""The events and actions that policies of Volcano Jobs are made of (volcano A.3)."""
+"""The events and actions of Volcano Job policies (volcano A.3)."""
 
 from typing import Final
 
 SYNC: Final = ""
-"""No policy says anything: the job is kept as it should be."""
+"""No policy applies: the job is reconciled."""
 RESTART_TASK: Final = "RestartTask"
 RESTART_POD: Final = "RestartPod"
 RESTART_PARTITION: Final = "RestartPartition"
@@ -21,11 +21,11 @@ EVENTS: Final = (
     *("*", "PodFailed", "PodEvicted", "PodPending", "PodRunning"),
     *("Unknown", "TaskCompleted", "TaskFailed"),
 )
-"""Those that a policy may name."""
+"""Events that a policy may name."""
 INTERNAL_EVENTS: Final = ("OutOfSync", "CommandIssued", "JobUpdated")
-"""Those that the controller keeps to itself."""
+"""Events internal to the controller."""
 
 OPEN_QUEUE: Final = "OpenQueue"
 CLOSE_QUEUE: Final = "CloseQueue"
 QUEUE_ACTIONS: Final = (OPEN_QUEUE, CLOSE_QUEUE)
-"""What a command may demand of a queue."""
+"""Actions of a Command on a queue."""

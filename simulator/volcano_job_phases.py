@@ -1,9 +1,9 @@
-"""The phases of a Volcano Job: which comes next, and what an action makes of one (volcano A.3).
+"""The phases of a Volcano Job: which comes next, and what an action changes (volcano A.3).
 
-Pending -> Running                    as many pods have run as the job needs at least
-Running -> Completed, Failed          its pods are over, or enough of them have succeeded
+Pending -> Running                    minAvailable pods run or have ended
+Running -> Completed, Failed          all pods have ended, or minSuccess have succeeded
 Pending, Running -> Restarting        RestartJob, RestartTask, RestartPod, RestartPartition
-Restarting -> Pending, Failed         again, or not: it was restarted `maxRetry` times
+Restarting -> Pending, Failed         Failed after `maxRetry` restarts
 Pending, Running -> Aborting -> Aborted (-> Restarting by ResumeJob)
 Pending, Running -> Completing -> Completed
 Pending, Running -> Terminating -> Terminated
@@ -38,9 +38,9 @@ ABORTED: Final = "Aborted"
 MAX_RETRY: Final = 3
 
 LIVE: Final = (PENDING, RUNNING, RESTARTING)
-"""Phases in which the job has a group, and pods are made."""
+"""Phases in which the job has a PodGroup, and pods are created."""
 FINISHED: Final = (COMPLETED, FAILED, "Terminated")
-"""Phases in which nothing moves a job any more."""
+"""Final phases."""
 
 _LEAVING: Final = {"Aborting": ABORTED, "Completing": COMPLETED, "Terminating": "Terminated"}
 _LEAVE: Final = {
@@ -52,7 +52,7 @@ _RESTARTS: Final = (RESTART_JOB, RESTART_TASK, RESTART_POD, RESTART_PARTITION)
 
 
 class JobStatus(Struct):
-    """How far a job has come: the part of its status that its controller goes by."""
+    """The part of a job's status that its controller uses."""
 
     phase: str
     retry_count: int
@@ -61,7 +61,7 @@ class JobStatus(Struct):
 
 
 def job_status_of(owner: Manifest) -> JobStatus:
-    """As the status of the job says."""
+    """Read the status of a job."""
     status = section(owner, "status")
     return JobStatus(
         phase=text_at(section(status, "state"), "phase") or PENDING,
@@ -71,7 +71,7 @@ def job_status_of(owner: Manifest) -> JobStatus:
 
 
 def phase_after(job_status: JobStatus, action: str) -> str | None:
-    """The phase into which an action takes the job; None where it means nothing to the job now."""
+    """Return the phase after an action; None if the present phase does not allow it."""
     if job_status.phase in (PENDING, RUNNING):
         return RESTARTING if action in _RESTARTS else _LEAVE.get(action)
     if job_status.phase == RESTARTING and action in _RESTARTS:
@@ -82,7 +82,7 @@ def phase_after(job_status: JobStatus, action: str) -> str | None:
 
 
 def next_phase(owner: Manifest, job_status: JobStatus, children: OwnedObjects) -> str:
-    """The phase that follows from how the pods fare."""
+    """Return the phase that follows from the states of the pods."""
     counts = children.counts
     if job_status.phase == PENDING:
         is_up = min_available(owner) <= counts[ChildState.RUNNING] + _over(counts)
@@ -93,7 +93,7 @@ def next_phase(owner: Manifest, job_status: JobStatus, children: OwnedObjects) -
         if job_status.retry_count >= max_retry(owner):
             return FAILED
         total = sum(replicas_of(task) for _, task in tasks_of(owner))
-        # A new start takes no more than the pods that are needed at least.
+        # The pods that are not terminating any more must reach minAvailable.
         is_free = total - counts[ChildState.STOPPING] >= min_available(owner)
         return PENDING if is_free else RESTARTING
     if job_status.phase in _LEAVING:
@@ -105,7 +105,7 @@ def next_phase(owner: Manifest, job_status: JobStatus, children: OwnedObjects) -
 
 
 def max_retry(owner: Manifest) -> int:
-    """How often a job may be restarted: the restart of that number fails it."""
+    """How often a job may be restarted; the restart with this number fails it."""
     return whole_at(section(owner, "spec"), "maxRetry", MAX_RETRY) or MAX_RETRY
 
 

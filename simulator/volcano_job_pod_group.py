@@ -1,4 +1,4 @@
-"""The PodGroup of a Volcano Job: its minimum, by pods, by task and in resources (volcano A.3)."""
+"""The PodGroup of a Volcano Job: its minimum in pods, by task and in resources (volcano A.3)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -28,12 +28,12 @@ Task = Mapping[str, Json]
 
 
 def group_key(owner: Manifest) -> Key:
-    """The group is named after the job and its uid: a job made anew gets another."""
+    """The key of the PodGroup, named after the job and its uid."""
     return "PodGroup", namespace_of(owner), f"{name_of(owner)}-{uid_of(owner)}"
 
 
-def keep_group(factory: ObjectFactory, owner: Manifest) -> Manifest:
-    """The group as the job wants it; it is made where there is none."""
+def sync_pod_group(factory: ObjectFactory, owner: Manifest) -> Manifest:
+    """Create or update the PodGroup of a job."""
     key = group_key(owner)
     spec = _group_spec(factory, owner)
     found = factory.store.find(key)
@@ -50,23 +50,23 @@ def keep_group(factory: ObjectFactory, owner: Manifest) -> Manifest:
 
 
 def tasks_of(owner: Manifest) -> list[tuple[str, Task]]:
-    """The tasks of a job by name; those without one are called by their number."""
+    """The tasks of a job by name; a task without a name is called by its index."""
     tasks = list_at(section(owner, "spec"), "tasks")
     return [(text_at(task, "name") or f"default{at}", task) for at, task in enumerate(tasks)]
 
 
 def replicas_of(task: Task) -> int:
-    """How many pods a task has."""
+    """The number of pods of a task."""
     return whole_at(task, "replicas", 1)
 
 
 def minimum_of(task: Task) -> int:
-    """How many pods a task needs at least: all, where it does not say."""
+    """The minAvailable of a task; all pods by default."""
     return whole_at(task, "minAvailable", replicas_of(task))
 
 
 def min_available(owner: Manifest) -> int:
-    """How many pods a job needs at least: the minimums of its tasks, where it does not say."""
+    """The minAvailable of a job; the sum over its tasks by default."""
     total = sum(minimum_of(task) for _, task in tasks_of(owner))
     return whole_at(section(owner, "spec"), "minAvailable", total)
 
@@ -92,7 +92,7 @@ def _group_spec(factory: ObjectFactory, owner: Manifest) -> JsonObject:
 
 
 def _part(name: str, task: Task) -> Json:
-    """The partitions of a task are gangs inside the gang: its pods, by the number of their partition."""
+    """The partitions of a task as sub-groups: pods with the same partition number are a gang."""
     policy = section(task, "partitionPolicy")
     part: JsonObject = {
         "name": name,
@@ -107,7 +107,7 @@ def _part(name: str, task: Task) -> Json:
 
 
 def _minimum_resources(factory: ObjectFactory, tasks: list[Task], available: int) -> Amounts:
-    """What the first `available` pods ask for: each task's minimum first, where all of them fit in."""
+    """The requests of the first `available` pods: each task's minimum first, if all of them fit in."""
     ordered = sorted(tasks, key=lambda task: -_priority(factory, task))
     counts = [0] * len(ordered)
     if available >= sum(minimum_of(task) for task in ordered):

@@ -1,7 +1,7 @@
-"""The policies of a Volcano Job: which action answers what happened (volcano A.3).
+"""The policies of a Volcano Job: which action handles an event (volcano A.3).
 
-The rules of the task whose pod it is come before those of the job, and of several the first that names
-the event, `*` or the exit code. A rule with a timeout acts so much later, unless the pod runs by then.
+Policies of the pod's task precede those of the job; the first that names the event, `*` or the exit code applies. A
+policy with a timeout is delayed by it, and void if the pod runs by then.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ Rule = Mapping[str, Json]
 
 
 def action_for(job: Manifest, job_event: JobEvent) -> tuple[str, int]:
-    """The action, and after how many nanoseconds."""
+    """Return the action for an event, and its delay in nanoseconds."""
     if job_event.action:
         return job_event.action, 0
     spec = section(job, "spec")
@@ -38,7 +38,7 @@ def events_of(rule: Rule) -> list[str]:
 
 
 def timeout_ns(rule: Rule) -> int:
-    """How long the action waits; what cannot be read is no time."""
+    """The delay of the action; an invalid timeout is no delay."""
     try:
         return nanoseconds(text_at(rule, "timeout") or "0s")
     except ValueError:
@@ -48,7 +48,7 @@ def timeout_ns(rule: Rule) -> int:
 def _first(rules: Iterable[Rule], job_event: JobEvent) -> Rule | None:
     for rule in rules:
         events = events_of(rule)
-        # That a pod waits or runs is news only to who names it: every pod does.
+        # `*` does not include PodPending and PodRunning, which every pod has.
         is_any = "*" in events and job_event.event not in ("", "PodPending", "PodRunning")
         if is_any or (job_event.event and job_event.event in events):
             return rule

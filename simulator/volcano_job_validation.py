@@ -1,4 +1,4 @@
-"""What cannot be in a Volcano Job or a Command: Volcano's own server refuses it, so a scenario may not have it."""
+"""Validation of Volcano Jobs and Commands, as by Volcano's admission webhooks."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,7 @@ Fields = Mapping[str, YamlValue]
 
 
 def check_volcano_job(fields: Fields) -> None:
-    """The tasks and policies of a job, or of a patch of one, where they are there."""
+    """Check the tasks and policies of a job, or of a patch of one."""
     spec = _mapping(fields.get("spec"), "spec")
     names: dict[str, YamlValue] = {}
     depends: dict[str, list[str]] = {}
@@ -34,7 +34,7 @@ def check_volcano_job(fields: Fields) -> None:
 
 
 def check_command(value: YamlValue, fields: Fields) -> None:
-    """A command names an action, and the job or queue that it is for."""
+    """Check that a Command names an action and its target."""
     for key in ("action", "target"):
         if key not in fields:
             raise value.error(f"a Command must have {key}")
@@ -111,7 +111,7 @@ def _depends(value: YamlValue | None) -> list[str]:
 
 
 def _check_circles(names: Fields, depends: Mapping[str, list[str]]) -> None:
-    """Take away what depends on nothing that is left, until only circles are."""
+    """Raise an error if tasks depend on each other in a circle."""
     left = {name: list(others) for name, others in depends.items()}
     while free := [name for name, others in left.items() if not any(one in left for one in others)]:
         for name in free:

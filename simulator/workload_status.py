@@ -1,4 +1,4 @@
-"""What the workloads of a simulated cluster say of themselves in the end."""
+"""The status of the workloads of a simulated cluster at the end."""
 
 from typing import Final
 
@@ -13,10 +13,10 @@ _WORKLOADS: Final = (
 
 
 def workload_statuses(store: Store) -> JsonObject:
-    """The `status` of every workload that has one, as `Kind/namespace/name`."""
-    told: JsonObject = {}
+    """Return the `status` of every workload that has one, as `Kind/namespace/name`."""
+    statuses: JsonObject = {}
     for resource in _WORKLOADS:
         for key, manifest in sorted(store.objects().get(resource, {}).items()):
             if status := section(manifest, "status"):
-                told["/".join(key)] = dict(status)
-    return told
+                statuses["/".join(key)] = dict(status)
+    return statuses

@@ -1,4 +1,4 @@
-"""What cannot be in a workload or an autoscaler: an API server refuses it, so a scenario may not have it."""
+"""Validation of workloads and autoscalers, as by an API server."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias
@@ -8,20 +8,20 @@ from simulator.yaml_document import YamlValue
 
 WANTED_REPLICAS: Final = "muster.sh/wanted-replicas"
 TARGETS: Final = ("Deployment", "ReplicaSet", "StatefulSet")
-"""What an autoscaler may scale."""
+"""Kinds that an autoscaler may scale."""
 
 Fields = Mapping[str, YamlValue]
 Fault: TypeAlias = tuple[tuple[str, ...], str]
-"""What is wrong: the keys that lead there, and the reason."""
+"""An error: the keys that lead to it, and the reason."""
 
 
 def check_autoscaler(value: YamlValue, fields: Fields) -> None:
-    """An autoscaler names what it scales, and how far."""
+    """Check an autoscaler."""
     raise_autoscaler_fault({name: field.plain() for name, field in fields.items()}, value)
 
 
 def raise_autoscaler_fault(manifest: Mapping[str, Json], value: YamlValue) -> None:
-    """What is wrong with an autoscaler is told at the nearest place in the value that made it so."""
+    """Raise an autoscaler's error at the nearest place in the value that caused it."""
     fault = autoscaler_fault(manifest)
     if fault is None:
         return
@@ -35,7 +35,7 @@ def raise_autoscaler_fault(manifest: Mapping[str, Json], value: YamlValue) -> No
 
 
 def autoscaler_fault(manifest: Mapping[str, Json]) -> Fault | None:
-    """What an API server refuses in an autoscaler; None where it takes it."""
+    """Return the error for which an API server refuses an autoscaler, or None."""
     spec = _plain(manifest.get("spec"))
     if spec is None:
         return ("spec",), "spec must be a mapping"
@@ -75,14 +75,14 @@ def _target_fault(spec: Mapping[str, Json]) -> Fault | None:
 
 
 def _plain(value: Json) -> Mapping[str, Json] | None:
-    """A mapping, empty where nothing is there; None where something else is."""
+    """Return a mapping, empty for null; None for anything else."""
     if value is None:
         return {}
     return value if isinstance(value, dict) else None
 
 
 def check_deployment(fields: Fields) -> None:
-    """How a Deployment replaces its pods."""
+    """Check the update strategy of a Deployment."""
     strategy = _mapping(_mapping(fields, "spec"), "strategy")
     kind = _one_of(strategy, "type", ("RollingUpdate", "Recreate"))
     rolling = _mapping(strategy, "rollingUpdate")
@@ -94,7 +94,7 @@ def check_deployment(fields: Fields) -> None:
 
 
 def check_stateful_set(fields: Fields) -> None:
-    """How a StatefulSet makes and replaces its pods."""
+    """Check the pod management and update strategy of a StatefulSet."""
     spec = _mapping(fields, "spec")
     _one_of(spec, "podManagementPolicy", ("OrderedReady", "Parallel"))
     strategy = _mapping(spec, "updateStrategy")
@@ -105,7 +105,7 @@ def check_stateful_set(fields: Fields) -> None:
 
 
 def check_job(fields: Fields) -> None:
-    """When a Job is over, and which of its pods count."""
+    """Check completion and failure policy of a Job."""
     spec = _mapping(fields, "spec")
     mode = _one_of(spec, "completionMode", ("NonIndexed", "Indexed"))
     if mode == "Indexed" and "completions" not in spec:

@@ -1,7 +1,7 @@
-"""A YAML document whose every value knows its line, so that every complaint can name it.
+"""YAML documents whose values know their file and line, for error messages.
 
-Scalars are read as JSON would have them: only `true` and `false` are truth values, so that a label
-`yes` stays a text; dates and sexagesimal numbers stay texts too. Duplicate keys are errors.
+Scalars are read as in JSON: only `true` and `false` are booleans, so that a label `yes` stays a text; dates and
+sexagesimal numbers stay texts too. Duplicate keys are errors.
 """
 
 import math
@@ -18,11 +18,11 @@ from projections.duration import nanoseconds
 from simulator.errors import ScenarioError
 
 DEPTH_MAX: Final = 100
-"""Deeper nesting is refused; so is an alias that contains itself."""
+"""Deeper nesting is refused, as is an alias that contains itself."""
 NODES_MAX: Final = 2_000_000
-"""Values of one text, those that aliases repeat counted each time: some 600 MB of memory."""
+"""Values of one text, with repetitions by aliases counted each time: some 600 MB of memory."""
 DIGITS_MAX: Final = 100
-"""Characters of a number; a longer one is a mistake."""
+"""Characters of a number; a longer one is an error."""
 
 _PREFIX: Final = "tag:yaml.org,2002:"
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -48,27 +48,27 @@ class YamlValue:
         return f"{self._source}:{self._line}"
 
     def error(self, reason: str) -> ScenarioError:
-        """An error at this place, to be raised."""
-        # A name in it may hold a line break; a complaint is one line.
+        """Return an error at this place, to be raised."""
+        # A name in it may hold a line break; a message is one line.
         return ScenarioError(f"{self.place}: {' '.join(reason.split())}")
 
     @property
     def is_mapping(self) -> bool:
-        """Whether it has keys."""
+        """Whether it is a mapping."""
         return isinstance(self._node, yaml.MappingNode)
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a single value."""
+        """Whether it is a scalar."""
         return isinstance(self._node, yaml.ScalarNode)
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing is there."""
+        """Whether it is null."""
         return self.is_scalar and self.plain() is None
 
     def mapping(self, what: str) -> "dict[str, YamlValue]":
-        """Its entries in order. `what` is how to call it in a complaint."""
+        """The entries of a mapping, in order. `what` names the value in error messages."""
         if not isinstance(self._node, yaml.MappingNode):
             raise self.error(f"{what} must be a mapping")
         entries: dict[str, YamlValue] = {}
@@ -83,7 +83,7 @@ class YamlValue:
         return entries
 
     def fields(self, what: str, known: Collection[str]) -> "dict[str, YamlValue]":
-        """Its entries, all of which must be known."""
+        """The entries of a mapping, all of which must be known."""
         entries = self.mapping(what)
         for name, value in entries.items():
             if name not in known:
@@ -91,19 +91,19 @@ class YamlValue:
         return entries
 
     def items(self, what: str) -> "list[YamlValue]":
-        """Its items, of a sequence."""
+        """The items of a sequence."""
         if not isinstance(self._node, yaml.SequenceNode):
             raise self.error(f"{what} must be a list")
         return [YamlValue(item, self._source, self._depth + 1) for item in self._node.value]
 
     def scalar(self, what: str) -> str:
-        """Its text as it stands in the document, whatever type that has."""
+        """The scalar as it is written, whatever its type."""
         if not isinstance(self._node, yaml.ScalarNode):
             raise self.error(f"{what} must be a single value")
         return str(self._node.value)
 
     def text(self, what: str) -> str:
-        """Its text, which must not be empty."""
+        """A text, which must not be empty."""
         value = self.plain() if self.is_scalar else None
         if not isinstance(value, str) or not value:
             raise self.error(f"{what} must be a text")
@@ -117,14 +117,14 @@ class YamlValue:
         return value
 
     def time_ns(self, what: str) -> int:
-        """A span of time in nanoseconds."""
+        """A duration in nanoseconds."""
         try:
             return nanoseconds(self.scalar(what))
         except ValueError as error:
             raise self.error(f"{what}: {error}") from error
 
     def plain(self) -> Json:
-        """It as JSON data."""
+        """The value as JSON data."""
         if isinstance(self._node, yaml.MappingNode):
             return {name: value.plain() for name, value in self.mapping("a mapping").items()}
         if isinstance(self._node, yaml.SequenceNode):
@@ -151,7 +151,7 @@ class YamlValue:
 
 
 def read_document(text: str, source: str, nodes_max: int = NODES_MAX) -> YamlValue:
-    """The only document of a YAML text."""
+    """Read the only document of a YAML text."""
     with _named(source):
         node = compose(text, source, nodes_max)
     if node is None:
@@ -160,7 +160,7 @@ def read_document(text: str, source: str, nodes_max: int = NODES_MAX) -> YamlVal
 
 
 def read_documents(text: str, source: str, nodes_max: int = NODES_MAX) -> list[YamlValue]:
-    """All documents of a YAML text; an empty one counts as none."""
+    """Read all documents of a YAML text, without empty ones."""
     with _named(source):
         _check_size(text, source, nodes_max)
         nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
@@ -172,7 +172,7 @@ def read_documents(text: str, source: str, nodes_max: int = NODES_MAX) -> list[Y
 
 
 def read_data(text: str, source: str, nodes_max: int = NODES_MAX) -> object:
-    """The only document of a YAML text as `yaml.safe_load` has it; None where it is empty."""
+    """Read the only document of a YAML text as `yaml.safe_load` does; None if it is empty."""
     with _named(source):
         node = compose(text, source, nodes_max)
         try:
@@ -182,32 +182,32 @@ def read_data(text: str, source: str, nodes_max: int = NODES_MAX) -> object:
                 else yaml.constructor.SafeConstructor().construct_document(node)
             )
         except ValueError as error:
-            # A number with too many digits, a date that there is not.
+            # A number with too many digits, an invalid date.
             raise ScenarioError(f"{source}:1: not YAML: {error}") from error
 
 
 def compose(text: str, source: str, nodes_max: int) -> Node | None:
-    """The node graph of the only document of a text that is within the bounds."""
+    """Return the node graph of the only document of a text that is within the bounds."""
     _check_size(text, source, nodes_max)
     node: Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
     return node
 
 
 class _Part(Struct):
-    """A mapping or list whose end was not read yet, or a finished part that aliases may repeat."""
+    """A mapping or list that is being read, or a finished one that aliases may repeat."""
 
     anchor: str | None
     nodes: int = 1
-    """Values in it, itself included."""
+    """The number of values in it, itself included."""
     height: int = 0
-    """Mappings and lists inside each other in it, without itself."""
+    """The depth of mappings and lists in it, without itself."""
 
 
 def _check_size(text: str, source: str, nodes_max: int) -> None:
-    """Refuse a text that nests too deep or expands to too much, before anything is made of it.
+    """Refuse a text that nests too deep or expands to too much, before nodes are made.
 
-    Only the events of the parser are read, which needs neither memory for what they stand for nor
-    recursion: the composer of libyaml ends the process on a text that nests 100,000 deep.
+    Only the parser's events are read, which needs little memory and no recursion: the composer of libyaml ends the
+    process on a text that nests 100,000 deep.
     """
     finished: dict[str, _Part] = {}
     stack = [_Part(None)]
@@ -226,7 +226,7 @@ def _check_size(text: str, source: str, nodes_max: int) -> None:
         elif isinstance(event, yaml.AliasEvent):
             if any(part.anchor == event.anchor for part in stack):
                 raise _refused(event, source, f"*{event.anchor} contains itself")
-            # What is no anchor, the composer complains about.
+            # The composer reports an unknown anchor.
             repeated = finished.get(event.anchor or "")
         elif isinstance(event, yaml.DocumentStartEvent):
             finished = {}
@@ -235,7 +235,7 @@ def _check_size(text: str, source: str, nodes_max: int) -> None:
             stack[-1].height = max(stack[-1].height, repeated.height + 1)
         if len(stack) + stack[-1].height > DEPTH_MAX + 2:
             raise _refused(event, source, f"nested deeper than {DEPTH_MAX} levels")
-        # Parts that are not finished are added to those around them only at their end.
+        # Unfinished parts are added to their parents when they end.
         if stack[-1].nodes > nodes_max:
             raise _refused(event, source, f"more than {nodes_max:,} values, repeated ones counted")
 
@@ -247,7 +247,7 @@ def _refused(event: yaml.Event, source: str, reason: str) -> ScenarioError:
 
 @contextmanager
 def _named(source: str) -> Iterator[None]:
-    """What is wrong with a text is told with its file and line."""
+    """Return an error of a text with its file and line."""
     try:
         yield
     except yaml.MarkedYAMLError as error:

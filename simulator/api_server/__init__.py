@@ -1,1 +1,1 @@
-"""The API of the simulated cluster, as its clients see it: requests in, bytes out."""
+"""The Kubernetes API of the simulated cluster: requests in, response bytes and open watches out."""

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens that expire, rules as RBAC has them, and verbs that are taken away."""
+"""Authentication and authorization: bearer tokens that expire, RBAC rules, and verbs that tests withdraw."""
 
 from msgspec import Struct
 
@@ -11,18 +11,18 @@ ANYONE = "system:anonymous"
 
 
 class Rule(Struct, frozen=True):
-    """What is allowed; `*` stands for everything. Resources are named as `pods` or `pods/binding`."""
+    """What a rule allows; `*` stands for everything. Resources are named as `pods` or `pods/binding`."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...]
     resources: tuple[str, ...]
     namespace: str = ""
-    """The only one in which it holds; empty for all."""
+    """The only namespace in which the rule applies; empty for all."""
     names: tuple[str, ...] = ()
-    """The only objects of which it holds; empty for all."""
+    """The only object names to which the rule applies; empty for all."""
 
     def allows(self, address: Address) -> bool:
-        """Whether it covers a request."""
+        """Return True if the rule covers a request."""
         resource = address.plural + (f"/{address.part}" if address.part else "")
         return (
             _covers(self.verbs, address.verb)
@@ -34,7 +34,7 @@ class Rule(Struct, frozen=True):
 
 
 class User(Struct, frozen=True):
-    """Who a token stands for."""
+    """The user that a token authenticates."""
 
     name: str
     rules: tuple[Rule, ...] | None = None
@@ -44,15 +44,15 @@ class User(Struct, frozen=True):
 
 
 class AccessControl:
-    """The tokens and rules of a server. Without tokens everyone may do everything."""
+    """The tokens and rules of a server. Without tokens every request is allowed."""
 
     def __init__(self) -> None:
         self.tokens: dict[str, User] = {}
         self.denied: set[tuple[str, str]] = set()
-        """Verbs taken away from everyone: (`create`, `pods/binding`)."""
+        """Verbs withdrawn from every user: (`create`, `pods/binding`)."""
 
     def authenticate(self, request: Request, now_ns: int) -> User:
-        """Who asks. Raises StatusError (401) for a token that is not good."""
+        """Return the user of a request. Raises StatusError (401) for an unknown or expired token."""
         if not self.tokens:
             return User("admin")
         if not request.token:
@@ -63,7 +63,7 @@ class AccessControl:
         return user
 
     def allows(self, user: User, address: Address) -> bool:
-        """Whether a user may make a request."""
+        """Return True if a user may make a request."""
         resource = address.plural + (f"/{address.part}" if address.part else "")
         if (address.verb, resource) in self.denied:
             return False
@@ -72,7 +72,7 @@ class AccessControl:
         return user.rules is None or any(rule.allows(address) for rule in user.rules)
 
     def check(self, user: User, address: Address) -> None:
-        """Raises StatusError (403), which names the verb that is missing."""
+        """Raise StatusError (403), which names the missing verb, if a user may not make a request."""
         if self.allows(user, address):
             return
         resource = address.plural + (f"/{address.part}" if address.part else "")
@@ -92,7 +92,7 @@ class AccessControl:
         )
 
     def review(self, user: User, document: JsonObject) -> Response:
-        """A SelfSubjectAccessReview: whether the one who asks may do something."""
+        """Answer a SelfSubjectAccessReview: whether the requesting user may do something."""
         spec = section(document, "spec")
         asked = section(spec, "resourceAttributes")
         address = Address(

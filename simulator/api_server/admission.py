@@ -1,4 +1,4 @@
-"""What the API server fills in when an object is made, beyond what the simulated cluster itself does."""
+"""Server-side defaults and admission of new objects, beyond what the simulated cluster sets itself."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ _SYSTEM_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 
 
 def admit(served: ServedResource, manifest: Manifest, store: Store) -> Manifest:
-    """A new object with what the server sets. Raises StatusError where admission refuses it."""
+    """Return a new object with the server's defaults. Raises StatusError where admission refuses it."""
     kind = served.kind.kind
     if served.has_generation and kind != "PriorityClass":
         manifest = changed(manifest, "metadata", generation=1)
@@ -88,7 +88,7 @@ def _pod(served: ServedResource, manifest: Manifest, store: Store) -> Manifest:
 def _check_priority(
     served: ServedResource, manifest: Manifest, spec: JsonObject, store: Store
 ) -> None:
-    """Who names no class gets the default one, else no priority (rule K7.2)."""
+    """Without a class name the default class applies, else no priority (rule K7.2)."""
     name = text_at(spec, "priorityClassName")
     classes = store.objects().get(resource_of(PRIORITY_CLASS), {}).values()
     if name:

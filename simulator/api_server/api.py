@@ -1,6 +1,6 @@
-"""The API of a simulated cluster: one request in, one answer or one open watch out.
+"""The API of a simulated cluster: one request in, one response or one open watch out.
 
-It holds no clock and no network. Time is the world's: who drives the API lets the world advance. The
+It holds no clock and no network. Time is that of the simulated cluster, which the caller advances. The
 same seed and the same calls give the same bytes.
 """
 
@@ -46,30 +46,30 @@ from simulator.object_store import Change, Key, Snapshot
 from simulator.scenario import Scenario
 
 COMPACT_NS: Final = 300 * SECOND
-"""So often a server forgets what is older than that; a list cannot be continued then."""
+"""How often older revisions are compacted; a list cannot be continued from a compacted revision."""
 EVENT_NS: Final = 3600 * SECOND
-"""So long an Event object lives."""
+"""How long an Event object is kept."""
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
-    """How a server differs from the usual one."""
+    """How a server differs from the default one."""
 
     has_kubelets: bool = True
-    """Without, pods stay as they are told to be: others play the nodes."""
+    """If False, no kubelet runs: pods keep their status until a client changes it."""
     has_controllers: bool = True
-    """Without, workloads make no pods, budgets are not counted, namespaces are not emptied."""
+    """If False, workloads create no pods, budgets are not counted, and namespaces are not emptied."""
     has_volcano: bool = True
-    """Whether the definitions of Volcano's resources are installed at the start."""
+    """Whether Volcano's CustomResourceDefinitions are installed at the start."""
     has_watch_list: bool = False
     """Whether a watch may ask for the initial objects (rule K3.13)."""
     window: int = WINDOW
-    """Changes of a resource that are kept for watches, at least."""
+    """The least number of changes of a resource that are kept for watches."""
     expires_with_status: bool = False
-    """Whether a watch from a forgotten revision is answered with 410 itself, not with an event."""
+    """Whether a watch from a compacted revision is answered with status 410 instead of an ERROR event."""
 
 
 class Api:
-    """An API server over a world."""
+    """An API server over a simulated cluster."""
 
     def __init__(
         self, scenario: Scenario, origin_ns: int = 0, behaviour: Behaviour | None = None
@@ -78,7 +78,7 @@ class Api:
         self.simulated = SimulatedCluster(
             scenario,
             origin_ns,
-            # A server that starts anew is another cluster: nobody must take its objects for those before.
+            # A restarted server is another cluster: its uids and revisions must differ from earlier ones.
             era_ns=origin_ns,
             has_kubelets=self.behaviour.has_kubelets,
             has_controllers=self.behaviour.has_controllers,
@@ -105,20 +105,20 @@ class Api:
 
     @property
     def next_event_ns(self) -> int | None:
-        """When the next thing happens by itself."""
+        """The time of the next event that happens without a request."""
         times = [self.simulated.next_event_ns]
         if self.behaviour.has_controllers:
             times.append(self._budgets.next_ns)
         return min((at for at in times if at is not None), default=None)
 
     def advance(self, to_ns: int) -> None:
-        """All that happens up to a moment."""
+        """Let time pass up to a moment, with every event that is due."""
         self.simulated.advance(max(to_ns, self.simulated.now_ns))
         self._expire()
         self._settle()
 
     def handle(self, request: Request) -> Response:
-        """The answer to anything but a watch."""
+        """Answer any request but a watch."""
         try:
             user = self.access.authenticate(request, self.simulated.now_ns)
             if (found := discovery_response(request.path, self.catalogue)) is not None:
@@ -140,7 +140,7 @@ class Api:
         return response
 
     def watch(self, request: Request) -> Watch | Response:
-        """An open watch, or the answer that refuses it."""
+        """Return an open watch, or the response that refuses it."""
         try:
             user = self.access.authenticate(request, self.simulated.now_ns)
             address = address_of(request.method, request.path, is_watch=True)
@@ -155,23 +155,23 @@ class Api:
             return error.response
 
     def is_watch(self, request: Request) -> bool:
-        """Whether a request asks for a watch."""
+        """Return True if a request asks for a watch."""
         return request.method == "GET" and (
             request.flag("watch") or request.path.startswith(("/api/v1/watch/",))
         )
 
     def compact(self) -> None:
-        """Forget everything but what there is now: older revisions cannot be had (410)."""
+        """Compact everything but the current state: older revisions are answered with 410."""
         self.versions.compact()
 
     def snapshot(self) -> Snapshot:
-        """All there is now, to be restored later."""
+        """Return all objects as they are now, to be restored later."""
         return self.simulated.store.snapshot()
 
     def restore(self, kept: Snapshot) -> None:
-        """Go back to a snapshot, as a server whose etcd is restored: revisions that were given are given again.
+        """Return to a snapshot, like a server whose etcd is restored: revisions are given out a second time.
 
-        Watches that stay open are of the future then, and show nothing until it comes.
+        Watches that stay open have a revision of the future, and show nothing until it is reached.
         """
         self._old_revision = kept.revision
         self.simulated.restore(kept, self.versions.begin_again)
@@ -189,7 +189,7 @@ class Api:
         return watch
 
     def _nothing_at(self, address: Address) -> Response:
-        """A group that is built in says so in JSON; for others there is no such path at all."""
+        """A built-in group answers 404 in JSON; for others the path does not exist."""
         served = self.catalogue.find(address.group, address.version, address.plural)
         if served is not None and served.kind.is_namespaced and not address.part:
             return not_allowed().response
@@ -261,13 +261,13 @@ class Api:
                 self.catalogue.define(manifest)
 
     def _settle(self) -> None:
-        """What the controllers that are not of the world do."""
+        """Run the controllers that the simulated cluster itself does not have."""
         if self.behaviour.has_controllers:
             self._namespaces.reconcile()
             self._budgets.pass_time()
 
     def _expire(self) -> None:
-        """Events grow old, and so do revisions."""
+        """Delete expired Event objects and compact old revisions."""
         now = self.simulated.now_ns
         while self._events and self._events[0][0] <= now:
             _, key, uid = self._events.pop(0)
@@ -279,7 +279,7 @@ class Api:
             self._compacted_ns, self._old_revision = now, self.versions.revision
 
     def is_served(self, served: ServedResource) -> bool:
-        """Whether a resource still is: its definition may have been deleted."""
+        """Return True if a resource is still served: its definition may have been deleted."""
         return self.catalogue.is_served(served)
 
 
@@ -294,7 +294,7 @@ def _name(manifest: Manifest) -> str:
 
 
 def _namespaces_of(scenario: Scenario) -> set[str]:
-    """Namespaces that the steps of a scenario will name."""
+    """The namespaces that the steps of a scenario name."""
     return {str(getattr(step, "namespace", "")) for step in scenario.steps} | {
         str(metadata.get("namespace", ""))
         for step in scenario.steps

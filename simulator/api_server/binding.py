@@ -1,4 +1,4 @@
-"""`POST pods/NAME/binding`: every reply of rule K8."""
+"""`POST pods/NAME/binding`: every response of rule K8."""
 
 from events.normalize import JsonObject
 from simulator.api_server.creation import check_kind, decode_body
@@ -25,7 +25,7 @@ _SUBRESOURCE = "pods/binding"
 def bind(
     simulated: SimulatedCluster, versions: VersionStore, target: Target, request: Request
 ) -> Response:
-    """Give a pod its node, in one update with the annotations of the binding (K8.1)."""
+    """Bind a pod to a node, in one update with the annotations of the binding (K8.1)."""
     document = decode_body(request, target.served)
     check_kind(document, target.served, kind="Binding")
     if name_of(document) != target.name:
@@ -54,7 +54,7 @@ def bind(
 
 
 def _node(document: JsonObject) -> str:
-    """A wrong target is a 500 without a reason, as kube-apiserver 1.34 has it (K20)."""
+    """A wrong target is a 500 without a reason, as in kube-apiserver 1.34 (K20)."""
     wanted = section(document, "target")
     kind, node = text_at(wanted, "kind"), text_at(wanted, "name")
     if kind not in ("", "Node"):
@@ -89,7 +89,7 @@ def _check(target: Target, pod: Manifest, document: JsonObject) -> None:
 
 
 def _bound(pod: Manifest, document: JsonObject, node: str, at: str) -> Manifest:
-    """With the annotations of the binding merged in; its labels are not, in 1.34 (K20)."""
+    """Return the pod with the binding's annotations merged in; labels are not merged in 1.34 (K20)."""
     annotations: JsonObject = {
         **section(pod, "metadata", "annotations"),
         **section(document, "metadata", "annotations"),

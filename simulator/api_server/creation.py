@@ -1,4 +1,4 @@
-"""Making objects (POST), and reading the bodies of requests."""
+"""Create objects (POST), and decode the bodies of requests."""
 
 from hashlib import sha256
 from typing import Final
@@ -27,7 +27,7 @@ from simulator.manifest_fields import is_terminating, name_of, section, text_at
 from simulator.object_store import resource_of
 
 BODY_MAX: Final = 3 * 1024 * 1024
-"""Bytes; what is longer is refused with 413, as kube-apiserver does."""
+"""In bytes; a longer body is refused with 413, as by kube-apiserver."""
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _ASSIGNED: Final = (
@@ -38,7 +38,7 @@ _ASSIGNED: Final = (
 
 
 def decode_body(request: Request, served: ServedResource) -> JsonObject:
-    """The object in a body, as JSON or YAML."""
+    """Decode the object in a body, JSON or YAML."""
     kind = served.kind.kind
     try:
         if "yaml" in request.content_type:
@@ -56,7 +56,7 @@ def decode_body(request: Request, served: ServedResource) -> JsonObject:
 
 
 def check_kind(document: JsonObject, served: ServedResource, *, kind: str = "") -> None:
-    """The object must be what the path is for."""
+    """Raise StatusError unless the object is of the kind that the path serves."""
     wanted, told = kind or served.kind.kind, text_at(document, "kind")
     if told not in (wanted, ""):
         version = text_at(document, "apiVersion").rpartition("/")[2]
@@ -66,7 +66,7 @@ def check_kind(document: JsonObject, served: ServedResource, *, kind: str = "") 
 
 
 class Creator:
-    """Makes objects."""
+    """Creates objects."""
 
     def __init__(
         self, simulated: SimulatedCluster, versions: VersionStore, catalogue: ResourceCatalogue
@@ -77,7 +77,7 @@ class Creator:
         self._generated = 0
 
     def create(self, target: Target, request: Request) -> tuple[Manifest, bool]:
-        """The new object, and whether it is there now (False: a dry run)."""
+        """Create an object; returns it and whether it is stored (False: a dry run)."""
         served = target.served
         document = decode_body(request, served)
         check_kind(document, served)
@@ -86,7 +86,7 @@ class Creator:
         return self.make(target, manifest, is_dry="dryRun" in request.query)
 
     def make(self, target: Target, manifest: Manifest, *, is_dry: bool) -> tuple[Manifest, bool]:
-        """The object, checked and made."""
+        """Return the object validated, with its defaults and identity."""
         served, name = target.served, name_of(manifest)
         key = (served.resource, target.namespace if served.kind.is_namespaced else "", name)
         check_times(served, manifest)
@@ -100,7 +100,7 @@ class Creator:
         return self._simulated.put(served.kind, manifest), True
 
     def check_namespace(self, served: ServedResource, name: str, namespace: str) -> None:
-        """New objects need a namespace that is there and is to stay (rule K8's 403)."""
+        """Raise StatusError (403) unless the namespace exists and is not being deleted (rule K8)."""
         if not served.kind.is_namespaced:
             return
         found = self._simulated.find(resource_of(NAMESPACE), "", namespace)
@@ -153,14 +153,14 @@ class Creator:
         }
 
     def _generate(self, prefix: str) -> str:
-        """A name that nobody has; the same calls make the same names."""
+        """Return an unused name; the same calls give the same names."""
         self._generated += 1
         digest = sha256(f"{prefix}/{self._generated}".encode()).digest()
         return prefix + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
 
 
 def check_name(document: JsonObject, target: Target) -> None:
-    """The name in a body must be the one in the path."""
+    """Raise StatusError unless the name in the body is the one in the path."""
     name = name_of(document)
     if not name:
         raise invalid(target.served, "", [required_field("metadata.name")])

@@ -1,4 +1,4 @@
-"""Deleting objects: preconditions, grace, finalizers, and whole collections (rules of K9)."""
+"""Delete objects: preconditions, grace periods, finalizers, and whole collections (rules of K9)."""
 
 import msgspec
 from msgspec import Struct
@@ -31,14 +31,14 @@ GRACE_SECONDS = 30
 
 
 class Preconditions(Struct, frozen=True):
-    """What must hold of the object that is deleted."""
+    """Preconditions on the object to be deleted."""
 
     uid: str | None = None
     resourceVersion: str | None = None  # noqa: N815  # as Kubernetes spells it
 
 
 class DeleteOptions(Struct, frozen=True):
-    """How to delete."""
+    """DeleteOptions."""
 
     preconditions: Preconditions | None = None
     gracePeriodSeconds: int | None = None  # noqa: N815
@@ -47,7 +47,7 @@ class DeleteOptions(Struct, frozen=True):
 
 
 def options_of(request: Request) -> DeleteOptions:
-    """The options in the body; parameters come second."""
+    """Return the options of a request: the body first, then query parameters."""
     try:
         body = request.body.strip()
         options = msgspec.json.decode(body, type=DeleteOptions) if body else DeleteOptions()
@@ -72,7 +72,7 @@ class Deleter:
         self._catalogue = catalogue
 
     def delete(self, target: Target, request: Request) -> Response:
-        """DELETE of one object: pods are answered as they are, most others with a Status."""
+        """DELETE one object; the response holds the pod, for most other kinds a Status."""
         served = target.served
         version = self._versions.find(target.key)
         if version is None:
@@ -92,7 +92,7 @@ class Deleter:
         return success(200, details)
 
     def delete_all(self, target: Target, request: Request) -> Response:
-        """DELETE of a collection: each object that the selectors show."""
+        """DELETE a collection: each object that the selectors match."""
         served = target.served
         selector = selector_of(request.query, served.kind, target.namespace)
         options = options_of(request)
@@ -100,7 +100,7 @@ class Deleter:
             one for one in self._versions.now(served.resource) if selector.matches(one.manifest)
         ]
         for version in versions:
-            # Removing one may have removed another.
+            # Deleting one object may have deleted another.
             if self._versions.find(version.key) is version:
                 self.carry_out(served, version.key, version.manifest, options)
         items = b",".join([one.raw if served.is_custom else one.body for one in versions])
@@ -113,7 +113,7 @@ class Deleter:
     def carry_out(
         self, served: ServedResource, key: Key, found: Manifest, options: DeleteOptions
     ) -> Manifest | None:
-        """The object as it is left, marked; None where it is gone at once."""
+        """Return the object marked for deletion; None if it is removed at once."""
         grace = _grace(served, found, options)
         is_held = bool(section(found, "metadata").get("finalizers"))
         if served.kind.kind == "Namespace":
@@ -122,7 +122,7 @@ class Deleter:
             return found if grace or is_held else None
         if not grace and not is_held:
             if served.kind.kind == "Pod" and not _is_marked(found):
-                # A pod is seen to be marked first, even if it goes at once.
+                # A pod is shown as marked before it is removed, even if both happen at once.
                 self._simulated.put(served.kind, self._marked(served, found, 0))
             self._remove(served, key, found, options)
             return None
@@ -139,7 +139,7 @@ class Deleter:
     def _remove(
         self, served: ServedResource, key: Key, found: Manifest, options: DeleteOptions
     ) -> None:
-        """For good; with a definition goes all that it defined."""
+        """Remove an object for good; a definition takes its custom objects with it."""
         if options.propagationPolicy == "Orphan":
             self._orphan(uid_of(found))
         if served.kind == CRD:
@@ -149,7 +149,7 @@ class Deleter:
         self._simulated.remove(key)
 
     def _orphan(self, owner: str) -> None:
-        """What it owned stays, and is nobody's."""
+        """Orphan the dependents: remove the reference to this owner."""
         self._simulated.release(owner)
         for served in self._catalogue.all():
             for version in self._versions.now(served.resource):
@@ -161,7 +161,8 @@ class Deleter:
                     self._simulated.put(served.kind, freed)
 
     def _is_sooner(self, found: Manifest, grace: int, options: DeleteOptions) -> bool:
-        """A second deletion counts only where it shortens the grace."""
+        """Return True if the object is already being deleted; a second request counts only if it shortens the grace
+        period."""
         before = section(found, "metadata").get("deletionGracePeriodSeconds")
         is_asked = options.gracePeriodSeconds is not None
         return is_asked and isinstance(before, int) and grace < before
@@ -183,7 +184,7 @@ def _is_marked(found: Manifest) -> bool:
 
 
 def check_preconditions(served: ServedResource, found: Manifest, options: DeleteOptions) -> None:
-    """Raises StatusError (409) for another uid or revision."""
+    """Raise StatusError (409) for another uid or revision."""
     wanted = options.preconditions
     if wanted is None:
         return
@@ -204,7 +205,7 @@ def check_preconditions(served: ServedResource, found: Manifest, options: Delete
 
 
 def _grace(served: ServedResource, found: Manifest, options: DeleteOptions) -> int:
-    """Seconds. Only pods have any, and only those that may be running."""
+    """The grace period in seconds. Only pods that may be running have one."""
     if served.kind.kind != "Pod" or not node_of(found) or is_terminal(found):
         return 0
     if options.gracePeriodSeconds is not None:

@@ -1,4 +1,4 @@
-"""What the API says of itself: `/version`, `/api`, `/apis` and the resources of each group."""
+"""API discovery: `/version`, `/api`, `/apis` and the resources of each group."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ _PART_KINDS: Final = {
 
 
 def discovery_response(path: str, catalogue: ResourceCatalogue) -> Response | None:
-    """The answer to a path of discovery or health; None for any other path."""
+    """Answer a path of discovery or health; None for any other path."""
     parts = path.strip("/").split("/")
     match parts:
         case ["version"]:

@@ -1,4 +1,4 @@
-"""Disruption budgets: what the controller counts, and what an eviction spends (rule K9)."""
+"""The disruption controller: it keeps the status of PodDisruptionBudgets (rule K9)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -25,9 +25,9 @@ from simulator.manifest_fields import (
 from simulator.object_store import resource_of
 
 COUNT_NS: Final = SECOND // 10
-"""So long after a change budgets are counted at the latest."""
+"""The longest delay between a change and the next count."""
 DISRUPTION_NS: Final = 120 * SECOND
-"""So long an eviction counts though its pod was not deleted."""
+"""How long an eviction counts though its pod was not deleted."""
 
 _POD: Final = resource_of(POD)
 _BUDGET: Final = resource_of(BUDGET)
@@ -35,7 +35,7 @@ _SCALED: Final = ("ReplicaSet", "StatefulSet", "Deployment")
 
 
 def budgets_of(versions: VersionStore, pod: Manifest) -> list[Manifest]:
-    """The budgets that speak for a pod, by name."""
+    """The budgets that select a pod, by name."""
     return [
         one.manifest
         for one in versions.now(_BUDGET)
@@ -44,7 +44,7 @@ def budgets_of(versions: VersionStore, pod: Manifest) -> list[Manifest]:
 
 
 def covers(budget: Manifest, pod: Manifest) -> bool:
-    """Whether a budget speaks for a pod: an empty selector for all, none for nobody."""
+    """Return True if a budget selects a pod: an empty selector selects all, a missing one none."""
     selector = section(budget, "spec").get("selector")
     if not isinstance(selector, dict):
         return False
@@ -52,15 +52,15 @@ def covers(budget: Manifest, pod: Manifest) -> bool:
 
 
 def is_ready(pod: Manifest) -> bool:
-    """Whether its condition Ready is true."""
+    """Return True if the pod's condition Ready is true."""
     conditions = list_at(section(pod, "status"), "conditions")
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 class DisruptionController:
-    """Brings the status of budgets up to date after pods or budgets changed.
+    """Updates the status of budgets after pods or budgets changed.
 
-    At once for those who ask about budgets; else a little later, as counting costs a look at every pod.
+    At once when a client reads budgets, else after a delay, because a count looks at every pod.
     """
 
     def __init__(self, simulated: SimulatedCluster, versions: VersionStore) -> None:
@@ -69,7 +69,7 @@ class DisruptionController:
         self._is_due = True
         self._counted_ns = 0
         self._is_waiting = False
-        """Whether evictions are waited for, which time alone can end."""
+        """Whether evictions are pending that only the passing of time can end."""
         versions.listen(self._note)
 
     def _note(self, resource: str) -> None:
@@ -78,17 +78,17 @@ class DisruptionController:
 
     @property
     def next_ns(self) -> int | None:
-        """When it will count; None: nothing changed."""
+        """When the next count is due; None if nothing changed."""
         return self._counted_ns + COUNT_NS if self._is_due else None
 
     def pass_time(self) -> None:
-        """Count if it is time to."""
+        """Count if it is due."""
         is_time = self._simulated.now_ns >= self._counted_ns + COUNT_NS
         if is_time and (self._is_due or self._is_waiting):
             self.reconcile()
 
     def reconcile(self) -> None:
-        """Count anew where something changed."""
+        """Count again where something changed."""
         self._counted_ns = self._simulated.now_ns
         while self._is_due or self._is_waiting:
             is_due, self._is_due, self._is_waiting = self._is_due, False, False
@@ -133,7 +133,7 @@ class DisruptionController:
         return status
 
     def _wanted(self, budget: Manifest, pods: list[Manifest]) -> tuple[int, int]:
-        """How many pods there should be, and how many must stay healthy."""
+        """Return the number of expected pods, and how many must stay healthy."""
         spec = section(budget, "spec")
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if isinstance(least, int):
@@ -147,7 +147,7 @@ class DisruptionController:
         return len(pods), 1
 
     def _scale(self, pods: list[Manifest]) -> int:
-        """What the owners of the pods want; pods without a known owner count for themselves."""
+        """The number of pods that the owners want; a pod without a known owner counts itself."""
         replicas = {
             uid_of(one.manifest): whole_at(section(one.manifest, "spec"), "replicas", 1)
             for resource in _SCALED
@@ -172,7 +172,7 @@ class DisruptionController:
 
 
 def spent(budget: Manifest, pod: str, at: str) -> Manifest:
-    """The budget after one eviction more."""
+    """Return the budget after one more eviction."""
     status: Mapping[str, Json] = section(budget, "status")
     allowed = whole_at(status, "disruptionsAllowed", 0) - 1
     changes: JsonObject = {
@@ -193,7 +193,7 @@ def spent(budget: Manifest, pod: str, at: str) -> Manifest:
 
 
 def _share(text: str, of: int) -> int:
-    """A percentage, rounded up; a number as it stands."""
+    """A percentage, rounded up, or a plain number."""
     if text.endswith("%"):
         return -(-int(text[:-1]) * of // 100)
     return int(text)

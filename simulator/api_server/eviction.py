@@ -1,4 +1,4 @@
-"""`POST pods/NAME/eviction`: every reply of rule K9, in the order in which kube-apiserver decides."""
+"""`POST pods/NAME/eviction`: every response of rule K9, in the order in which kube-apiserver decides."""
 
 from typing import Final
 
@@ -51,7 +51,7 @@ class Evictor:
         self._deleter = deleter
 
     def evict(self, target: Target, request: Request) -> Response:
-        """201 where termination began, or the pod is gone already."""
+        """Return 201 if termination began, or the pod is already gone."""
         document = decode_body(request, target.served)
         check_kind(document, target.served, kind="Eviction")
         if name_of(document) != target.name:
@@ -63,7 +63,7 @@ class Evictor:
         pod = version.manifest
         is_free = is_terminal(pod) or is_terminating(pod) or phase_of(pod) == "Pending"
         if not is_free:
-            # What the budget gave is spent even where the precondition then fails.
+            # The budget is spent even if the precondition then fails.
             self._spend(pod, is_dry=bool(options.dryRun))
         check_preconditions(target.served, pod, options)
         if not options.dryRun:
@@ -105,7 +105,7 @@ class Evictor:
         return changed(pod, "status", conditions=[*others, condition])
 
     def _spend(self, pod: Manifest, *, is_dry: bool) -> None:
-        """Ask the budget of a running pod, and take one from it."""
+        """Check the budget of a running pod, and spend one disruption."""
         budgets = budgets_of(self._versions, pod)
         if len(budgets) > 1:
             raise StatusError(500, "", _TOO_MANY)
@@ -141,7 +141,7 @@ class Evictor:
 
 
 def _passes(budget: Manifest, pod: Manifest) -> bool:
-    """An unready pod may go where the policy says so, or the healthy ones suffice (K9.3)."""
+    """An unready pod may be evicted if its policy allows it, or if enough pods are healthy (K9.3)."""
     if is_ready(pod):
         return False
     if section(budget, "spec").get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -152,7 +152,7 @@ def _passes(budget: Manifest, pod: Manifest) -> bool:
 
 
 def _refused(why: str, seconds: int) -> StatusError:
-    """429 with the budget as its cause: not throttling (K9.2)."""
+    """Return 429 with the budget as its cause: this is no throttling (K9.2)."""
     details: JsonObject = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
     if seconds:
         details["retryAfterSeconds"] = seconds

@@ -1,7 +1,7 @@
-"""What can go wrong between a server and its clients, chosen by a seed.
+"""Faults between a server and its clients, chosen by a seed.
 
-Which request is struck by what comes from SHA-256 over the seed and the number of the request, so the
-same seed and the same requests give the same faults. Who carries bytes carries the faults out.
+SHA-256 over the seed and the number of a request decides which fault it gets, so the same seed and the
+same requests give the same faults. The HTTP server carries them out.
 """
 
 from enum import Enum
@@ -12,19 +12,19 @@ from msgspec import Struct
 
 
 class FaultKind(Enum):
-    """A fault."""
+    """A kind of fault."""
 
     DROP = "drop"
-    """The connection breaks before anything is done."""
+    """The connection breaks before the request is executed."""
     LOSE = "lose"
-    """It is done, and the connection breaks before the answer; a watch breaks after some events."""
+    """The request is executed and the connection breaks before the response; a watch breaks after some events."""
     DELAY = "delay"
     TWICE = "twice"
-    """The request arrives a second time; the second answer is the one that is seen."""
+    """The request arrives a second time; the client sees the second response."""
     CUT = "cut"
-    """The answer ends in the middle of a line, and the connection breaks."""
+    """The response ends in the middle of a line, and the connection breaks."""
     STALL = "stall"
-    """Half a line, and then silence."""
+    """Half a line, and then nothing more."""
     GONE = "gone"
     """410 as status."""
     GONE_EVENT = "gone_event"
@@ -34,17 +34,17 @@ class FaultKind(Enum):
     THROTTLE_LATER = "throttle_later"
     """429 with Retry-After"""
     CONFLICT = "conflict"
-    """409, and nothing is done."""
+    """409; the request is not executed."""
     FORBID = "forbid"
-    """403, as of a server that has just begun and has not read its roles; nothing is done."""
+    """403, as from a server that has just started and has not read its roles; the request is not executed."""
     FAIL = "fail"
-    """500 as a Status, and nothing is done."""
+    """500 as a Status; the request is not executed."""
     FAIL_AFTER = "fail_after"
-    """500 as a Status, and it is done all the same."""
+    """500 as a Status; the request is executed."""
     FAIL_TEXT = "fail_text"
-    """500 as plain text, and nothing is done."""
+    """500 as plain text; the request is not executed."""
     EMPTY = "empty"
-    """It is done; the status is good, and there is no body."""
+    """The request is executed; the status is good, and the body is empty."""
     CLOCK = "clock"
     """The server's clock is set by an hour; the request is answered as usual."""
 
@@ -69,9 +69,9 @@ WATCH: Final = (
     ),
     FaultKind.FORBID,
 )
-"""What can befall a watch."""
+"""Faults that a watch can get."""
 UNDER_WAY: Final = (FaultKind.LOSE, FaultKind.CUT, FaultKind.STALL, FaultKind.GONE_EVENT)
-"""What can befall a watch after some events."""
+"""Faults that a watch can get after some events."""
 READ: Final = (
     *(
         FaultKind.FORBID,
@@ -91,14 +91,14 @@ READ: Final = (
         FaultKind.CLOCK,
     ),
 )
-"""What can befall the reading of an object or a list."""
+"""Faults that reading an object or a list can get."""
 LIST: Final = (*READ, FaultKind.GONE)
 WRITE: Final = (*READ, FaultKind.CONFLICT, FaultKind.FAIL_AFTER)
 ALL: Final = tuple(FaultKind)
 
 
 class FaultContext(Struct, frozen=True):
-    """A request as the one who strikes sees it. `index` counts requests from 1."""
+    """A request as fault injection sees it. `index` counts requests from 1."""
 
     index: int
     verb: str
@@ -107,7 +107,7 @@ class FaultContext(Struct, frozen=True):
 
     @property
     def possible(self) -> tuple[FaultKind, ...]:
-        """What can befall it."""
+        """The faults that this request can get."""
         match self.verb:
             case "watch":
                 return WATCH
@@ -120,7 +120,7 @@ class FaultContext(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True):
-    """What befalls a request. `amount` is how many events come before it, or how long it takes."""
+    """The fault of one request."""
 
     kind: FaultKind
     amount: int = 0
@@ -128,23 +128,23 @@ class Fault(Struct, frozen=True):
 
 
 class Faults(Protocol):
-    """Who strikes."""
+    """Chooses the fault of each request."""
 
     def pick(self, ask: FaultContext) -> Fault | None:
-        """What befalls a request; None: nothing."""
+        """Return the fault of a request, or None."""
         ...
 
 
 class NoFaults:
-    """Nothing goes wrong."""
+    """No faults."""
 
     def pick(self, ask: FaultContext) -> Fault | None:
-        """Nothing."""
+        """Return None."""
         return None
 
 
 class SeededFaults:
-    """So many of a thousand requests are struck, by a seed."""
+    """A share of the requests, in thousandths, gets a fault, chosen by a seed."""
 
     def __init__(
         self,
@@ -157,15 +157,15 @@ class SeededFaults:
     ) -> None:
         self._seed = seed
         self._watch_events = watch_events
-        """Every watch breaks before so many events; 0: no more often than other requests."""
+        """Every watch breaks before this number of events; 0: no more often than other requests."""
         self._per_thousand = per_thousand
         self._kinds = kinds
         self._spared = spared
-        """Resources to which nothing happens."""
+        """Resources that get no faults."""
         self.is_on = True
 
     def pick(self, ask: FaultContext) -> Fault | None:
-        """What befalls a request."""
+        """Return the fault of a request, or None."""
         if not self.is_on or ask.plural in self._spared:
             return None
         chance = sha256(f"{self._seed}/{ask.index}".encode()).digest()
@@ -178,7 +178,7 @@ class SeededFaults:
         return Fault(kind, chance[8] % 8)
 
     def _later(self, ask: FaultContext, chance: bytes) -> Fault | None:
-        """A watch that was opened well still breaks some time."""
+        """A watch that was opened without a fault still breaks later."""
         possible = [kind for kind in UNDER_WAY if kind in self._kinds]
         if ask.verb != "watch" or not self._watch_events or not possible:
             return None
@@ -187,17 +187,17 @@ class SeededFaults:
 
 
 class ScriptedFaults:
-    """What tests ask for: the next so many requests of some kind are struck."""
+    """Faults that a test sets for the next requests of a kind."""
 
     def __init__(self) -> None:
         self._script: list[tuple[str, str, Fault, int]] = []
 
     def add(self, fault: Fault, verb: str = "", resource: str = "", times: int = 1) -> None:
-        """The next `times` requests with this verb and resource (`pods/binding`) are struck."""
+        """Give a fault to the next `times` requests with this verb and resource (`pods/binding`)."""
         self._script.append((verb, resource, fault, times))
 
     def pick(self, ask: FaultContext) -> Fault | None:
-        """What befalls a request: the first of the script that is meant for it."""
+        """Return the first scripted fault that matches a request."""
         resource = ask.plural + (f"/{ask.part}" if ask.part else "")
         for index, (verb, wanted, fault, times) in enumerate(self._script):
             if verb in ("", ask.verb) and wanted in ("", resource):

@@ -1,4 +1,4 @@
-"""A request as it reaches the API, and what is answered."""
+"""An API request and its response."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Request(Struct, frozen=True):
-    """One request. `query` has the last value of each parameter."""
+    """One request. `query` holds the last value of each parameter."""
 
     method: str
     path: str
@@ -21,16 +21,16 @@ class Request(Struct, frozen=True):
     body: bytes = b""
     content_type: str = JSON
     token: str = ""
-    """The bearer token; empty for none."""
+    """The bearer token; empty if there is none."""
     user_agent: str = ""
 
     def flag(self, name: str) -> bool:
-        """A parameter that is true or false."""
+        """Return a boolean query parameter."""
         return self.query.get(name, "") not in ("", "false", "0")
 
 
 class Response(Struct, frozen=True):
-    """One answer."""
+    """One response."""
 
     status: int
     body: bytes = b""
@@ -39,12 +39,12 @@ class Response(Struct, frozen=True):
 
 
 def json_response(document: Mapping[str, Json], status: int = 200) -> Response:
-    """An answer made of a document."""
+    """Return a document as a JSON response."""
     return Response(status, _ENCODER.encode(document))
 
 
 def success(status: int = 200, details: "JsonObject | None" = None) -> Response:
-    """A `Status` that says all went well; it has a code only where something was made."""
+    """Return a `Status` of success; it has a code only if an object was created."""
     document: JsonObject = {**_STATUS, "status": "Success"}
     if details is not None:
         document["details"] = details
@@ -57,7 +57,7 @@ _STATUS: Final[JsonObject] = {"kind": "Status", "apiVersion": "v1", "metadata": 
 
 
 class StatusError(Exception):
-    """A request is refused: the `Status` that says so."""
+    """A refused request, with its `Status`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class StatusError(Exception):
 
     @property
     def response(self) -> Response:
-        """The whole answer."""
+        """The whole response."""
         seconds = (self.details or {}).get("retryAfterSeconds")
         headers = {"Retry-After": str(seconds)} if seconds else {}
         return Response(self.status, _ENCODER.encode(self.document), JSON, headers)

@@ -1,4 +1,4 @@
-"""Label and field selectors, as lists, watches and deletions of collections take them (rule K3.4)."""
+"""Label and field selectors of lists, watches and deletions of collections (rule K3.4)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Requirement(Struct, frozen=True):
-    """One part of a selector."""
+    """One requirement of a selector."""
 
     key: str
     operator: str
@@ -41,7 +41,7 @@ class Requirement(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
     def holds(self, value: str | None) -> bool:
-        """Whether it holds of a value (None: there is none)."""
+        """Return True if a value (None: missing) meets the requirement."""
         match self.operator:
             case "in":
                 return value is not None and value in self.values
@@ -54,7 +54,7 @@ class Requirement(Struct, frozen=True):
 
 
 class Selector(Struct, frozen=True):
-    """What must hold of an object to be seen. Without anything it lets everything through."""
+    """Requirements on objects. Without any, all objects match."""
 
     namespace: str = ""
     labels: tuple[Requirement, ...] = ()
@@ -62,11 +62,11 @@ class Selector(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it lets everything through."""
+        """Return True if all objects match."""
         return not self.namespace and not self.labels and not self.fields
 
     def matches(self, manifest: Manifest) -> bool:
-        """Whether an object is seen."""
+        """Return True if an object matches."""
         if self.namespace and namespace_of(manifest) != self.namespace:
             return False
         if self.labels and not labels_match(self.labels, manifest):
@@ -75,13 +75,13 @@ class Selector(Struct, frozen=True):
 
 
 def labels_match(labels: tuple[Requirement, ...], manifest: Manifest) -> bool:
-    """Whether the labels of an object are as required."""
+    """Return True if the labels of an object meet the requirements."""
     there = section(manifest, "metadata", "labels")
     return all(one.holds(_text(there.get(one.key))) for one in labels)
 
 
 def selector_of(query: Mapping[str, str], kind: Kind, namespace: str) -> Selector:
-    """The selector of a request. Raises StatusError for what it cannot mean."""
+    """Return the selector of a request. Raises StatusError for an invalid one."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     return Selector(
         namespace,
@@ -91,7 +91,7 @@ def selector_of(query: Mapping[str, str], kind: Kind, namespace: str) -> Selecto
 
 
 def label_selector(selector: Mapping[str, Json]) -> tuple[Requirement, ...]:
-    """A `LabelSelector` object, as a budget has one."""
+    """Return a `LabelSelector` object, such as that of a budget, as requirements."""
     pairs = section(selector, "matchLabels")
     found = [Requirement(key, "in", (str(value),)) for key, value in pairs.items()]
     operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
@@ -133,7 +133,7 @@ def _field_requirement(part: str, kind: Kind) -> Requirement:
 
 
 def _field(manifest: Manifest, path: str) -> str:
-    """A field as a selector sees it: what is not there is empty."""
+    """Return a field's value for a selector; a missing field is empty."""
     if (read := _COMMON.get(path)) is not None:
         return read(manifest)
     *way, last = path.split(".")

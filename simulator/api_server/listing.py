@@ -1,4 +1,4 @@
-"""Lists: in pages, at the latest or an older revision (rules of K2)."""
+"""Lists: paged, at the latest or at an older revision (rules of K2)."""
 
 import base64
 import binascii
@@ -22,11 +22,11 @@ from simulator.api_server.version_store import Version, VersionStore, place_of
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105  # the name of a format
 _LATEST: Final = -1
-"""The revision in a token that goes on with whatever there is by then."""
+"""The revision in a token that continues at the latest revision (inconsistent continuation)."""
 
 
 class _Token(Struct, frozen=True):
-    """Where a list is to go on."""
+    """A continue token: where a list goes on."""
 
     v: str
     rv: int
@@ -34,7 +34,7 @@ class _Token(Struct, frozen=True):
 
 
 class _Page(Struct, frozen=True):
-    """What is asked for."""
+    """The list that a request asks for."""
 
     revision: int | None
     """None: the latest."""
@@ -44,7 +44,7 @@ class _Page(Struct, frozen=True):
 def list_response(
     versions: VersionStore, served: ServedResource, selector: Selector, query: Mapping[str, str]
 ) -> Response:
-    """One page, or all of it."""
+    """One page, or the whole list."""
     limit = max(0, _whole(query.get("limit", "")))
     page = _page(versions, query, limit)
     revision = versions.revision if page.revision is None else page.revision
@@ -59,7 +59,7 @@ def list_response(
     shown = there[:limit] if limit else there
     token, left = "", len(there) - len(shown)
     if left:
-        # A nul is the least that can follow a name.
+        # A NUL is the least character that can follow a name.
         token = _encoded(_Token(_TOKEN_VERSION, revision, place_of(shown[-1].key) + "\0"))
     remaining = left if not selector.labels and not selector.fields else 0
     return Response(200, _document(served, shown, revision, token, remaining))
@@ -74,7 +74,7 @@ def _document(
         metadata["continue"] = token
     if remaining:
         metadata["remainingItemCount"] = remaining
-    # Items that a definition brings keep their kind, all others lose it (rule K1.4).
+    # Items of custom resources keep kind and apiVersion, all others do not have them (rule K1.4).
     items = b",".join([one.raw if served.is_custom else one.body for one in shown])
     head = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'.encode()
     return b"".join((head, msgspec.json.encode(metadata), b',"items":[', items, b"]}"))
@@ -133,7 +133,7 @@ def _continued(versions: VersionStore, text: str, wanted: str) -> _Page:
 
 
 def _token_expired(start: str) -> StatusError:
-    """410 with a token that goes on inconsistently (rule K2.3)."""
+    """Return 410 with a token for an inconsistent continuation (rule K2.3)."""
     return expired(
         "The provided continue parameter is too old to display a consistent list result. "
         "You can start a new list without the continue parameter, or use the continue token in "
@@ -149,7 +149,7 @@ def _encoded(token: _Token) -> str:
 
 
 def revision_of(text: str) -> int | None:
-    """A revision as a parameter; None where it is not given."""
+    """A revision as a query parameter; None if it is missing."""
     if not text:
         return None
     if not text.isascii() or not text.isdecimal():

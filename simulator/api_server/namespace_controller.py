@@ -1,4 +1,4 @@
-"""Namespaces: those that are there from the start, and how one with all its objects goes."""
+"""The namespace controller: initial namespaces, and the deletion of a namespace with its objects."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _ALWAYS: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 def make_namespaces(simulated: SimulatedCluster, named: set[str]) -> None:
-    """Those every cluster has, and those that objects are in already."""
+    """Create the namespaces of every cluster, and those of existing objects."""
     there = {key[1] for objects in simulated.store.objects().values() for key in objects}
     for name in sorted({*_ALWAYS, *there, *named} - {""}):
         if simulated.find(_NAMESPACE, "", name) is None:
@@ -31,7 +31,7 @@ def make_namespaces(simulated: SimulatedCluster, named: set[str]) -> None:
 
 
 class NamespaceController:
-    """Empties namespaces that are being deleted, and then lets them go."""
+    """Empties namespaces that are being deleted, and then removes them."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class NamespaceController:
             )
 
     def reconcile(self) -> None:
-        """Delete what is in them, and let go of those that are empty."""
+        """Delete the objects of terminating namespaces; remove the namespaces that are empty."""
         if not self._terminating:
             return
         for version in self._versions.now(_NAMESPACE):
@@ -69,7 +69,7 @@ class NamespaceController:
                     self._simulated.remove(version.key)
 
     def _empty(self, namespace: str) -> bool:
-        """Whether something is left that has to go first."""
+        """Return True if an object remains that has to be removed first."""
         is_left = False
         for served in self._catalogue.all():
             if not served.kind.is_namespaced or served.is_virtual:

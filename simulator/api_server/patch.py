@@ -1,7 +1,7 @@
-"""The four kinds of patches but the last (rules of K13): JSON merge, strategic merge and JSON patch.
+"""JSON merge patch, strategic merge patch and JSON patch (rules of K13).
 
-The strategic merge is written here and not taken from a library: what decides it is which lists are
-merged by which key, and that is a property of Kubernetes' types, of which these few matter.
+The strategic merge is written here: it depends on which lists of Kubernetes' types are merged by which
+key, and only a few of them matter.
 """
 
 from typing import Final
@@ -37,13 +37,13 @@ MERGE_KEYS: Final = {
     "hostIPs": "ip",
     "ownerReferences": "uid",
 }
-"""Lists of built-in types that a strategic merge joins, by the key that tells their items apart."""
+"""Lists of built-in types that a strategic merge joins, with the key of their items."""
 _SETS: Final = ("finalizers",)
 _OPERATIONS_MAX: Final = 10_000
 
 
 def patched(found: JsonObject, body: bytes, content_type: str, *, is_custom: bool) -> Json:
-    """The object with a patch carried out. Raises StatusError for what is no such patch."""
+    """Return the object with a patch applied. Raises StatusError for an invalid patch."""
     if content_type == MERGE:
         return merged(found, _mapping(body))
     if content_type == STRATEGIC and not is_custom:
@@ -113,7 +113,7 @@ def _joined(key: str, there: Json, value: Json) -> Json:
 
 
 def _merged_list(by: str, there: list[Json], items: list[Json]) -> list[Json]:
-    """Items that are new stand first, as kube-apiserver puts them."""
+    """New items come first, as in kube-apiserver."""
     patch = [one for one in items if isinstance(one, dict)]
     if any(set(one) == {"$patch"} and one["$patch"] == "replace" for one in patch):
         return [one for one in patch if "$patch" not in one]
@@ -156,7 +156,7 @@ def _json_patched(found: JsonObject, operations: Json) -> Json:
 
 
 def _rejected() -> StatusError:
-    """A `test` that does not hold, or a path that is not there (rule K13: 422)."""
+    """A `test` that fails, or a missing path (rule K13: 422)."""
     text = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", text, {})
 

@@ -1,4 +1,4 @@
-"""What a path names: a resource, one of its objects, a part of one."""
+"""The resource, object and subresource that a request path names."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from simulator.object_store import Key
 
 
 class Address(Struct, frozen=True):
-    """A path taken apart, whether or not it is served. `verb` is as RBAC has it."""
+    """A path split into its parts, served or not. `verb` is RBAC's verb."""
 
     group: str
     version: str
@@ -19,7 +19,7 @@ class Address(Struct, frozen=True):
 
 
 class Target(Struct, frozen=True):
-    """What a request is about."""
+    """The served resource and object of a request."""
 
     served: ServedResource
     namespace: str
@@ -28,7 +28,7 @@ class Target(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Of the object, as the store has it."""
+        """The key of the object in the store."""
         namespace = self.namespace if self.served.kind.is_namespaced else ""
         return self.served.resource, namespace, self.name
 
@@ -37,7 +37,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 def address_of(method: str, path: str, *, is_watch: bool) -> Address | None:
-    """The address of a path; None for one that names no resource."""
+    """Return the address of a path; None if it names no resource."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -67,7 +67,7 @@ def _verb(method: str, name: str, is_watch: bool) -> str:
 
 
 def target_of(address: Address, catalogue: ResourceCatalogue) -> Target | None:
-    """What is served at an address; None where nothing is."""
+    """Return what is served at an address, or None."""
     served = catalogue.find(address.group, address.version, address.plural)
     if served is None or (address.namespace and not served.kind.is_namespaced):
         return None

@@ -1,4 +1,4 @@
-"""Which resources the API serves: those that are built in, and those that definitions bring."""
+"""The resources that the API serves: built-in ones, and those of CustomResourceDefinitions."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from simulator.object_store import resource_of
 
 
 class ServedResource(Struct, frozen=True):
-    """A resource. Revisions, generations and its parts are as kube-apiserver has them."""
+    """A resource. Revisions, generations and subresources are as in kube-apiserver."""
 
     kind: Kind
     plural: str
@@ -19,12 +19,12 @@ class ServedResource(Struct, frozen=True):
     """Subresources."""
     is_custom: bool = False
     needs_revision: bool = False
-    """Whether a PUT must name the revision it replaces."""
+    """Whether a PUT must name the revision that it replaces."""
     has_generation: bool = False
 
     @property
     def resource(self) -> str:
-        """How the store calls it."""
+        """The name of the resource in the store."""
         return resource_of(self.kind)
 
     @property
@@ -34,7 +34,7 @@ class ServedResource(Struct, frozen=True):
 
     @property
     def is_virtual(self) -> bool:
-        """Whether objects are answered and never kept."""
+        """Whether objects are answered and never stored."""
         return self.kind == REVIEW
 
 
@@ -99,7 +99,7 @@ _PLURALS: Final = {
 
 
 class ResourceCatalogue:
-    """What is served now, by group, version and plural."""
+    """The resources served now, by group, version and plural."""
 
     def __init__(self) -> None:
         self._served: dict[tuple[str, str, str], ServedResource] = {
@@ -107,26 +107,26 @@ class ResourceCatalogue:
         }
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
-        """The resource at a path."""
+        """Return the resource at a path."""
         return self._served.get((group, version, plural))
 
     def all(self) -> list[ServedResource]:
-        """Everything, by group, version and name."""
+        """All resources, by group, version and name."""
         return [self._served[key] for key in sorted(self._served)]
 
     def of_kind(self, kind: str) -> ServedResource | None:
-        """The first resource whose objects are of a kind."""
+        """Return the first resource whose objects are of a kind."""
         return next((one for one in self._served.values() if one.kind.kind == kind), None)
 
     def define(self, definition: Manifest) -> None:
-        """A definition came, or changed."""
+        """Serve the resources of a new or changed definition."""
         self.withdraw(definition)
         for served in resources_of_definition(definition):
             key = (served.kind.group, served.kind.version, served.plural)
             self._served[key] = served
 
     def withdraw(self, definition: Manifest) -> list[ServedResource]:
-        """A definition is gone. Returns what is no longer served."""
+        """Stop serving a deleted definition's resources; returns them."""
         spec = section(definition, "spec")
         group, plural = text_at(spec, "group"), text_at(section(spec, "names"), "plural")
         gone = [
@@ -139,12 +139,12 @@ class ResourceCatalogue:
         return gone
 
     def is_served(self, served: ServedResource) -> bool:
-        """Whether it still is."""
+        """Return True if a resource is still served."""
         return (served.kind.group, served.kind.version, served.plural) in self._served
 
 
 def resources_of_definition(definition: Manifest) -> list[ServedResource]:
-    """What a definition brings: one resource for each version that it serves."""
+    """Return the resources of a definition: one for each served version."""
     spec = section(definition, "spec")
     names = section(spec, "names")
     short_names = names.get("shortNames")
@@ -169,9 +169,9 @@ def resources_of_definition(definition: Manifest) -> list[ServedResource]:
 
 
 def volcano_definitions() -> list[Manifest]:
-    """Definitions of the custom resources that scenarios may hold.
+    """CustomResourceDefinitions of the kinds that scenarios may hold.
 
-    As Volcano has them, the status of a PodGroup is no part of its own.
+    As in Volcano, PodGroup has no status subresource.
     """
     return [_definition(kind) for kind in KINDS if kind.group.endswith(".volcano.sh")]
 

@@ -1,8 +1,7 @@
-"""Server-side apply: who owns which field, and what happens when two want the same one (K13).
+"""Server-side apply: field ownership, and conflicts between field managers (K13).
 
-Fields are known by their path; items of lists that are merged are known by their key, other lists are
-one field each. Owners are kept beside the objects, not in them: `managedFields` is what a client of
-this size should not read.
+A field is known by its path, an item of a merged list by its key; any other list is one field. Ownership
+is kept beside the objects and not as `managedFields`, which clients of muster do not read.
 """
 
 from collections.abc import Iterator
@@ -23,18 +22,18 @@ _IDENTITY: Final = (
 
 
 def manager_of(request: Request) -> str:
-    """Who writes: as the request says, else the client's name."""
+    """Return the field manager of a request: the parameter, else the client's name."""
     return request.query.get("fieldManager") or request.user_agent.partition("/")[0] or "unknown"
 
 
 class FieldOwners:
-    """Who owns which fields, by the uid of the object."""
+    """The owners of fields, by the uid of the object."""
 
     def __init__(self) -> None:
         self._applied: dict[str, dict[str, set[Path]]] = {}
         """uid -> manager -> paths it applied."""
         self._written: dict[str, dict[Path, str]] = {}
-        """uid -> path -> who last wrote it otherwise."""
+        """uid -> path -> the manager that last wrote it without apply."""
 
     def apply(
         self,
@@ -44,7 +43,7 @@ class FieldOwners:
         *,
         is_forced: bool,
     ) -> Manifest:
-        """The object with the document applied. Raises StatusError (409) for fields of others."""
+        """Return the object with the document applied. Raises StatusError (409) for fields of other managers."""
         if found is None:
             return dict(document)
         uid = uid_of(found)
@@ -68,7 +67,7 @@ class FieldOwners:
     def note_applied(
         self, before: Manifest | None, written: Manifest, document: JsonObject, manager: str
     ) -> None:
-        """The document was applied: what it changed is no longer anyone else's."""
+        """Record an apply: the applying manager takes over the fields that it changed."""
         uid = uid_of(written)
         wanted = dict(_leaves(document, ()))
         there = {} if before is None else dict(_leaves(before, ()))
@@ -82,7 +81,7 @@ class FieldOwners:
             writers.pop(path, None)
 
     def note_written(self, before: Manifest, after: Manifest, manager: str) -> None:
-        """The object was changed in another way than by apply: who wrote a field owns it."""
+        """Record a change that was no apply: the writer owns the changed fields."""
         uid = uid_of(after)
         if uid not in self._applied:
             return
@@ -131,7 +130,7 @@ def _conflicting(conflicts: list[tuple[str, str]]) -> StatusError:
 
 
 def _leaves(value: Json, path: Path) -> Iterator[tuple[Path, Json]]:
-    """The fields of an object with their paths; what tells it apart is nobody's."""
+    """The fields of an object with their paths, without those that identify it."""
     if isinstance(value, dict) and (value or not path):
         for key, inner in value.items():
             if (not path and key in _SYSTEM) or (path == ("metadata",) and key in _IDENTITY):
@@ -169,11 +168,11 @@ def _joined_list(by: str, there: list[Json], value: list[Json], path: Path) -> l
 
 
 def _remove(result: JsonObject, path: Path) -> None:
-    """What its owner applies no more and nobody else owns goes away."""
+    """Remove a field that its manager no longer applies and that has no other owner."""
     holder: Json = result
     for part in path[:-1]:
         if not isinstance(holder, dict) or not isinstance(holder.get(part), dict):
-            return  # An item of a list: it stays, as long as the list does.
+            return  # An item of a list stays as long as the list does.
         copy = dict(section(holder, part))
         holder[part] = copy
         holder = copy

@@ -1,4 +1,4 @@
-"""What an API server refuses with, worded and shaped as kube-apiserver 1.34 has it (tried there)."""
+"""The `Status` responses of an API server, worded as by kube-apiserver 1.34 (compared with it)."""
 
 from events.normalize import Json, JsonObject
 from simulator.api_server.http_message import StatusError
@@ -6,7 +6,7 @@ from simulator.api_server.served_resources import ServedResource
 
 
 class FieldError:
-    """One field that is wrong."""
+    """An error of one field."""
 
     def __init__(self, field: str, kind: str, message: str) -> None:
         self.field = field
@@ -16,7 +16,7 @@ class FieldError:
 
     @property
     def cause(self) -> JsonObject:
-        """As an entry of `details.causes`."""
+        """Return an entry of `details.causes`."""
         return {
             "reason": f"FieldValue{self.kind}",
             "message": self.message,
@@ -25,18 +25,18 @@ class FieldError:
 
 
 def invalid_field(field: str, value: Json, why: str) -> FieldError:
-    """A value that cannot be."""
+    """An invalid value."""
     shown = f'"{value}"' if isinstance(value, str) else str(value)
     return FieldError(field, "Invalid", f"Invalid value: {shown}: {why}")
 
 
 def required_field(field: str, why: str = "") -> FieldError:
-    """A value that is missing."""
+    """A missing value."""
     return FieldError(field, "Required", f"Required value: {why}" if why else "Required value")
 
 
 def details_of(served: ServedResource, name: str, kind: str = "") -> JsonObject:
-    """`Status.details` for one object."""
+    """`Status.details` of one object."""
     details: JsonObject = {"name": name} if name else {}
     if served.kind.group:
         details["group"] = served.kind.group
@@ -45,10 +45,10 @@ def details_of(served: ServedResource, name: str, kind: str = "") -> JsonObject:
 
 
 def invalid(served: ServedResource, name: str, faults: list[FieldError]) -> StatusError:
-    """422: fields are wrong."""
-    told = [f"{fault.field}: {fault.message}" for fault in faults]
-    message = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    # Events are checked as the core group has them.
+    """422: invalid fields."""
+    messages = [f"{fault.field}: {fault.message}" for fault in faults]
+    message = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    # kube-apiserver names Events by the core group in these errors.
     has_group = served.kind.group and served.kind.kind != "Event"
     group = f".{served.kind.group}" if has_group else ""
     details = details_of(served, name, served.kind.kind)
@@ -60,9 +60,9 @@ def invalid(served: ServedResource, name: str, faults: list[FieldError]) -> Stat
 
 
 def invalid_options(what: str, faults: list[FieldError]) -> StatusError:
-    """422: parameters are wrong."""
-    told = [f"{fault.field}: {fault.message}" for fault in faults]
-    message = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    """422: invalid query parameters."""
+    messages = [f"{fault.field}: {fault.message}" for fault in faults]
+    message = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     return StatusError(
         422,
         "Invalid",
@@ -83,25 +83,25 @@ def no_such_resource() -> StatusError:
 
 
 def not_allowed() -> StatusError:
-    """405: not with this method."""
+    """405: the method is not allowed."""
     text = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", text, {})
 
 
 def already_exists(served: ServedResource, name: str) -> StatusError:
-    """409: the name is taken."""
+    """409: the name is in use."""
     text = f'{served.qualified} "{name}" already exists'
     return StatusError(409, "AlreadyExists", text, details_of(served, name))
 
 
 def conflict(served: ServedResource, name: str, why: str, *, kind: str = "") -> StatusError:
-    """409: a precondition does not hold."""
+    """409: a precondition failed."""
     text = f'Operation cannot be fulfilled on {kind or served.qualified} "{name}": {why}'
     return StatusError(409, "Conflict", text, details_of(served, name, kind))
 
 
 def modified(served: ServedResource, name: str) -> StatusError:
-    """409: another revision than the one that was sent."""
+    """409: the object has another revision than the one sent."""
     return conflict(
         served,
         name,
@@ -128,7 +128,7 @@ def bad_request(message: str) -> StatusError:
 
 
 def expired(message: str, *, continue_token: str = "") -> StatusError:
-    """410: the revision is no longer kept."""
+    """410: the revision is compacted."""
     return StatusError(410, "Expired", message, continue_token=continue_token)
 
 

@@ -1,4 +1,4 @@
-"""Changing objects: PUT, PATCH, and what may be changed through which part (rules K13.1, K13.2)."""
+"""Update objects: PUT, PATCH, and which parts each subresource may change (rules K13.1, K13.2)."""
 
 from typing import Final
 
@@ -43,7 +43,7 @@ class Updater:
         self._owners = FieldOwners()
 
     def replace(self, target: Target, request: Request) -> Manifest:
-        """PUT: the object as it is then."""
+        """PUT: return the object after it."""
         document = decode_body(request, target.served)
         check_kind(document, target.served)
         check_name(document, target)
@@ -71,7 +71,7 @@ class Updater:
         return self._write(target, request, found, new)
 
     def patch(self, target: Target, request: Request) -> tuple[Manifest, bool]:
-        """PATCH: the object as it is then, and whether it was made by it (only by apply)."""
+        """PATCH: return the object after it, and whether it was created (only by apply)."""
         served = target.served
         if request.content_type == APPLY:
             return self._apply(target, request)
@@ -80,7 +80,7 @@ class Updater:
         if not isinstance(new, dict):
             raise bad_request("a patch must leave an object")
         uid = uid_of(new)
-        # Whatever metadata is sent for the status of a custom object is not even looked at.
+        # Metadata sent to the status of a custom object is ignored.
         is_looked_at = not (served.is_custom and target.part == "status")
         if uid != uid_of(found) and is_looked_at:
             fault = invalid_field("metadata.uid", uid, "field is immutable")
@@ -153,7 +153,7 @@ class Updater:
 
 
 def _allowed(target: Target, found: Manifest, new: Manifest) -> Manifest:
-    """What of a change takes effect through this part: spec and status are not written together."""
+    """The part of a change that takes effect: spec and status are written separately."""
     metadata = _metadata(found, new)
     if target.part == "status":
         if target.served.is_custom:
@@ -191,7 +191,7 @@ def _has_new_spec(found: Manifest, new: Manifest) -> bool:
 
 
 def _is_free(target: Target, manifest: Manifest) -> bool:
-    """Whether nothing holds an object any more that is being deleted."""
+    """Return True if an object that is being deleted has no finalizer left."""
     metadata = section(manifest, "metadata")
     if metadata.get("finalizers"):
         return False

@@ -1,4 +1,4 @@
-"""What an API server refuses in an object: names, times, limits, and what may not change."""
+"""Validation of objects: names, times, limits, and immutable fields."""
 
 import re
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _EVENT_FIXED: Final = (
     *("reportingController", "reportingInstance"),
 )
 _NAMES: Final = {"note": "message", "regarding": "involvedObject"}
-"""How complaints call fields of an Event: by the names of the older version."""
+"""How errors name the fields of an Event: as in the older version."""
 
 _SUBDOMAIN_RULE: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -51,7 +51,7 @@ _QUALIFIED_RULE: Final = (
 
 
 def check_times(served: ServedResource, manifest: Manifest) -> None:
-    """Times of which six digits of a second are asked (rules K11.1, K14.1): else it is no such object."""
+    """Times that need six digits of a second (rules K11.1, K14.1): otherwise decoding fails."""
     kind = served.kind.kind
     if kind == "Lease":
         holder, fields = section(manifest, "spec"), ("renewTime", "acquireTime")
@@ -72,7 +72,7 @@ def check_times(served: ServedResource, manifest: Manifest) -> None:
 def validation_errors(
     served: ServedResource, new: Manifest, old: Manifest | None
 ) -> list[FieldError]:
-    """What is wrong with an object, alone or beside the one it replaces."""
+    """Return the errors of an object, alone and compared with the one that it replaces."""
     faults = _metadata_faults(new)
     check = _CHECKS.get(served.kind.kind)
     if check is not None and not served.is_custom:
@@ -131,7 +131,7 @@ def _gated(spec: "object") -> bool:
 
 
 def _fixed(spec: "object", is_gated: bool) -> dict[str, Json]:
-    """What of a pod's spec may not change. While it is gated, where it may go may be narrowed."""
+    """Immutable fields of a pod's spec. While it is gated, its node selection may be narrowed."""
     assert isinstance(spec, dict)
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if is_gated:
@@ -147,7 +147,7 @@ def _fixed(spec: "object", is_gated: bool) -> dict[str, Json]:
 
 
 def _only_fewer(spec: "object", before: "object") -> bool:
-    """Gates may only be taken off (rule K7.1), tolerations only be added."""
+    """Scheduling gates may only be removed (rule K7.1), tolerations only added."""
     assert isinstance(spec, dict)
     assert isinstance(before, dict)
     gates, old_gates = list_at(spec, "schedulingGates"), list_at(before, "schedulingGates")
@@ -169,7 +169,7 @@ def _lease_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
 
 
 def _event_faults(new: Manifest, old: Manifest | None) -> list[FieldError]:
-    """Limits of Events (rule K11.1); everything but the series is fixed."""
+    """Limits of Events (rule K11.1); everything but the series is immutable."""
     faults: list[FieldError] = []
     series = new.get("series")
     if isinstance(series, dict):

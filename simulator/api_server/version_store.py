@@ -1,7 +1,7 @@
-"""Every version of every object that a client may still see, each encoded once.
+"""Every version of every object that a client may still read, each encoded once.
 
-A version knows the one before it, so that a list at an older revision can be made by going back. What
-falls out of the window is gone for good: who asks for it is told to begin anew (410).
+A version links to the one before it, so a list at an older revision is made by going back. Changes older
+than the window are dropped: a client that needs them is answered 410 and has to list again.
 """
 
 from bisect import bisect_right
@@ -16,13 +16,13 @@ from simulator.manifest_fields import section, text_at
 from simulator.object_store import Change, Key, Store
 
 WINDOW: Final = 10_000
-"""Changes of one resource that are kept at least."""
+"""The least number of changes of one resource that are kept."""
 
 _ENCODER: Final = msgspec.json.Encoder()
 
 
 class Version:
-    """One object as it was from a revision on; or that it is gone, with its last state."""
+    """One object from a revision on; or its deletion, with the last state."""
 
     __slots__ = ("_body", "before", "is_gone", "key", "manifest", "revision")
 
@@ -38,7 +38,7 @@ class Version:
 
     @property
     def body(self) -> bytes:
-        """The object without kind and apiVersion, as the items of a list are (rule K1.4)."""
+        """The object without kind and apiVersion, as in the items of a list (rule K1.4)."""
         if self._body is None:
             rest = {
                 key: value
@@ -50,7 +50,7 @@ class Version:
 
     @property
     def raw(self) -> bytes:
-        """The whole object."""
+        """The encoded object."""
         kind, api_version = self.manifest["kind"], self.manifest["apiVersion"]
         head = f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()
         return head + self.body[1:]
@@ -68,14 +68,14 @@ class VersionStore:
         self._forgotten: dict[str, int] = defaultdict(int)
         self._listeners: list[Callable[[str], None]] = []
         self.list_floor = store.revision
-        """Lists of older revisions cannot be had."""
+        """The oldest revision that can be listed."""
         self._watch_floor = 0
         self._begun = 0
         self.begin_again()
         store.listen(self._note)
 
     def begin_again(self) -> None:
-        """Know what the store holds, and nothing of how that came about."""
+        """Begin with what the store holds, without any history."""
         for kept in (self._current, self._changes, self._sorted, self._forgotten):
             kept.clear()
         for resource, objects in self._store.objects().items():
@@ -86,38 +86,38 @@ class VersionStore:
 
     @property
     def revision(self) -> int:
-        """The latest."""
+        """The latest revision."""
         return self._store.revision
 
     def watch_floor(self, resource: str) -> int:
-        """Watches from older revisions cannot be had."""
+        """The oldest revision from which a watch can start."""
         return max(self._watch_floor, self._forgotten[resource], self._begun)
 
     def listen(self, note: Callable[[str], None]) -> None:
-        """Tell which resource changed, when it does."""
+        """Call `note` with the resource after each change."""
         self._listeners.append(note)
 
     def find(self, key: Key) -> Version | None:
-        """An object as it is now."""
+        """Return the current version of an object."""
         return self._current[key[0]].get(key)
 
     def sorted_keys(self, resource: str) -> list[Key]:
-        """Of what is there now, in the order of lists."""
+        """The keys of the current objects, in the order of lists."""
         if (known := self._sorted.get(resource)) is None:
             known = self._sorted[resource] = sorted(self._current[resource], key=place_of)
         return known
 
     def there(self, resource: str) -> Collection[Version]:
-        """All there is now, in no order that means anything."""
+        """The current objects, unordered."""
         return self._current[resource].values()
 
     def now(self, resource: str) -> list[Version]:
-        """All there is now, in order."""
+        """The current objects, in order."""
         current = self._current[resource]
         return [current[key] for key in self.sorted_keys(resource)]
 
     def at(self, resource: str, revision: int) -> list[Version]:
-        """All there was at a revision that is not below the floor, in order."""
+        """The objects at a revision that is not below the floor, in order."""
         changes = self.since(resource, revision)
         if not changes:
             return self.now(resource)
@@ -130,23 +130,23 @@ class VersionStore:
         return [there[key] for key in sorted(there, key=place_of)]
 
     def since(self, resource: str, revision: int) -> list[Version]:
-        """What changed after a revision, in order."""
+        """The changes after a revision, in order."""
         changes = self._changes[resource]
         return changes[bisect_right(changes, revision, key=_revision_of) :]
 
     def missed(self, resource: str, revision: int) -> bool:
-        """Whether changes after a revision have been forgotten."""
+        """Return True if changes after a revision were dropped."""
         return self._forgotten[resource] > revision
 
     def compact(self, revision: int | None = None) -> None:
-        """Forget all before a revision (None: the latest), for lists and for watches."""
+        """Drop everything before a revision (None: the latest), for lists and watches."""
         self.list_floor = max(self.list_floor, self.revision if revision is None else revision)
         self._watch_floor = max(self._watch_floor, self.list_floor)
         for resource, changes in self._changes.items():
             self._drop(resource, bisect_right(changes, self._watch_floor, key=_revision_of))
 
     def age(self, revision: int) -> None:
-        """Lists of revisions before this one cannot be had any more; watches still can."""
+        """Refuse lists of revisions before this one; watches are still possible."""
         self.list_floor = max(self.list_floor, revision)
 
     def _note(self, change: Change) -> None:
@@ -183,7 +183,7 @@ class VersionStore:
 
 
 def place_of(key: Key) -> str:
-    """Where an object stands in a list: as a storage of keys such as etcd sorts them."""
+    """The sort key of an object in a list: as in etcd."""
     return f"{key[1]}/{key[2]}" if key[1] else key[2]
 
 

@@ -1,4 +1,4 @@
-"""Watches: lines of events after a revision, bookmarks, and how a watch ends (rules of K3)."""
+"""Watches: events after a revision, bookmarks, and how a watch ends (rules of K3)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,18 +15,18 @@ from simulator.api_server.version_store import Version, VersionStore
 from simulator.manifest_fields import changed
 
 TIMEOUT_SECONDS: Final = 1800
-"""Of a watch that names none."""
+"""The timeout of a watch that names none."""
 BOOKMARK_NS: Final = 60 * SECOND
 LAST_BOOKMARK_NS: Final = 2 * SECOND
-"""So long before its end a watch shows a last bookmark."""
+"""How long before its end a watch sends a last bookmark."""
 EVENTS_MAX: Final = 500
-"""Events that are handed over at a time."""
+"""The most events that are returned at a time."""
 
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 
 
 class WatchOptions:
-    """What a watch asks for. Raises StatusError for what cannot be."""
+    """The options of a watch. Raises StatusError for invalid ones."""
 
     def __init__(self, query: Mapping[str, str], *, has_watch_list: bool) -> None:
         initial = query.get("sendInitialEvents", "")
@@ -46,7 +46,7 @@ class WatchOptions:
 
 
 class Watch:
-    """An open watch: a pull of bytes. It never waits; `next_ns` says when to look again."""
+    """An open watch, which is polled for bytes. It never waits; `next_ns` says when to poll again."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Watch:
         self._last_bookmark_ns: int | None = max(now_ns, self._ends_ns - LAST_BOOKMARK_NS)
         self._queue: list[bytes] = []
         self.revision = options.revision
-        """Everything up to it has been handed over."""
+        """Every change up to this revision was returned."""
         self.events = 0
-        """Handed over so far, bookmarks not counted."""
+        """Events returned so far, without bookmarks."""
         self.is_over = False
         self.expired: StatusError | None = None
-        """Why the watch could not go on from its revision."""
+        """Why the watch could not continue from its revision."""
         if options.revision == 0 or options.is_watch_list:
             self._begin()
         elif options.revision < versions.watch_floor(served.resource):
@@ -78,7 +78,7 @@ class Watch:
 
     @property
     def next_ns(self) -> int:
-        """When something is due though nothing changes."""
+        """When something is due even if nothing changes."""
         times = [self._ends_ns]
         if self._options.has_bookmarks:
             times.append(self._bookmark_ns)
@@ -87,11 +87,11 @@ class Watch:
         return min(times)
 
     def end(self) -> None:
-        """The server ends the watch: its resource is not served any more, or it stops."""
+        """End the watch: its resource is not served any more, or the server stops."""
         self.is_over = True
 
     def take(self, now_ns: int) -> bytes:
-        """The lines that are due; empty where there are none. At most so many at a time."""
+        """Return the events that are due, at most EVENTS_MAX; empty if there are none."""
         if self._queue:
             lines, self._queue = self._queue[:EVENTS_MAX], self._queue[EVENTS_MAX:]
             return b"".join(lines)
@@ -120,7 +120,7 @@ class Watch:
         return lines
 
     def _has_missed(self) -> bool:
-        """A watch that had everything is not behind, however much is forgotten."""
+        """Return False for a watch that has returned every change, however many are dropped."""
         return self._versions.missed(self.served.resource, self.revision)
 
     def _line(self, version: Version) -> bytes:
@@ -136,7 +136,7 @@ class Watch:
         return _event(b"DELETED", _last_seen(version)) if was else b""
 
     def _begin(self) -> None:
-        """Everything there is, as if it had just been added."""
+        """Queue all current objects as ADDED events."""
         for version in self._versions.now(self.served.resource):
             if self._selector.matches(version.manifest):
                 self._queue.append(_event(b"ADDED", version.raw))
@@ -178,7 +178,7 @@ class Watch:
 
 
 def _last_seen(version: Version) -> bytes:
-    """What is out of view is shown as it was when in view, with the revision of the change."""
+    """An object that no longer matches is sent as it was when it matched, with the revision of the change."""
     if version.is_gone or version.before is None:
         return version.raw
     last = changed(version.before.manifest, "metadata", resourceVersion=str(version.revision))
