@@ -1,7 +1,7 @@
-"""The life of a daemon on a real API server: elected, followed and followed by others, observed, stopped.
+"""The daemon on a Kubernetes API server: leader election, standby, terms, observability, shutdown.
 
-What is made here once stays for the whole process: the client, probes and metrics. What is made for each
-term is the log opened for writing, the watches, and the loop.
+The client, probes and metrics are made once per process. The log opened for writing, the watches and the loop are
+made for each term.
 """
 
 import asyncio
@@ -47,22 +47,22 @@ from projections.state import State
 from scheduling.step import Step
 
 ACCESS_SECONDS: Final = 60.0
-"""Between two looks at what we may do, while something is missing or the server is away."""
+"""Time between two checks of permissions, while some are missing or the server does not answer."""
 
 logger: Final = structlog.get_logger("muster")
 
 
 class DaemonConfig(Struct, frozen=True):
-    """What was said about a daemon, by the command line and the settings."""
+    """The configuration of a daemon: from the command line and the settings file."""
 
     settings: Settings
     access: Access
     log: str
     running: Running
     folder: Path = Path()
-    """That of the settings file: paths in it are meant from there on."""
+    """The folder of the settings file: relative paths in it start there."""
     policy: PolicyFile | None = None
-    """The file from which the policy comes, where it comes from one."""
+    """The file with the policy, if it comes from one."""
 
 
 class DaemonApp:
@@ -80,22 +80,22 @@ class DaemonApp:
         self._follower: StandbyFollower | None = None
         self._career: LeaderLoop | None = None
         self._thread: DecidingThread | None = None
-        """One for all terms: no term begins while a call of the last one is under way."""
+        """One thread for all terms: a term begins only when the last one's call has ended."""
         if plan.running.has_deciding_thread:
             self._thread = DecidingThread(clock.elapsed_ns)
         self._dropped = 0
-        """Events that this term's cluster did not take, as far as they are counted."""
+        """Events dropped by this term's cluster, as counted so far."""
         self._is_stopped = False
 
     def stop(self) -> None:
-        """End in good order."""
+        """Shut down in order."""
         self._is_stopped = True
         self._operation.health.set("stop", "asked to stop")
         if self._career is not None:
             self._career.stop()
 
     async def run(self) -> None:
-        """Until stopped, or until something is wrong that another try would not mend."""
+        """Run until stopped, or until an error that another try would not mend."""
         observe = self._operation.metrics.counted.observe_request
         client = await Client.connect(self._plan.access, self._jitter, f"muster/{VERSION}", observe)
         try:
@@ -164,7 +164,7 @@ class DaemonApp:
         self._follower = StandbyFollower(
             open_reading, secret=secret, on_error=self._operation.on_error
         )
-        # To wait for the lead is no start that takes long: a supervisor need not wait for it.
+        # Waiting for the Lease is no slow start: a supervisor need not wait for it.
         self._operation.health.clear("start")
         self._operation.health.role = "standby"
         return self._follower
@@ -202,19 +202,19 @@ class DaemonApp:
             await log.close()
 
     def change_policy(self, policy: PolicyChanged) -> None:
-        """Let other rules hold, now or in the next term."""
+        """Put another policy into force, now or in the next term."""
         if self._loop is not None:
             self._loop.change_policy(policy)
 
     def _running(self) -> Running:
-        """How the loop runs, with the policy as it is by now."""
+        """The options of the loop, with the current policy."""
         plan = self._plan
         if plan.policy is None:
             return plan.running
         return structs.replace(plan.running, policy=plan.policy.current)
 
     def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Step]]:
-        """The warm step of the standby the first time; later what the log holds."""
+        """The first step of a term is the standby's; later ones are folded from the log."""
         secret = self._plan.settings.secret_annotations
         on_error = self._operation.on_error
         fold = refolder(log, with_views=True, secret=secret, on_error=on_error)
@@ -229,7 +229,7 @@ class DaemonApp:
         return refold
 
     def _noted(self, batch: Batch, _seconds: float) -> None:
-        """Durable records become Events."""
+        """Send Kubernetes Events for durable records."""
         if self._cluster is not None and self._loop is not None and self._loop.step is not None:
             self._operation.health.clear("start")
             self._cluster.note(batch.records, self._loop.step.state.cluster)
@@ -238,11 +238,11 @@ class DaemonApp:
             self._dropped = dropped
 
     def _tell_sources(self) -> None:
-        """Where metrics read the figures of the moment."""
+        """Connect the sources of metrics."""
         sources = self._operation.metrics.sources
         sources.state = self._state
         if (thread := self._thread) is not None:
-            # What was abandoned with its term changes a State that is shown no more.
+            # A call abandoned with its term still changes a State that is not shown any more.
             sources.is_state_busy = lambda: thread.is_busy and self._loop is not None
             sources.until_state_is_idle = thread.until_idle
             sources.under_way_seconds = lambda: thread.seconds
@@ -260,7 +260,7 @@ class DaemonApp:
         return None if self._loop is None else self._loop.step
 
     def _state(self) -> State | None:
-        """State as this process has it: a standby's is that of the log it follows."""
+        """The State of this process; on a standby, that of the log it follows."""
         if self._step is not None:
             return self._step.state
         return None if self._follower is None else self._follower.state
@@ -277,7 +277,7 @@ class DaemonApp:
         return Lag(records=lag.records, seconds=lag.seconds)
 
     def reasons(self) -> Mapping[str, str]:
-        """Why the daemon is not ready, as far as leading and following go."""
+        """Why the daemon is not ready, regarding leadership and standby."""
         found: dict[str, str] = {}
         if self._elector is not None and self._elector.reason:
             found["leadership"] = self._elector.reason
@@ -290,11 +290,11 @@ class DaemonApp:
         return found
 
     def still(self) -> Mapping[str, float]:
-        """Nothing here has to move."""
+        """Nothing here has to make progress."""
         return {}
 
     async def _look_at_access(self, client: Client) -> None:
-        """Ask what we may do until nothing is missing; say what is (rule K15.3)."""
+        """Check permissions until none is missing; report those that are (rule K15.3)."""
         health = self._operation.health
         while True:
             try:
@@ -313,7 +313,7 @@ class DaemonApp:
 
 
 class FencedCluster:
-    """The cluster, of which nothing is asked by a daemon that does not lead any more (rule K14.4)."""
+    """The Kubernetes adapter of a leader: it sends no request once leadership is lost (rule K14.4)."""
 
     def __init__(self, cluster: KubernetesCluster, elector: Elector | None) -> None:
         self._cluster = cluster
@@ -332,7 +332,7 @@ class FencedCluster:
 
 
 class _Term:
-    """What a leader does: the loop, and its cluster beside it."""
+    """The work of a term: the loop, with its cluster and log audit beside it."""
 
     def __init__(
         self,
@@ -372,7 +372,7 @@ def _cluster_options(settings: Settings) -> ClusterOptions:
 
 
 async def run_daemon(plan: DaemonConfig, operation: Operation, stop: Stop) -> None:
-    """A daemon from its first breath to its last."""
+    """Run a daemon until it is stopped."""
     life = DaemonApp(plan, operation, WallClock())
     stop.reaches(life.stop)
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""State and views, folded from a log: from the newest snapshot where one serves, else from the first record."""
+"""State and views of a log: from the newest snapshot if there is one, else from the first record."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,11 +24,11 @@ from scheduling.step import Step
 logger: Final = structlog.get_logger("muster")
 
 _NEVER_CHANGED: Final = (DECISION.name, OUTCOME.name)
-"""Views whose rows come once and stay: of these only the checksum is carried on."""
+"""Views whose rows never change once written: only their checksum is continued."""
 
 
 async def fold(log: ReadableLog, until: int | None = None, on_error: OnError = ignore) -> State:
-    """State as the log says, up to a position: from the newest snapshot that serves, or from the beginning.
+    """Return State at a position, from the newest usable snapshot, or from the beginning.
 
     The chain is checked on the way. Records that State cannot apply are left out.
     """
@@ -49,7 +49,7 @@ async def _fold(
         state, head = State(left_out), log.base
         state.begin_at(head.position)
     else:
-        # Beside the event loop: it takes seconds where there are many pods, and a Lease is to be renewed.
+        # In a thread: it takes seconds with many pods, and the Lease has to be renewed meanwhile.
         state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
         state.left_out = left_out
         head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
@@ -73,7 +73,7 @@ def refolder(
     secret: tuple[str, ...] = (),
     on_error: OnError = ignore,
 ) -> Callable[[Head], Awaitable[Step]]:
-    """A function that folds the log into a Step, as often as it is asked to.
+    """Return a function that folds the log into a Step each time it is called.
 
     Annotations named in `secret` never enter the log.
     """
@@ -89,7 +89,7 @@ def refolder(
 
 
 async def _views(log: Log, on_error: OnError) -> Views:
-    """The views, to be carried on; those that do not stand at the end of the log are rebuilt."""
+    """The views, continued from the database; all are rebuilt if one does not stand at the end of the log."""
     versions = {view.name: view.version for view in VIEWS}
     stand = await log.projections()
     end = log.head.position

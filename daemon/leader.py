@@ -1,10 +1,9 @@
-"""The outer life of a daemon: follow, be elected, take over, lead; and follow again when the lead is lost.
+"""Leader election: follow as a standby, be elected, lead for a term, and follow again when the term ends.
 
-A term ends in one of four ways. Asked to stop, the loop finishes in order. When the lease was not renewed,
-nothing more is asked of the cluster from that moment on, the loop is cancelled and waited for (K14.4). When
-the log was taken by another, or could not be opened, the same. Anything else is an error, and ends the
-daemon. However it ended, the lease is released when nothing of it runs any more, and only then is the next
-campaign begun.
+A term ends in one of four ways. When asked to stop, the loop finishes in order. When the Lease was not renewed, no
+request is sent from that moment on, and the loop is cancelled and awaited (K14.4); the same when another process took
+over the log, or it could not be opened. Any other error ends the daemon. In all cases the Lease is released only when
+nothing of the term runs any more, and the next campaign begins after that.
 """
 
 import asyncio
@@ -21,69 +20,69 @@ from events.record import Head
 from scheduling.step import Step
 
 PAUSE_SECONDS: Final = 3.0
-"""How long a daemon that could not lead leaves the lease to others before it stands again."""
+"""How long a daemon that could not lead waits before it campaigns again."""
 
 logger: Final = structlog.get_logger("muster")
 
 
 class Work(Protocol):
-    """What a leader does: the loop."""
+    """The work of a leader: the loop."""
 
     async def run(self) -> None:
-        """Until stopped."""
+        """Run until stopped."""
 
     def stop(self) -> None:
-        """End in good order."""
+        """Shut down in order."""
 
 
 class Standby(Protocol):
-    """What a daemon does while it does not lead."""
+    """What a daemon does while it is not the leader."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it could take over now; one that could not leaves the lease to others."""
+        """Whether it could take over now; one that could not does not campaign."""
 
     async def follow(self) -> None:
-        """Keep warm, until cancelled."""
+        """Keep State up to date, until cancelled."""
 
     async def hand_over(self, head: Head) -> Step | None:
-        """The warm step, at exactly this head; None where there is none."""
+        """Return its step at exactly this head, or None."""
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 Warm: TypeAlias = Callable[[Head], Awaitable[Step | None]]
-"""Asked once, when the log was taken over: the step to begin with, or None to fold it."""
+"""Called once after the log was taken over: the step to begin with, or None to fold it."""
 
 Begin: TypeAlias = Callable[[Warm], AbstractAsyncContextManager[Work]]
-"""Opens the log for writing and builds the loop around it; closes the log behind it."""
+"""Opens the log for writing and builds the loop around it; closes the log at the end."""
 
 
 class LeaderStatus(Struct):
-    """Where a daemon stands, for whoever asks."""
+    """The daemon's role."""
 
     role: str = "standby"
     """`standby`, `leading` or `stopped`"""
     terms: int = 0
-    """How often it led."""
+    """The number of terms."""
     reason: str = ""
-    """Why the last term ended, where it was not in order."""
+    """Why the last term ended, if not in order."""
 
 
 class _Term(Struct):
     """How a term ended."""
 
     lost: str = ""
-    """Why the lease was lost."""
+    """Why the Lease was lost."""
     error: Exception | None = None
-    """What the work failed with."""
+    """The error that ended the work."""
     was_leading: bool = False
     """Whether it was allowed to act when it failed."""
 
 
 class LeaderLoop:
-    """The life of one daemon. Without an elector it leads at once: then nothing but the log keeps others out."""
+    """Campaigns, leads and follows. Without an elector it leads at once: then only the log keeps others out."""
 
     def __init__(
         self,
@@ -105,13 +104,13 @@ class LeaderLoop:
         self._work: Work | None = None
 
     def stop(self) -> None:
-        """End in good order, whatever is being done."""
+        """Shut down in order, whatever is running."""
         self._wish.set()
         if self._work is not None:
             self._work.stop()
 
     async def run(self) -> None:
-        """Until stopped, or until something is wrong that another try would not mend."""
+        """Run until stopped, or until an error that another try would not mend."""
         try:
             while not self._wish.is_set():
                 await self._stand_and_lead()
@@ -127,7 +126,7 @@ class LeaderLoop:
             elif await self._is_elected(self._elector, standby):
                 await self._serve(self._elector, standby)
             else:
-                # The answer that it was elected may have been lost on the way.
+                # The response to a successful election may have been lost.
                 await self._elector.release()
         finally:
             if standby is not None:
@@ -148,13 +147,13 @@ class LeaderLoop:
         return not self._wish.is_set()
 
     async def _serve(self, elector: Elector, standby: Standby | None) -> None:
-        """One term, from the election to the release."""
+        """Run one term, from the election to the release of the Lease."""
         self.post.role, self.post.reason = "leading", ""
         self.post.terms += 1
         term = await hold_term(elector, lambda: self._lead(standby))
         self.post.role = "standby"
         self.post.reason = term.lost or ("" if term.error is None else _told(term.error))
-        # Whatever it was, nothing of it runs any more (K14.4).
+        # Nothing of the term runs any more (K14.4).
         await elector.release()
         if not self.post.reason:
             self._wish.set()
@@ -184,15 +183,13 @@ class LeaderLoop:
 
 
 async def hold_term(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _Term:
-    """Lead for as long as the lease is renewed. When this returns, nothing of it runs any more."""
+    """Lead as long as the Lease is renewed. When this returns, nothing of the term runs any more."""
     term = _Term()
 
     async def work() -> None:
         try:
             await lead()
-        except (
-            Exception
-        ) as error:  # Whatever it is, it must not keep the lease from being released.
+        except Exception as error:  # No error may keep the Lease from being released.
             term.error, term.was_leading = error, elector.may_act()
 
     async with asyncio.TaskGroup() as tasks:
@@ -200,7 +197,7 @@ async def hold_term(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _T
         holding = tasks.create_task(elector.hold(), name="lease")
         await asyncio.wait((working, holding), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            # From here on nothing leaves; others can lead only later (K14.4).
+            # From here on no request is sent; others can lead only later (K14.4).
             elector.stop_acting()
             term.lost = holding.result()
         working.cancel()
@@ -209,8 +206,8 @@ async def hold_term(elector: Elector, lead: Callable[[], Awaitable[None]]) -> _T
 
 
 def _is_passing(error: Exception, *, is_ours: bool) -> bool:
-    """Whether another term may go better. Who is fenced out while the lease is theirs shares the log
-    with someone who does not ask for the lease: to go on would be to fight."""
+    """Return True if another term may succeed. To be fenced out while holding the Lease means that another process
+    writes the log without the Lease: that is not retried."""
     for leaf in _leaves(error):
         if isinstance(leaf, FencedError) and not is_ours:
             continue
@@ -225,7 +222,7 @@ def _told(error: Exception) -> str:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """What went wrong, without the groups that tasks wrap around it."""
+    """Yield the errors inside the groups that tasks wrap around them."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from _leaves(one)

@@ -1,4 +1,4 @@
-"""A scenario run in virtual time, on the loop, the log and the core of the daemon."""
+"""Run a scenario in virtual time, on the loop, the log and the core of the daemon."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,24 +20,24 @@ from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario
 
 HOLDER: Final = "simulation"
-"""Who holds the log of a simulation."""
+"""The holder of a simulation's log."""
 
 SCHEDULER_NAMES: Final = ("muster", "volcano")
-"""Whose pods a simulation decides: manifests made for Volcano are tried as they are."""
+"""The schedulerNames that a simulation handles: manifests made for Volcano run unchanged."""
 
-TOLD_EVERY_SECONDS: Final = 0.1
-"""How often a simulation says how far it is."""
+PROGRESS_SECONDS: Final = 0.1
+"""The time between two calls of `progress`."""
 
 
 class SimulationRun(Struct):
-    """A simulation that has ended."""
+    """A finished simulation."""
 
     scenario: Scenario
     state: State
     head: Head
     cluster: SimulatedCluster
     examined: int
-    """How often a node was scored for a class of pods."""
+    """How often a node was scored for an equivalence class."""
     groups_examined: int
     """How often a pod group was tried."""
 
@@ -49,9 +49,9 @@ async def simulate(
     with_views: bool,
     progress: Callable[[int], None] | None = None,
 ) -> SimulationRun:
-    """Run a scenario (with the pieces of its trace in it) in virtual time.
+    """Run a scenario, with the workload of its trace, in virtual time.
 
-    `progress` is told the position of the log, now and then.
+    `progress` is called with the log's position every PROGRESS_SECONDS.
     """
     simulated = SimulatedCluster(scenario)
     cluster = SteppedCluster(simulated)
@@ -84,7 +84,7 @@ async def simulate(
 async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
     async def tell() -> None:
         while True:
-            await asyncio.sleep(TOLD_EVERY_SECONDS)
+            await asyncio.sleep(PROGRESS_SECONDS)
             if loop.step is not None:
                 progress(loop.step.head.position)
 
@@ -97,7 +97,7 @@ async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
 
 
 def policy_of(scenario: Scenario) -> PolicyChanged:
-    """The policy of a scenario, or the one that is built in."""
+    """The policy of a scenario, or the built-in one."""
     if scenario.policy is None:
         return PolicyChanged(source="built-in", policy=msgspec.Raw(BUILT_IN))
     content = msgspec.json.encode(scenario.policy, order="deterministic")

@@ -1,10 +1,10 @@
-"""The hot standby: it reads the log as the leader writes it, and is ready to go on from any point.
+"""The hot standby: it folds the log as the leader writes it, and can take over at any position.
 
-State and views are folded record by record, the chain checked on the way. Rows of views are read once, as
-of one moment; State is brought to exactly that moment, and from there on both move together, batch by batch,
-as they do for the leader. So taking over reads no more than what came since the last announcement.
+State and views are folded record by record, and the chain is checked. The rows of views are read once, as of one
+moment; State is folded to exactly that moment, and from there on both move together, batch by batch, as on the
+leader. Taking over reads only what came since the last notification.
 
-A log that is away is waited for. A damaged or newer one is an error, and ends the daemon.
+An unavailable log is waited for. A damaged or newer one is an error, and ends the daemon.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from projections.views.project import Views, is_whole
 from scheduling.step import Step
 
 RETRY_SECONDS: Final = 2.0
-"""Between two tries to read a log that is away."""
+"""Time between two tries to read an unavailable log."""
 
 MEASURE_SECONDS: Final = 2.0
-"""Between two looks at how far the leader is."""
+"""Time between two checks of the leader's position."""
 
 LATE_SECONDS: Final = 5.0
-"""A log that has not said for so long how far it is cannot be followed."""
+"""A log whose position has not been read for so long counts as unavailable."""
 
 GATHER_SECONDS: Final = 0.05
-"""What is appended within so short a time is read in one go: a busy leader announces hundreds of batches."""
+"""Appends within this time are read together: a busy leader notifies of hundreds of batches."""
 
 RESUMED: Final = tuple(view.name for view in VIEWS if view not in (DECISION, OUTCOME))
-"""Views whose rows are needed to go on; of the others, whose rows never change, only the checksum is."""
+"""Views whose rows are needed to continue; the rows of others never change, and only their checksum is needed."""
 
 logger: Final = structlog.get_logger("muster")
 
@@ -53,11 +53,11 @@ class Lag(Struct, frozen=True):
 
     records: int
     seconds: float
-    """Since the leader was first known to be further than we are now; nothing when we are level."""
+    """Time since the leader was first seen ahead of the present position; 0 if it is not ahead."""
 
 
 class StandbyFollower:
-    """One standby, from its first look at the log until it leads or leaves."""
+    """A standby, from its first read of the log until it leads or ends."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class StandbyFollower:
     ) -> None:
         self._reason = "the log is not read yet"
         self._asked_at: float | None = None
-        """When the log was last asked how far it is, while it has not answered."""
+        """When the log's position was last asked for, while there is no answer."""
         self._open_log = open_log
         self._with_views = with_views
         self._secret = secret
@@ -85,14 +85,14 @@ class StandbyFollower:
         self._recorded_at_ns = 0
         self._left_out: LeftOut = {}
         self._is_cold = False
-        """Whether there is nothing to be warm about: whoever leads next begins from nothing."""
+        """Whether there is no log to follow: the next leader begins with an empty or old one."""
         self._leader_at = 0
         self._behind: tuple[int, float] | None = None
-        """A position that the leader had reached and we have not, and when that was first seen."""
+        """A position that the leader had reached and this standby had not, and when that was first seen."""
 
     @property
     def reason(self) -> str:
-        """Why it cannot take over warm; empty when it can."""
+        """Why it cannot take over without a fold; empty if it can."""
         waited = 0.0 if self._asked_at is None else _now() - self._asked_at
         if not self._reason and waited > LATE_SECONDS:
             return f"no answer from the log for {waited:.0f} s"
@@ -100,27 +100,27 @@ class StandbyFollower:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it would lead: warm and in touch with the log, or with no log to follow."""
+        """Return True if it can take over: up to date and reading the log, or with no log to follow."""
         return self._is_cold or (self._state is not None and not self.reason)
 
     @property
     def state(self) -> State | None:
-        """State as far as it has folded; None before it has, and when it was handed over."""
+        """State as folded so far; None before the first fold, and after `hand_over`."""
         return self._state
 
     @property
     def position(self) -> int:
-        """How far it has folded."""
+        """The position folded so far."""
         return self._head.position
 
     @property
     def lag(self) -> Lag:
-        """How far it is behind the leader, as of the last look."""
+        """The distance to the leader at the last check."""
         seconds = 0.0 if self._behind is None else _now() - self._behind[1]
         return Lag(records=max(self._leader_at - self.position, 0), seconds=seconds)
 
     async def follow(self) -> None:
-        """Keep warm, until cancelled. Raises what waiting would not mend."""
+        """Keep State up to date, until cancelled. Raises errors that waiting would not mend."""
         while True:
             try:
                 if (log := await self._loaded()) is not None:
@@ -134,9 +134,9 @@ class StandbyFollower:
             await asyncio.sleep(self._retry_seconds)
 
     async def hand_over(self, head: Head) -> Step | None:
-        """A step at exactly this head, of which the epoch is ours; None where it has to be folded.
+        """Return a step at exactly this head, which has our epoch; None if the log has to be folded.
 
-        To be called when nobody follows any more.
+        May be called only after `follow` was cancelled.
         """
         log, state = self._log, self._state
         if log is None or state is None:
@@ -156,7 +156,7 @@ class StandbyFollower:
         if self._with_views and _standing_at(await log.projections()) != head.position:
             logger.warning("views were not kept up", position=head.position)
             return None
-        self._state = None  # Given away: whoever leads changes it.
+        self._state = None  # Handed over: the leader changes it from now on.
         return core_of(state, head, views=self._views, secret=self._secret, on_error=self._on_error)
 
     def _begin_again(self, group: BaseExceptionGroup[ApplyError]) -> None:
@@ -167,18 +167,18 @@ class StandbyFollower:
                 leave_out(self._left_out, error)
 
     async def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         log, self._log = self._log, None
         if log is not None:
             await log.close()
 
     async def _loaded(self) -> SqlLog | None:
-        """The log, with State folded from it; None where there is none that can be followed yet."""
+        """Return the log, with State folded from it; None if there is no log to follow yet."""
         if self._log is None:
             try:
                 self._log = await self._open_log()
             except UsageError as error:
-                # Not made yet, or of an older schema: it is made, or brought up, by whoever leads.
+                # Not created yet, or of an older schema: the leader creates or migrates it.
                 self._is_cold = True
                 self._tell(str(error))
                 return None
@@ -190,7 +190,7 @@ class StandbyFollower:
         return self._log
 
     async def _load(self, log: SqlLog) -> bool:
-        """Fold up to where the views stand, and take up their rows."""
+        """Fold to the position of the views, and load their rows."""
         standing: list[StandingView] = []
         until: int | None = None
         if self._with_views:
@@ -208,7 +208,7 @@ class StandbyFollower:
         return True
 
     async def _restored(self, log: SqlLog, until: int | None) -> State:
-        """State from the newest snapshot, or from the beginning of the log."""
+        """Return State from the newest snapshot, or from the beginning of the log."""
         snapshot = await log.latest_snapshot(snapshots.VERSION, before=until)
         self._views, self._batch = None, 0
         if snapshot is None:
@@ -216,7 +216,7 @@ class StandbyFollower:
             state.begin_at(self._head.position)
             return state
         self._head = Head(position=snapshot.position, digest=snapshot.digest, epoch=0)
-        # Beside the event loop: it takes seconds where there are many pods.
+        # In a thread: it takes seconds with many pods.
         state = await asyncio.to_thread(snapshots.restore, snapshot.payload)
         state.left_out = self._left_out
         return state
@@ -243,7 +243,7 @@ class StandbyFollower:
             await asyncio.sleep(MEASURE_SECONDS)
 
     def _take(self, state: State, entries: list[Entry]) -> None:
-        """Fold entries. A batch is known to be whole when the next one begins, or the log ends."""
+        """Fold entries. A batch is known to be complete when the next one begins, or the log ends."""
         for entry in entries:
             record = entry.record
             head = check_link(self._head, record)
@@ -262,7 +262,7 @@ class StandbyFollower:
         if self._views is None:
             state.cluster.forget_touched()
         else:
-            # The leader wrote these rows; only what is remembered of them matters here.
+            # The leader wrote these rows; only the checksums kept of them matter here.
             self._views.rows(self._head.position, self._recorded_at_ns)
         self._batch = 0
 
@@ -273,7 +273,7 @@ class StandbyFollower:
 
 
 def _standing_at(standing: list[Projection]) -> int | None:
-    """The position at which every view of this release stands; None where one does not."""
+    """Return the common position of all views of this release; None if they differ."""
     versions = {view.name: view.version for view in VIEWS}
     positions = {one.position for one in standing if versions.get(one.name) == one.version}
     known = sum(versions.get(one.name) == one.version for one in standing)
@@ -281,7 +281,7 @@ def _standing_at(standing: list[Projection]) -> int | None:
 
 
 def _are_whole(standing: list[StandingView]) -> bool:
-    """Whether the views that were read are what their checksums say."""
+    """Return True if the rows of the views have their checksums."""
     return all(
         is_whole(one.projection.name, one.rows, one.projection.checksum)
         for one in standing

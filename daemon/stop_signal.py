@@ -1,4 +1,4 @@
-"""A wish to stop, by a signal or by whoever asks."""
+"""A request to stop, by a signal or by a caller."""
 
 import asyncio
 import signal
@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 
 class Stop:
-    """A wish to stop, which may come before there is anything to be stopped."""
+    """A request to stop, which may come before there is anything to stop."""
 
     def __init__(self) -> None:
         self._is_wished = False
         self._stop: Callable[[], None] | None = None
 
     def __call__(self) -> None:
-        """Wish it."""
+        """Request it."""
         self._is_wished = True
         if self._stop is not None:
             self._stop()
 
     def reaches(self, stop: Callable[[], None]) -> None:
-        """From here on the wish is granted by `stop`."""
+        """From now on a request calls `stop`."""
         self._stop = stop
         if self._is_wished:
             stop()
 
 
 def on_signals(stop: Callable[[], None]) -> None:
-    """The first signal stops in good order; a second one is not waited for."""
+    """Stop in order at the first signal; the second one ends the process."""
     running = asyncio.get_running_loop()
 
     def once() -> None:

@@ -1,4 +1,4 @@
-"""A log read batch by batch, and its views rebuilt from nothing else."""
+"""Read a log batch by batch, and rebuild its views from it."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -13,11 +13,11 @@ from projections.views.project import Views
 from projections.views.rows import ViewChanges
 
 RECORDS_AT_ONCE = 2000
-"""Records whose row changes are written together."""
+"""The number of records whose row changes are written together."""
 
 
 async def batches(log: ReadableLog) -> AsyncIterator[list[Entry]]:
-    """The entries of a log, batch by batch."""
+    """Yield the entries of a log, batch by batch."""
     gathered: list[Entry] = []
     async for entries in log.read(after=log.base.position):
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Amounts as people read them: cpu in cores, bytes in binary units, everything else as it is counted."""
+"""Amounts as text: cpu in cores, bytes in binary units, everything else as it is counted."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,7 +16,7 @@ def amount_text(name: str, amount: int) -> str:
 
 
 def amounts_text(amounts: Mapping[str, int] | tuple[tuple[str, int], ...]) -> str:
-    """`8 H200, 4 cpu, 16Gi memory`: cards and devices first; the places of pods are left out."""
+    """`8 H200, 4 cpu, 16Gi memory`: cards and devices first; the resource `pods` is left out."""
     entries = dict(amounts)
     plain = [name for name in ("cpu", "memory") if name in entries]
     others = [name for name in entries if name not in (*plain, "pods")]

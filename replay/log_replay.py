@@ -1,7 +1,7 @@
-"""The log run again: fold every record, decide again, and compare with what was decided then.
+"""Replay of a log: fold every record, decide again, and compare with the recorded decisions.
 
-A replay stops at the first divergence and shows both sides. Under the same version of the deciding code a
-divergence is a bug; under another it is what that version changed.
+A replay stops at the first divergence and shows both sides. Under the same decider version a divergence is a bug;
+under another one it is what that version changed.
 """
 
 from collections.abc import Iterator
@@ -36,14 +36,14 @@ from scheduling.step import subject_of
 from scheduling.wake import wakes
 
 NEW_BEGINNINGS = ("cycle_opened.", "daemon_started.")
-"""Kinds of records that may come however late: the cycle itself, and a daemon that was away."""
+"""Kinds of records that may come at any time: the cycle itself, and a daemon that was down."""
 
 LATE_NS = 5_000_000_000
 """How much later than its period a cycle may be before a replay calls it missed."""
 
 
 class Side(Struct, frozen=True):
-    """One side of a divergence: what was recorded, or what is decided now."""
+    """One side of a divergence: the recorded event, or the event decided now."""
 
     kind: str
     subject: str
@@ -51,30 +51,30 @@ class Side(Struct, frozen=True):
 
 
 class Divergence(Struct, frozen=True):
-    """Where a replay and the log part."""
+    """The first difference between a replay and the log."""
 
     position: int
-    """The position of the record that is other, or that should stand there."""
+    """The position of the record that differs, or of the missing one."""
     what: str
     recorded: Side | None
-    """None where the log has nothing there."""
+    """None if the log has no record there."""
     decided: Side | None
-    """None where nothing is decided now."""
+    """None if nothing is decided now."""
     cycle: int
     """Position of the cycle; 0 outside of one."""
     causes: tuple[int, ...]
-    """Positions of records that led to either side."""
+    """Positions of the records that led to either side."""
     decider: int
-    """The version that decided then; 0 when it was not recorded."""
+    """The recorded decider version; 0 if there is none."""
 
     @property
     def is_of_another_version(self) -> bool:
-        """Whether another version of the deciding code wrote the record."""
+        """Return True if another decider version wrote the record."""
         return self.decider != DECIDER
 
 
 class Counts(Struct):
-    """What a replay has been through."""
+    """What a replay has read so far."""
 
     records: int = 0
     cycles: int = 0
@@ -82,11 +82,11 @@ class Counts(Struct):
 
 
 class Replay:
-    """Takes the records of a log in order, from the beginning.
+    """Takes the records of a log in order, from the first.
 
-    `base` is the head before the first record, and `state` State there, where it is not the first of
-    all. With `policy` (a JSON document) every policy of the log is replaced by it. The chain is checked
-    on the way. After an ApplyError, replay again without that record (`projections/left_out.py`).
+    `base` is the head before the first record, and `state` State there, if the log does not begin with position 1.
+    With `policy` (a JSON document) every policy of the log is replaced by it. The chain is checked. After an
+    ApplyError, replay again without that record (`projections/left_out.py`).
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class Replay:
 
     @property
     def examined(self) -> int:
-        """How often a node was scored for a class of pods."""
+        """How often a node was scored for an equivalence class."""
         return self._decider.examined
 
     def fold(self, record: Record, content: bytes | None) -> None:
-        """Take one record as it stands: the comparison begins behind it."""
+        """Take one record without comparing: the comparison begins behind it."""
         self.head = check_link(self.head, record)
         event = event_of(record)
         if isinstance(event, PolicyChanged):
@@ -165,11 +165,11 @@ class Replay:
         return None
 
     def finish(self) -> Divergence | None:
-        """Nothing follows: whether something should have."""
+        """End the replay; return a divergence if a record is missing at the end."""
         return self._batch_ends(None)
 
     def _batch_ends(self, after: Record | None) -> Divergence | None:
-        """Between two batches nothing may be left undecided, and no cycle may have been missed."""
+        """Between two batches no decision may be left, and no cycle may have been missed."""
         self._expect_next()
         if self._expected is not None:
             return self._missing("a decision is missing")
@@ -177,7 +177,7 @@ class Replay:
         if after is None:
             return None
         if not self._batch or not wakes(self.state, self._at_ns):
-            # What made one due may be gone before it was held.
+            # The reason for a cycle may be gone before the cycle was held.
             self._due_since_ns = None
         elif self._due_since_ns is None:
             self._due_since_ns = self._at_ns

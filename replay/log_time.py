@@ -1,7 +1,7 @@
-"""Moments of a log: how they are shown to people, and what people may write to name one.
+"""Times of a log: how they are printed, and how users name them.
 
-A log of a simulation begins at 0 and its times are shown as seconds, `12.500s`. Any other log is
-shown in RFC 3339, UTC. What is shown can be given back: `--at` takes a position or a time.
+The log of a simulation begins at 0 and its times are printed as seconds, `12.500s`; those of any other log in RFC
+3339, UTC. What is printed can be given to `--at`, which takes a position or a time.
 """
 
 import re
@@ -15,21 +15,21 @@ from events.errors import UsageError
 from projections.duration import SECOND, nanoseconds
 
 VIRTUAL_UNTIL_NS: Final = 366 * 86_400 * SECOND
-"""A log that begins in the first year of the epoch is one of virtual time."""
+"""A log that begins in the first year of the Unix epoch has virtual time."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _POSITION: Final = re.compile(r"[0-9]{1,18}")
 
 
 class LogTime(Struct, frozen=True):
-    """A moment as it was named: a position, a time of day, or a time since the log began."""
+    """A point of a log as the user names it: a position, a time of day, or a time since the log began."""
 
     position: int | None = None
     at_ns: int | None = None
     since_start_ns: int | None = None
 
     def includes(self, position: int, at_ns: int, start_ns: int) -> bool:
-        """Whether this record is part of the log up to the moment; the log began at `start_ns`."""
+        """Return True if a record is at or before this point; the log began at `start_ns`."""
         if self.position is not None:
             return position <= self.position
         if self.at_ns is not None:
@@ -38,11 +38,11 @@ class LogTime(Struct, frozen=True):
 
 
 HEAD: Final = LogTime()
-"""The end of the log, wherever that is."""
+"""The end of the log."""
 
 
 def parse_log_time(text: str) -> LogTime:
-    """`812`, `12.5s`, `1h30m` or `2026-01-31T09:30:00Z`. Raises UsageError."""
+    """Parse `812`, `12.5s`, `1h30m` or `2026-01-31T09:30:00Z`. Raises UsageError."""
     text = text.strip()
     if _POSITION.fullmatch(text):
         return LogTime(position=int(text))
@@ -65,7 +65,7 @@ def parse_log_time(text: str) -> LogTime:
 
 
 def format_time(at_ns: int, start_ns: int) -> str:
-    """A time in a log that began at `start_ns`, to the millisecond."""
+    """Print a time of a log that began at `start_ns`, to the millisecond."""
     if start_ns < VIRTUAL_UNTIL_NS:
         return f"{at_ns // SECOND}.{at_ns % SECOND // 1_000_000:03}s"
     at = _EPOCH + timedelta(microseconds=at_ns // 1000)
@@ -73,7 +73,7 @@ def format_time(at_ns: int, start_ns: int) -> str:
 
 
 def withheld_text(until_ns: Mapping[str, int]) -> str:
-    """What a node does not give away for a while, by resource, and until when; empty for nothing (K5.12)."""
+    """Name the resources that a node's kubelet rejected, and until when they are withheld; empty for none (K5.12)."""
     if not until_ns:
         return ""
     told = ", ".join(f"{name} until {format_time(at, at)}" for name, at in until_ns.items())
@@ -81,7 +81,7 @@ def withheld_text(until_ns: Mapping[str, int]) -> str:
 
 
 def format_duration(length_ns: int) -> str:
-    """How long something took: `350ms`, `12.5s`, `2h05m`."""
+    """Print a duration: `350ms`, `12.5s`, `2h05m`."""
     if length_ns < SECOND:
         return f"{length_ns // 1_000_000}ms"
     seconds = length_ns // SECOND

@@ -1,4 +1,4 @@
-"""The log as a story for people: one line a record, and under it a line for each pod of a decision.
+"""A log as text for people: one line per record, and under it a line for each pod of a decision.
 
     position  when     what
           17  0.000s   pod default/a-0 is seen: Pending, asks for 1 nvidia.com/gpu, 4 cpu
@@ -7,8 +7,8 @@
                            default/a-0 -> n1, charged 1 H200
                            default/a-1 -> n2, charged 1 H200
 
-Decisions stand indented under their cycle. What a record says without its object is enough for a line;
-with the content of the object the line says more.
+Decisions are indented under their cycle. The record alone is enough for a line; with the object's content the line
+holds more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ _POSITION: Final = 6
 def narrate(
     record: Record, event: Event, content: bytes | None = None, *, start_ns: int = 0
 ) -> list[str]:
-    """The lines of one record, of a log that began at `start_ns`."""
+    """Return the lines of one record, of a log that began at `start_ns`."""
     first, *more = sentences(record, event, content)
     when = f"{format_time(record.recorded_at_ns, start_ns):<{_WHEN}}"
     is_inside = record.cycle is not None and record.cycle != record.position
@@ -77,7 +77,7 @@ def narrate(
 
 
 def sentences(record: Record, event: Event, content: bytes | None = None) -> list[str]:
-    """What one record says, without position and time; the first sentence says it in short."""
+    """Return the sentences of one record, without position and time; the first one is the short form."""
     match event:
         case CycleOpened():
             return ["cycle"]
@@ -200,7 +200,7 @@ def _decision(event: Decision) -> list[str]:
 
 
 def _placed(what: str, placements: Sequence[Placement]) -> list[str]:
-    """A pod alone stands in the first line, the pods of a gang under it."""
+    """A single pod is in the first line, the pods of a gang are under it."""
     lines = [f"{one.pod} -> {one.node}{_charged(one.cards)}" for one in placements]
     return [f"{what}: {lines[0]}"] if len(lines) == 1 else [f"{what}: {len(lines)} pods", *lines]
 

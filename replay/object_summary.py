@@ -1,4 +1,4 @@
-"""What matters of a Kubernetes object, in half a line."""
+"""The fields of a Kubernetes object that matter to scheduling, in half a line."""
 
 from collections.abc import Callable
 from typing import Final
@@ -20,11 +20,11 @@ from projections.queues import queue_facts
 from replay.amount import amounts_text
 
 NAMED_MAX: Final = 4
-"""Members of a HyperNode that are named."""
+"""The most members of a HyperNode that are named."""
 
 
 def summarize_object(kind: str, content: bytes) -> str:
-    """What matters of an object of this kind; empty for kinds of which only the being matters."""
+    """Summarize an object of this kind; empty for kinds of which only the existence matters."""
     look = _LOOKS.get(kind)
     return "" if look is None else ", ".join(part for part in look(content) if part)
 

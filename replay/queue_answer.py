@@ -1,7 +1,6 @@
-"""What there is to say of a queue: its quota, what is used and waited for, and its line with positions.
+"""The state of a queue: quota, use, demand, and its waiting pod groups with their places.
 
-The numbers are those of the view `queue_quota`, row for row; what is beside them is computed with the
-functions that decide.
+The numbers are those of the view `queue_quota`, row for row; the others are computed with the functions that decide.
 """
 
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ class Resource(Struct, frozen=True):
 
     resource: str
     capability: int | None
-    """What its object allows; None for no limit."""
+    """The capability of its object; None for no limit."""
     guarantee: int
     deserved: int
     allocated: int
@@ -34,29 +33,29 @@ class Resource(Struct, frozen=True):
     request: int
     elastic: int
     waiting: int
-    """What waiting pods ask for: `request` without `allocated`."""
+    """The demand of waiting pods: `request` without `allocated`."""
     limit: int | None
-    """What it may use as things are, by the quota plugin in force; None for no limit."""
+    """What it may use now, by the quota plugin in force; None for no limit."""
 
 
 class InLine(Struct, frozen=True):
-    """A pod group that waits, and its place."""
+    """A waiting pod group, and its place."""
 
     place: int
     action: str
-    """What it waits for: `enqueue` to be admitted, `allocate` and `backfill` to get nodes."""
+    """The action that it waits for: `enqueue` to be admitted, `allocate` and `backfill` to get nodes."""
     pod_group: str
     priority: int
     waiting: int
-    """Pods that wait; 0 where they are not made yet."""
+    """Waiting pods; 0 if none is created yet."""
     since_ns: int
-    """When the group was made."""
+    """When the group was created."""
     code: str
     limit: str
     message: str
-    """Why it waits, as recorded; empty where it has no answer yet."""
+    """Why it waits, as recorded; empty if no cycle has decided yet."""
     position: int
-    """Of the record that says so."""
+    """The position of that record."""
 
 
 FOREIGN: Final = "Foreign"
@@ -76,28 +75,28 @@ class QueueAnswer(Struct, frozen=True):
     queue: str
     is_open: bool
     message: str
-    """Why it takes nobody, where it does not."""
+    """Why it accepts no pod groups, if so."""
     has_object: bool
     priority: int
     weight: int
     parent: str
     pod_groups: dict[str, int]
-    """Phase to pod groups; those of other schedulers under FOREIGN."""
+    """Phase to number of pod groups; those of other schedulers under FOREIGN."""
     faults: tuple[str, ...]
     resources: tuple[Resource, ...]
     line: tuple[InLine, ...]
-    """Who waits, by action, first served first."""
+    """Waiting pod groups, by action, in the order in which they are served."""
     holders: tuple[Holder, ...]
-    """Whoever is charged, by name."""
+    """Charged pod groups, by name."""
 
 
 def queue_answers(cluster: Cluster) -> list[QueueAnswer]:
-    """All queues, by name."""
+    """Return all queues, by name."""
     return [queue_answer(cluster, cluster.queues[name]) for name in sorted(cluster.queues)]
 
 
 def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
-    """One queue."""
+    """Return one queue."""
     found = queue.facts
     short = ledger.gate(cluster, queue)
     groups = [cluster.groups[key] for key in queue.groups]

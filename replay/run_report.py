@@ -1,8 +1,8 @@
-"""What came of a run, in figures: how long pods waited, who was evicted, what queues used over time.
+"""Figures of a run: how long pods waited, which were evicted, what queues used over time.
 
-All of it is read out of a log: the records are folded once more, and between two batches nothing changes.
-Times are those at which records were written, which in a simulation is the virtual time. A pod that had its
-node when it was first seen did not wait. Room of a pod that is asked to leave is no longer its queue's.
+They are computed from the log alone, batch by batch. Times are those of the records, in a simulation virtual time. A
+pod that had its node when it was first seen did not wait. A pod that is being evicted does not count as use of its
+queue.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,14 @@ from projections.pods import ALLOCATED, Pod
 from projections.state import State
 
 ABOVE_MAX: Final = 100
-"""Decisions beyond a quota that are told one by one; the rest is counted."""
+"""The most decisions beyond a quota that are listed; further ones are counted."""
 
 _SECOND: Final = 1_000_000_000
 _PARTS: Final = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 
 class _PodHistory(Struct):
-    """A pod of ours, as far as it has come."""
+    """A pod of ours, from its first record on."""
 
     kind: str
     """Its priority class, or `none`."""
@@ -43,7 +43,7 @@ class _PriorityClassTotals(Struct):
 
     pods: int = 0
     waits_ns: list[int] = field(default_factory=list)
-    """How long each that was given a node had to wait for it."""
+    """The wait of each pod that was given a node."""
     evicted: dict[str, int] = field(default_factory=dict)
     """Pods by the action that evicted them."""
     lost_ns: int = 0
@@ -59,7 +59,7 @@ class _TimeWeightedAmount(Struct):
     since_ns: int = 0
 
     def turn(self, now_ns: int, value: int) -> None:
-        """From now on it is so much."""
+        """Set the amount from now on."""
         self.area += self.value * (now_ns - self.since_ns)
         self.value, self.since_ns = value, now_ns
         self.most = max(self.most, value)
@@ -71,7 +71,7 @@ class RunReport:
     def __init__(self) -> None:
         self.state = State()
         self.above = 0
-        """Pods that were given a node while that put their queue above its quota of a card."""
+        """Pods whose binding put their queue above its quota of a card."""
         self._above: list[JsonObject] = []
         self._lives: dict[str, _PodHistory] = {}
         self._kinds: dict[str, _PriorityClassTotals] = {}
@@ -84,7 +84,7 @@ class RunReport:
         self._batch = 0
 
     def add(self, record: Record, event: Event, content: bytes | None) -> None:
-        """Take in a record."""
+        """Take a record."""
         if record.batch != self._batch:
             self._settle()
             self._batch = record.batch
@@ -98,7 +98,7 @@ class RunReport:
             self._count_evicted(event)
 
     def document(self, end_ns: int) -> JsonObject:
-        """The figures up to a moment: the end of the run."""
+        """Return the figures up to the end of the run."""
         self._settle()
         length = end_ns - (self._begun_ns or 0)
         for meter in (*self._used.values(), *self._quotas.values(), *self._totals.values()):
@@ -114,7 +114,7 @@ class RunReport:
         }
 
     def _settle(self) -> None:
-        """The batch is over: bring up to date what it touched."""
+        """Update what the finished batch touched."""
         cluster, touched = self.state.cluster, self.state.cluster.touched
         for name in touched.nodes:
             self._count_node(name)
@@ -177,7 +177,7 @@ class RunReport:
         self._charge(life, group.queue if group else "", charged)
 
     def _born(self, pod: Pod) -> _PodHistory:
-        """A pod is seen for the first time. It counts where it is still to be given its node."""
+        """Start the history of a pod. It counts if it is not bound yet."""
         name = pod.facts.priority_class or "none"
         has_started = bool(pod.facts.node) or pod.facts.phase in ("Succeeded", "Failed")
         kind = self._kinds.setdefault(name, _PriorityClassTotals())
@@ -199,7 +199,7 @@ class RunReport:
         self._turn(self._used, key, (0 if meter is None else meter.value) + amount)
 
     def _check(self, record: Record, event: GangBindDecided) -> None:
-        """Whether a decision left its queue within its quotas of the cards that it charged."""
+        """Check that a decision kept its queue within its quotas of the cards that it charged."""
         if self.state.cluster.policy.quota != "capacity-card":
             return
         queue = self.state.cluster.queues.get(event.queue)
@@ -226,7 +226,7 @@ class RunReport:
             kind.lost_card_ns += ran * sum(life.charged.values())
 
     def _use(self, length: int) -> JsonObject:
-        """By queue and card: mean and peak, and the mean as a part of the quota and of the cluster."""
+        """By queue and card: mean and peak, and the mean as a share of the quota and of the cluster."""
         found: dict[str, dict[str, Json]] = {}
         for key in sorted({*self._used, *self._quotas}):
             used = self._used.get(key, _TimeWeightedAmount())
@@ -246,7 +246,7 @@ class RunReport:
         return dict(found)
 
     def _cards(self, length: int) -> JsonObject:
-        """By card: how many there were, and how many were used, whoever used them."""
+        """By card: the number of cards, and the mean use by all queues."""
         found: JsonObject = {}
         for card, there in sorted(self._totals.items()):
             area = sum(meter.area for key, meter in self._used.items() if key[1] == card)
@@ -286,5 +286,5 @@ def _seconds(nanoseconds: int) -> float:
 
 
 def _mean(area: int, over: int) -> float:
-    """A quotient to four places; nothing over nothing is nothing."""
+    """A quotient to four places; 0 if the divisor is 0."""
     return round(area / over, 4) if over else 0.0

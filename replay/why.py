@@ -1,9 +1,9 @@
-"""Why: the chain of causes of a pod, a pod group, a node or a queue, at any moment of the log.
+"""Explain a pod, a pod group, a node or a queue at any moment of the log.
 
-Nothing of it is stored. An inquiry is shown the log from the beginning to the moment asked for and folds it
-into a State of its own. Where a record is the decision about the subject, the State just before it is the
-one it was made in, so the scores of all nodes are computed again right there; at the end, what still waits
-is judged with the functions that decide.
+Explanations are not stored. An inquiry folds the log from the beginning to the moment asked for into a State of its
+own. Where a record is the decision about the subject, the State just before it is the one that the decision was made
+in, so the scores of all nodes are computed again there; at the end, what still waits is judged with the functions
+that decide.
 """
 
 from typing import Final
@@ -32,14 +32,14 @@ from scheduling.explain import Choice, choice
 from scheduling.session import Session
 
 CHOICES_MAX: Final = 3
-"""Pods of a gang whose nodes are explained: the first of each class."""
+"""Pods of a gang whose nodes are explained: the first of each equivalence class."""
 SUGGESTIONS_MAX: Final = 3
 
 
 class Inquiry:
-    """Takes the records of a log in order, from the beginning, and then answers.
+    """Takes the records of a log in order, from the first, and then answers.
 
-    `base` is the position before the first record. Raises UsageError for a subject that names nothing.
+    `base` is the position before the first record. Raises UsageError for an invalid subject.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Inquiry:
         self._choices: dict[str, tuple[int, int, tuple[Choice, ...]]] = {}
 
     def take(self, record: Record, content: bytes | None) -> bool:
-        """Take one record; False when it is after the moment, and nothing more need be read."""
+        """Take one record; return False if it is after the moment, and no more are needed."""
         if self._start_ns is None:
             self._start_ns = record.recorded_at_ns
         if not self._moment.includes(record.position, record.recorded_at_ns, self._start_ns):
@@ -89,7 +89,7 @@ class Inquiry:
         return True
 
     def answer(self) -> Answer:
-        """What there is to say at the moment asked for. Raises UsageError for an unknown subject."""
+        """Return the answer at the moment asked for. Raises UsageError for an unknown subject."""
         asked = self._moment.position
         if asked is not None and asked > self.state.position:
             raise UsageError(f"position {asked} is after the end of the log, {self.state.position}")
@@ -103,7 +103,7 @@ class Inquiry:
         raise UsageError(self._unknown())
 
     def _choose(self, trail: Trail, record: Record, event: GangBindDecided) -> None:
-        """Compute again how the nodes stood when the subject got its own."""
+        """Compute again how the nodes were scored when the subject was placed."""
         cluster = self.state.cluster
         group = cluster.groups.get(event.pod_group)
         if trail.kind not in ("Pod", "PodGroup") or group is None:

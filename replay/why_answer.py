@@ -1,4 +1,4 @@
-"""What `why` answers, as data: what something is, what it waits for, and the chain of causes."""
+"""The answer of `why`, as data: what the subject is, what it waits for, and the chain of causes."""
 
 from typing import Final
 
@@ -11,11 +11,11 @@ LEVELS: Final = (
     *("cluster", "pod group", "queue", "admission", "card", "gang", "network", "quota", "nodes"),
     *EVICTING,
 )
-"""What a group has to pass, in this order."""
+"""The checks that a group has to pass, in this order."""
 
 
 class Step(Struct):
-    """A record that had to do with the subject; like ones in a row are one step."""
+    """A record about the subject; equal ones in a row are one step."""
 
     position: int
     at: str
@@ -37,7 +37,7 @@ class Hurdle(Struct, frozen=True):
 
 
 class Holder(Struct, frozen=True):
-    """A pod group that holds what the subject wants."""
+    """A pod group that holds what the subject needs."""
 
     pod_group: str
     queue: str
@@ -45,43 +45,43 @@ class Holder(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """Who holds a card or resource: the pod groups that hold most of it."""
+    """The pod groups that hold most of a card or resource."""
 
     name: str
     total: int
-    """What all nodes have of it; 0 where that is not known under this name."""
+    """The total of all nodes; 0 if no node has a resource of this name."""
     allocated: int
     queues: dict[str, int]
-    """Queue to what its pod groups hold, most first."""
+    """Queue to the amount that its pod groups hold, most first."""
     holders: tuple[Holder, ...]
     others: int
-    """Further pod groups that hold some."""
+    """The number of further holders."""
 
 
 class InLine(Struct, frozen=True):
-    """The place of a group in the line of its queue."""
+    """The place of a group among the waiting groups of its queue."""
 
     action: str
-    """What they all wait for: `enqueue`, `allocate` or `backfill`."""
+    """The action that they wait for: `enqueue`, `allocate` or `backfill`."""
     place: int
     of: int
     ahead: tuple[str, ...]
-    """Who is next before it, nearest first."""
+    """The groups that are served just before it, nearest first."""
 
 
 class Judged(Struct, frozen=True):
-    """All nodes, judged for one waiting pod on its own."""
+    """All nodes, judged for one waiting pod alone."""
 
     pod: str
     total: int
     fitting: int
-    """Nodes that could take the pod now."""
+    """Nodes that fit the pod now."""
     large_enough: int
-    """Nodes that could take it if nothing else were on them."""
+    """Nodes that would fit it if they were empty."""
     reasons: dict[str, int]
-    """Why the others cannot, and how many nodes each reason keeps out."""
+    """The reasons of all other nodes, with the number of nodes of each."""
     nearest: tuple[Lacking, ...]
-    """Where the group finds no room: the nodes that come nearest to taking the pod and cannot."""
+    """If no node fits: the nodes that come nearest to it."""
 
 
 class Waiting(Struct, frozen=True):
@@ -90,14 +90,14 @@ class Waiting(Struct, frozen=True):
     pod_group: str
     code: str
     message: str
-    """What the next cycle would say; the code is empty where it would place the group."""
+    """The refusal that the next cycle would record; empty if it would place the group."""
     since: int
-    """Position of the refusal that stands; 0 where none does."""
+    """Position of the recorded refusal; 0 if there is none."""
     hurdles: tuple[Hurdle, ...]
     admission: tuple[Limit, ...]
-    """The queue beside the minimum of the group, where it still asks to be admitted."""
+    """The queue's quota against the group's minResources, if it is not admitted yet."""
     quota: tuple[Limit, ...]
-    """The queue beside what the pods that are missing would be charged; of a choice, each card."""
+    """The queue's quota against the charge of the missing pods; of several accepted cards, each."""
     nodes: Judged | None
     held: tuple[Held, ...]
     line: InLine | None
@@ -111,17 +111,17 @@ class Answer(Struct, frozen=True):
     position: int
     at: str
     state: str
-    """In a sentence: what it is, and where."""
+    """A sentence: what it is, and where."""
     facts: dict[str, str]
-    """What is known of it, by a short name."""
+    """Facts by a short name."""
     steps: tuple[Step, ...]
     """The chain of causes, oldest first."""
     steps_left_out: int
     choices: tuple[Choice, ...]
     """Why its pods got their nodes."""
     decision: int
-    """Position of the decision that the choices were made in; 0 for none."""
+    """Position of the decision that these choices belong to; 0 for none."""
     cycle: int
     waiting: Waiting | None
     lists: dict[str, tuple[str, ...]]
-    """Longer answers, by their heading: pods of a node, the line of a queue."""
+    """Longer lists, by heading: pods of a node, waiting groups of a queue."""

@@ -31,7 +31,7 @@ from scheduling.quota import ledger
 from scheduling.ranking import Rankings
 
 LISTED_MAX: Final = 20
-"""Lines of one list."""
+"""The most lines of one list."""
 
 
 class Standing(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Standing(Struct, frozen=True):
 
 
 def pod_standing(state: State, pod: Pod, waiting: Waiting | None) -> Standing:
-    """A pod that is there."""
+    """An existing pod."""
     cluster = state.cluster
     facts = {
         "phase": pod.facts.phase,
@@ -93,7 +93,7 @@ def _waits(waiting: Waiting | None) -> str:
 
 
 def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> Standing:
-    """A pod group that is there."""
+    """An existing pod group."""
     counts = [f"{count} {status}" for status, count in group.counts.items() if count]
     facts = {
         "phase": group.phase,
@@ -114,7 +114,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
 
 
 def node_standing(state: State, node: Node) -> Standing:
-    """A node, present or with nothing but its pods left."""
+    """A node, present or known only by its pods."""
     cluster, found = state.cluster, node.facts
     pods = [cluster.pods[uid] for uid in node.pods if uid in cluster.pods]
     listed = [
@@ -145,7 +145,7 @@ def node_standing(state: State, node: Node) -> Standing:
 
 
 def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
-    """Waiting pods that may not go to the node or lack room there, one line a class of pods."""
+    """Waiting pods that the node does not accept or does not fit, one line per equivalence class."""
     facts = node.facts
     assert facts is not None
     waiting: dict[int, list[Pod]] = {}

@@ -1,4 +1,4 @@
-"""Whom a `why` asks about: a pod, a pod group, a node or a queue, named in one of several ways."""
+"""The subject of a `why`: a pod, a pod group, a node or a queue, named in one of several ways."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ _KINDS: Final = {
 
 
 def candidates(text: str) -> list[tuple[str, str]]:
-    """What a subject may mean, as kind and key, likeliest first. Raises UsageError.
+    """Return what a name may mean, as kind and key, likeliest first. Raises UsageError.
 
-    `namespace/name` is a pod or a pod group; a bare `name` stands in namespace default, or is that of a
-    node or queue; `Pod/namespace/name`, `PodGroup/...`, `Node/name`, `Queue/name` say what they mean.
+    `namespace/name` is a pod or a pod group; a bare `name` is one in namespace default, or a node or queue;
+    `Pod/namespace/name`, `PodGroup/...`, `Node/name`, `Queue/name` name the kind.
     """
     parts = text.strip().split("/")
     kind = _KINDS.get(parts[0].lower(), "") if len(parts) > 1 else ""
-    # A namespace may be called `node`, but none is called `Node`, or `HyperNode`.
+    # A namespace may be called `node`, but not `Node` or `HyperNode`.
     is_kind = len(parts) == 3 or (len(parts) == 2 and parts[0][:1].isupper())
     if not all((*parts[:1], parts[-1])) or len(parts) > 3 or (is_kind and not kind):
         raise UsageError(

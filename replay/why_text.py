@@ -1,4 +1,4 @@
-"""The answer to a `why` as lines for people."""
+"""The answer to a `why` as lines of text."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,12 +10,12 @@ from replay.why_answer import Answer, Held, Judged, Step, Waiting
 from scheduling.explain import Choice, Limit, Scored
 
 _POINT: Final = 1000
-"""Scores are counted in thousandths of a point."""
+"""Scores are in thousandths of a point."""
 
 
 def lines_of(answer: Answer) -> list[str]:
-    """The answer from the top: what it is, what it waits for, how it got there, what led to it."""
-    subject = answer.subject.replace("//", "/")  # Nodes and queues stand in no namespace.
+    """Return all lines of an answer: what it is, what it waits for, why it got its nodes, what led to it."""
+    subject = answer.subject.replace("//", "/")  # Nodes and queues have no namespace.
     lines = [f"{subject} at position {answer.position} ({answer.at}): {answer.state}"]
     lines += _facts(answer.facts)
     if answer.waiting is not None:
@@ -50,7 +50,7 @@ def _steps(steps: Iterable[Step]) -> list[str]:
 
 
 def waiting_lines(waiting: Waiting) -> list[str]:
-    """What a pod group waits for, level by level."""
+    """Return what a pod group waits for, level by level."""
     lines = [f"what pod group {waiting.pod_group} has to pass:"]
     lines += [
         f"  {'ok' if one.passed else 'NO'}  {one.level}: {one.text}" for one in waiting.hurdles

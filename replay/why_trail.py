@@ -1,7 +1,7 @@
-"""The trail of a subject through the log: the records that had to do with it, and what caused them.
+"""The records of a log about a subject, and the records that caused them.
 
-A record is shown to a trail before and after it is applied, as both may tell that it matters: a pod that
-leaves a node is on it before, a pod that joins a group is in it after.
+Each record is checked before and after it is applied: a pod that leaves a node is on it before, a pod that joins a
+group is in it after.
 """
 
 from collections import deque
@@ -36,11 +36,11 @@ from replay.narrate import sentences
 from replay.why_answer import Step
 
 STEPS_FIRST: Final = 10
-"""Steps kept from the beginning of a trail."""
+"""Steps kept from the beginning."""
 STEPS_LAST: Final = 50
-"""Steps kept from its end."""
+"""Steps kept from the end."""
 DETAILS_MAX: Final = 8
-"""Lines under one step."""
+"""The most lines under one step."""
 
 _ABOUT_A_POD: Final = (
     PodObserved,
@@ -55,7 +55,7 @@ _ABOUT_A_POD: Final = (
 
 
 class Told:
-    """A record with its event and content, and how the log began."""
+    """A record with its event and content, and the time at which the log began."""
 
     __slots__ = ("content", "event", "record", "start_ns")
 
@@ -66,7 +66,7 @@ class Told:
         self.start_ns = start_ns
 
     def step(self, event: Event | None = None) -> Step:
-        """The record as a step; `event` is what of it matters."""
+        """Return the record as a step; `event` is the part that concerns the subject."""
         record = self.record
         first, *details = sentences(record, event or self.event, self.content)
         if len(details) > DETAILS_MAX:
@@ -83,19 +83,19 @@ class Told:
 
 
 class Recent:
-    """The records since the cycle before the last: among them are the causes of what is decided now."""
+    """The records since the cycle before the last: the causes of present decisions are among them."""
 
     def __init__(self) -> None:
         self._generations: tuple[dict[int, Told], dict[int, Told]] = ({}, {})
 
     def note(self, told: Told) -> None:
-        """Remember a record until the cycle after the next."""
+        """Keep a record until the cycle after the next."""
         if isinstance(told.event, CycleOpened):
             self._generations = ({}, self._generations[0])
         self._generations[0][told.record.position] = told
 
     def find(self, position: int) -> Told | None:
-        """A record, if it is remembered."""
+        """Return a kept record."""
         return self._generations[0].get(position) or self._generations[1].get(position)
 
 
@@ -106,7 +106,7 @@ class Trail:
         self.kind = kind
         self.key = key
         self.pod: Pod | None = None
-        """The pod as it was last known."""
+        """The pod at its last record."""
         self.left_out = 0
         self._subject = f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
         self._first: list[Step] = []
@@ -121,16 +121,16 @@ class Trail:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the log speaks of it."""
+        """Whether the log names it."""
         return bool(self._first)
 
     @property
     def steps(self) -> list[Step]:
-        """The steps that are kept, oldest first."""
+        """The kept steps, oldest first."""
         return sorted((*self._first, *self._last), key=lambda step: step.position)
 
     def concerns(self, told: Told, cluster: Cluster) -> bool:
-        """Whether the record is about the subject, as far as State tells at this moment."""
+        """Return True if the record is about the subject, according to State at this moment."""
         if told.record.subject == self._subject:
             return True
         match self.kind:
@@ -146,12 +146,12 @@ class Trail:
                 return getattr(told.event, "queue", "") == self.key
 
     def is_host(self, told: Told, cluster: Cluster) -> bool:
-        """Whether the pod that the record is about is on the subject, a node."""
+        """Return True if the record is about a pod on the subject, a node."""
         node = cluster.nodes.nodes.get(self.key) if self.kind == "Node" else None
         return node is not None and _uid(told.event) in node.pods
 
     def add(self, told: Told, recent: Recent, *, status: str) -> None:
-        """Keep a record, and before it the record that caused it; like ones of a batch are one step."""
+        """Add a record, and before it the record that caused it; equal records of a batch are one step."""
         record = told.record
         batch, alike = self._alike
         if batch != record.batch:
@@ -194,7 +194,7 @@ class Trail:
         return of_group or _favoured(told.event) == known.group_key
 
     def _own_part(self, event: Event) -> Event:
-        """Of a decision on many pods, those that matter to the subject."""
+        """The part of a decision on many pods that concerns the subject."""
         if not isinstance(event, GangBindDecided | PipelineDecided | EvictionDecided):
             return event
         ours = [
@@ -209,7 +209,7 @@ class Trail:
 
 
 def is_repeated(told: Told, cluster: Cluster) -> bool:
-    """Whether an observation shows an object as it is known already."""
+    """Return True if an observation shows an object unchanged."""
     record = told.record
     if not isinstance(told.event, Observed):
         return False
@@ -241,5 +241,5 @@ def _placements(event: Event) -> Sequence[Placement | Eviction]:
 
 
 def _favoured(event: Event) -> str:
-    """The pod group that others are evicted for."""
+    """The pod group for which others are evicted."""
     return event.in_favour_of if isinstance(event, EvictionDecided) else ""

@@ -1,7 +1,6 @@
-"""What a pod group waits for: every level it has to pass, with the numbers of the moment.
+"""What a pod group waits for: every level that it has to pass, with the numbers of the moment.
 
-The levels are asked with the same functions that decide. Trying to place the group takes nothing: what it
-tries it gives back.
+The levels are checked with the functions that decide. A trial placement leaves no trace.
 """
 
 from collections.abc import Iterable
@@ -42,7 +41,7 @@ AHEAD_MAX: Final = 3
 
 
 class _Tried(Struct, frozen=True):
-    """What came of trying to place the group."""
+    """The result of a trial placement of the group."""
 
     is_ready: bool
     is_pipelined: bool
@@ -51,8 +50,8 @@ class _Tried(Struct, frozen=True):
 
 
 def waiting(session: Session, group: PodGroup) -> Waiting | None:
-    """What the group waits for; None where no pod of it waits, it is admitted and its gang is not broken, or it is
-    not ours."""
+    """Return what the group waits for; None if no pod of it waits, it is admitted and its gang is complete, or it belongs
+    to another scheduler."""
     if group.is_foreign:
         return None
     waits = bool(group.pending) or bool(group.counts.get(GATED)) or group.phase == WAITING
@@ -77,7 +76,7 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
         _hurdle("gang", short, _gang_text(group)),
         *_network_hurdle(group, far),
     )
-    standing = max(group.refusals.values(), key=_standing_first, default=None)
+    standing = max(group.refusals.values(), key=_refusal_order, default=None)
     return Waiting(
         pod_group=group.key,
         code=reason.code if reason else "",
@@ -85,7 +84,11 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
         since=standing.position if standing else 0,
         hurdles=(
             *hurdles,
-            *(one for one in _room_hurdles(session, group, tried) if not _is_said(one, hurdles)),
+            *(
+                one
+                for one in _room_hurdles(session, group, tried)
+                if not _is_repeated(one, hurdles)
+            ),
             *_evicting_hurdles(session.state, group),
         ),
         admission=_admission(session, group),
@@ -123,7 +126,7 @@ def _denied(session: Session, group: PodGroup) -> Reason | None:
 def _admission_hurdle(
     session: Session, group: PodGroup, problem: Reason | None, denied: Reason | None
 ) -> Iterable[Hurdle]:
-    """Nobody asks a queue that takes nobody."""
+    """Yield the check of the action enqueue; nothing if the queue itself is closed (`problem`)."""
     if group.phase != WAITING:
         text = (
             f"admitted to queue {group.queue}: phase {group.phase}{_reserved_text(session, group)}"
@@ -134,7 +137,7 @@ def _admission_hurdle(
 
 
 def _reserved_text(session: Session, group: PodGroup) -> str:
-    """Whether nothing is reserved for an admitted group, or soon nothing will be."""
+    """Whether an admitted group's reservation has ended or is about to end."""
     if group.phase != INQUEUE:
         return ""
     if group.is_hopeless:
@@ -150,7 +153,7 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
 
 
 def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable[Hurdle]:
-    """Which of the cards that the pod names its queue lets it have; nothing for a pod without cards."""
+    """The cards that the pod names and its queue may use; nothing for a pod without cards."""
     if pod is None or cluster.policy.quota != "capacity-card":
         return
     queue = cluster.queue(group.queue)
@@ -166,14 +169,14 @@ def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable
 
 
 def _evicting_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
-    """Why nobody is evicted in its favour, as last recorded."""
+    """Why no pod is evicted in its favour, as last recorded."""
     for action in EVICTING:
         if (refusal := group.refusals.get(action)) is not None:
             yield Hurdle(action, False, refusal.message + _tried_again(state, group, action))
 
 
 def _internal_error(state: State, group: PodGroup) -> Waiting | None:
-    """The answer for a group that the last evaluation of it raised for: to evaluate it here would raise, too."""
+    """The answer for a group whose last evaluation raised: an evaluation here would raise, too."""
     failed = [
         (action, one)
         for action, one in group.refusals.items()
@@ -198,7 +201,7 @@ def _internal_error(state: State, group: PodGroup) -> Waiting | None:
 
 
 def _tried_again(state: State, group: PodGroup, action: str) -> str:
-    """When an action looks again at a group after an internal error; empty where there was none."""
+    """When the group is evaluated again after an internal error; empty without one."""
     found = state.cluster.internal_errors.groups.get(group.key, {}).get(action)
     if found is None or not found.until_ns:
         return ""
@@ -206,13 +209,13 @@ def _tried_again(state: State, group: PodGroup, action: str) -> str:
     return f"; tried again when the group changes, or {left} after the last cycle"
 
 
-def _is_said(hurdle: Hurdle, others: Iterable[Hurdle]) -> bool:
-    """Whether the level of cards says the same."""
+def _is_repeated(hurdle: Hurdle, others: Iterable[Hurdle]) -> bool:
+    """Return True if the level of cards gives the same answer."""
     return any(one.level == "card" and one.text == hurdle.text for one in others)
 
 
-def _standing_first(refusal: Refusal) -> tuple[bool, int]:
-    """The last word on the group itself: that nobody is evicted for it comes after."""
+def _refusal_order(refusal: Refusal) -> tuple[bool, int]:
+    """The last refusal of the group itself; that of a preemption comes after it."""
     return refusal.code not in (*EVICTION_CODES, INTERNAL_ERROR), refusal.position
 
 
@@ -236,7 +239,7 @@ def _gang_text(group: PodGroup) -> str:
 
 
 def _network_hurdle(group: PodGroup, far: Reason | None) -> Iterable[Hurdle]:
-    """How close its pods are to be in the network; nothing where that does not matter."""
+    """The network topology that its pods need; nothing if there is none."""
     if not group.is_close:
         return
     wishes = [] if group.closeness is None else [f"its pods are to be {group.closeness.text}"]
@@ -274,14 +277,14 @@ def _room_hurdles(session: Session, group: PodGroup, tried: _Tried | None) -> It
 
 
 def _pod_to_judge(group: PodGroup, reason: Reason | None) -> Pod | None:
-    """The pod that the reason was found at, else the first that waits."""
+    """The pod that the refusal was found at, else the first waiting one."""
     waits = group.pending
     found = (pod for pod in waits if reason is not None and pod.key == reason.pod)
     return next(found, waits[0] if waits else None)
 
 
 def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, ...]:
-    """What the pods that the gang still lacks would be charged, at least one."""
+    """The charge of the pods that the gang still lacks, at least one."""
     if pod is None:
         return ()
     total: Amounts = {}
@@ -294,7 +297,7 @@ def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, .
 
 
 def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: bool) -> Judged | None:
-    """All nodes as they are, for this pod on its own: the rest of its gang is not placed beside it."""
+    """Judge all nodes for this pod alone, without the rest of its gang."""
     if pod is None:
         return None
     cluster, rankings = session.cluster, session.rankings
@@ -311,7 +314,7 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: boo
 
 
 def _held(session: Session, pod: Pod | None, reason: Reason | None) -> tuple[Held, ...]:
-    """Who holds what the pod wants: its cards, or what it is short of."""
+    """The holders of what the pod needs: its cards, or the short resource."""
     cluster = session.cluster
     names: tuple[str, ...] = ()
     if pod is not None and cluster.policy.quota != "capacity":
@@ -322,7 +325,7 @@ def _held(session: Session, pod: Pod | None, reason: Reason | None) -> tuple[Hel
 
 
 def _wanted(cluster: Cluster, pod_class: PodClass) -> tuple[str, ...]:
-    """The cards that pods of the class would take, by name."""
+    """The cards that pods of the class accept, by name."""
     cards = cluster.cards
     named = tuple(name for name in pod_class.cards if name in cards.resource)
     inferred = (cards.by_resource.get(name, {}) for name, _ in pod_class.request)
@@ -359,7 +362,7 @@ def _held_of(cluster: Cluster, name: str) -> Held | None:
 
 
 def line_of(cluster: Cluster, queue: str, action: str) -> list[PodGroup]:
-    """All groups of a queue that wait for an action, first served first."""
+    """All groups of a queue that wait for an action, in the order in which they are served."""
     lines = cluster.lines.by_queue.get(queue, {}).values()
     jobs = [job for line in lines if line.action == action for job in line.jobs]
     return [group for _, group in sorted(jobs, key=lambda job: job[0])]

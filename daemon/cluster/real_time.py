@@ -1,7 +1,7 @@
 """A simulated cluster in real time, for `run --simulate SCENARIO --world FILE`.
 
-Every call is committed to the world's file before it is answered or shown, so that the cluster outlives
-the daemon's death as a real one would.
+Every call is committed to the file before it is answered or shown, so the cluster outlives the daemon's process as
+a real one does.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from simulator.journal import execute_and_record, rebuild_cluster
 from simulator.scenario import Scenario
 
 LONGEST_WAIT_SECONDS = 3600.0
-"""Time in which a cluster where nothing happens is looked at again."""
+"""The longest time between two checks of a cluster in which nothing happens."""
 
 
 class RealTimeCluster:
-    """A cluster in real time that keeps itself in a file. Calls that come together share a commit."""
+    """A simulated cluster in real time, stored in a file. Concurrent calls share a commit."""
 
     def __init__(self, scenario: Scenario, file: WorldFile, now_ns: Callable[[], int]) -> None:
         self._file = file
@@ -28,7 +28,7 @@ class RealTimeCluster:
         self._woken = asyncio.Event()
 
     async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
-        """First all there is, kind by kind; then, without end, what happens when it happens."""
+        """Yield all objects first, kind by kind; then watch events as they happen."""
         self.show_since({})
         while True:
             self._woken.clear()
@@ -39,36 +39,36 @@ class RealTimeCluster:
                 await self._sleep()
 
     def show_since(self, progress: Mapping[str, Progress]) -> None:
-        """Show all there is: a simulated cluster keeps no history."""
+        """Show all objects again: a simulated cluster keeps no history."""
         self._simulated.relist()
         self._woken.set()
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
-        """Carry a request out, and how many tries that took."""
+        """Execute a request; returns its result and the number of tries."""
         return await self.perform(request), 1
 
     async def perform(self, request: Request) -> Reply:
-        """Carry a request out; answered when it is durable."""
+        """Execute a request; returns when it is durable."""
         return await self._call(request)
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     async def _call(self, request: Request) -> Reply:
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, future))
         try:
-            # Calls that were made at the same time join in.
+            # Calls that are made meanwhile join this commit.
             await asyncio.sleep(0)
         finally:
-            # A caller who gives up has made the call all the same.
+            # A cancelled caller has made the call all the same.
             if not future.done():
                 self._answer_all()
         return future.result()
 
     def _answer_all(self) -> None:
-        """Carry out all calls that wait. If they cannot be kept, none is answered, and no later one."""
+        """Execute all waiting calls. If they cannot be stored, neither they nor later calls are answered."""
         self._advance()
         waiting = self._waiting
         answers = [execute_and_record(self._simulated, request) for request, _ in waiting]
@@ -80,11 +80,11 @@ class RealTimeCluster:
                 future.set_result(reply)
 
     def _advance(self) -> None:
-        """To now; a clock that was set back stands still until it has caught up."""
+        """Let time pass until now; after the clock was set back, wait until it has caught up."""
         self._simulated.advance(max(self._now_ns() - self._file.origin_ns, self._simulated.now_ns))
 
     async def _sleep(self) -> None:
-        """Until a call changes something or the next event is due."""
+        """Wait until a call changes something or the next event is due."""
         wait = LONGEST_WAIT_SECONDS
         if (due := self._simulated.next_event_ns) is not None:
             left = (due - (self._now_ns() - self._file.origin_ns)) / SECOND

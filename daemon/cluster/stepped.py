@@ -1,6 +1,6 @@
-"""A simulated cluster in steps: time stands still while anything is left to be done, and then leaps.
+"""A simulated cluster in virtual time, which advances only when nothing is left to do.
 
-Neither the order in which tasks wake nor the time a database takes can change what happens when.
+Neither the order in which tasks wake nor the latency of a database can change what happens when.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from simulator.journal import execute
 
 
 class SteppedCluster:
-    """A simulated cluster. Calls are answered at once."""
+    """A simulated cluster in virtual time. Calls are answered at once."""
 
     def __init__(self, simulated: SimulatedCluster) -> None:
         self.simulated = simulated
         self._moved = asyncio.Event()
         self._shown = asyncio.Event()
-        """Set while everything that happened has been handed to whoever watches."""
+        """Set when every watch event has been read."""
 
     async def sightings(self) -> AsyncIterator[list[Sighting]]:
-        """What happens, when it happens."""
+        """Yield watch events as they happen."""
         while True:
             self._moved.clear()
             if taken := self.simulated.poll_watch():
@@ -31,22 +31,22 @@ class SteppedCluster:
                 await self._moved.wait()
 
     def show_since(self, progress: Mapping[str, Progress]) -> None:
-        """Show all there is: a simulated cluster keeps no history."""
+        """Show all objects again: a simulated cluster keeps no history."""
         self.simulated.relist()
         self._stir()
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
-        """Carry a request out, and how many tries that took."""
+        """Execute a request; returns its result and the number of tries."""
         self._stir()
         return execute(self.simulated, request), 1
 
     def advance(self, to_ns: int) -> None:
-        """Let time leap."""
+        """Advance virtual time."""
         self.simulated.advance(to_ns)
         self._stir()
 
     async def settle(self) -> None:
-        """Return when everything that happened has been handed to whoever watches."""
+        """Return when every watch event has been read."""
         await self._shown.wait()
 
     def _stir(self) -> None:
@@ -55,7 +55,7 @@ class SteppedCluster:
 
 
 class VirtualClock:
-    """The time of a simulated cluster: it leaps to whatever comes next."""
+    """The clock of a simulated cluster: it advances to the next event."""
 
     is_stepped = True
 
@@ -69,18 +69,18 @@ class VirtualClock:
         return self._cluster.simulated.now_ns
 
     def elapsed_ns(self) -> int:
-        """The same: nothing takes time in a simulation."""
+        """The same as `now_ns`: nothing takes time in a simulation."""
         return self._cluster.simulated.now_ns
 
     async def settle(self) -> None:
-        """Let everything that happens up to now happen, and be shown: what is due now comes first."""
+        """Run all events that are due now, and let them be read."""
         due = self._cluster.simulated.next_event_ns
         if due is not None and due <= self._cluster.simulated.now_ns:
             self._cluster.advance(self._cluster.simulated.now_ns)
         await self._cluster.settle()
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
-        """Leap to the next moment at which something happens or is to be done, if there is one."""
+        """Advance to the next event or to `until_ns`, whichever is first."""
         await self._cluster.settle()
         if woken.is_set():
             return

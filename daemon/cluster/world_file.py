@@ -1,7 +1,7 @@
-"""The file in which a simulated cluster keeps the calls made of it: SQLite, durable before an answer.
+"""The SQLite file in which a simulated cluster stores the calls made to it, durable before each response.
 
-Its table `journal` is the judge of what really happened, and may be read by anyone at any time. The
-rollback journal is used, not WAL: each commit is one file flushed, and the file stands alone.
+Tests compare a log with its table `journal`; it may be read at any time. It uses the rollback journal and not WAL:
+each commit flushes one file, and the file stands alone.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ _COLUMNS = "at_ns, verb, namespace, name, uid, value, decision, annotations, res
 
 
 class WorldFile:
-    """An open world file. It belongs to one scenario, whose virtual time began at `origin_ns`."""
+    """An open journal file. It belongs to one scenario, whose virtual time began at `origin_ns`."""
 
     def __init__(self, path: Path, scenario: Scenario, now_ns: int) -> None:
         self.path = path
@@ -45,21 +45,21 @@ class WorldFile:
             raise SettingsError(f"{path}: not a world that can be opened: {error}") from error
 
     def calls(self) -> list[JournalEntry]:
-        """Every call there was, in order."""
+        """Return every call, in order."""
         rows = self._connection.execute(f"select {_COLUMNS} from journal order by id")  # noqa: S608  # a constant
         calls = [JournalEntry(*row) for row in rows]
         self._count = len(calls)
         return calls
 
     def append(self, calls: Iterable[JournalEntry]) -> None:
-        """Add calls; when this returns, they survive. Once it failed it always fails.
+        """Add calls; when this returns, they are durable. After a failure it always fails.
 
-        What could not be kept has changed the world in memory, which must answer no more.
+        The cluster in memory has changed already, and must answer no more calls.
         """
         if self._failure is not None:
             raise self._failure
         marks = ", ".join("?" * (1 + len(_COLUMNS.split(", "))))
-        # The numbers are ours to give: a second simulation of this world would give the same ones.
+        # Explicit numbers: a second process on the same file would give the same ones, and fail.
         rows = [(number, *astuple(call)) for number, call in enumerate(calls, self._count + 1)]
         try:
             self._connection.execute("begin immediate")
@@ -74,7 +74,7 @@ class WorldFile:
         self._count += len(rows)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def _claim(self, told: str, now_ns: int) -> int:

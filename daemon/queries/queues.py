@@ -1,4 +1,4 @@
-"""Queues at a position of a log: quota, what is used and waited for, and what waits, in order."""
+"""Queues at a position of a log: quota, use, and waiting pod groups in the order in which they are served."""
 
 from difflib import get_close_matches
 from typing import Final
@@ -30,7 +30,7 @@ async def one_queue(log: ReadableLog, name: str, at: int | None = None) -> tuple
 
 
 def _known_names(state: State, name: str) -> str:
-    """How many queues there are, and all names of a few, else those nearest to a name."""
+    """Return the number of queues, and all names of a few, else those nearest to a name."""
     names = sorted(state.cluster.queues)
     counted_names = f"{len(names):,} queue" + ("" if len(names) == 1 else "s")
     if len(names) <= NEAR_MAX:

@@ -1,4 +1,4 @@
-"""A recorded past decided again and compared with the record, to the byte."""
+"""Decide a recorded log again and compare it with the record, byte for byte."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from scheduling.decide import DECIDER
 
 
 class Replayed(Struct, frozen=True):
-    """What came of a replay."""
+    """The result of a replay."""
 
     place: str
     first: int
@@ -71,7 +71,7 @@ async def _replayed(
 
 
 def replay_document(replayed: Replayed) -> dict[str, object]:
-    """What came of it, as JSON."""
+    """The result of a replay as a JSON document."""
     replay, found = replayed.replay, replayed.divergence
     return {
         "log": replayed.place,

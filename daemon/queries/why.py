@@ -1,4 +1,4 @@
-"""Why a pod, pod group, node or queue is where it is: a log is folded up to the moment asked about, and decided again."""
+"""Explain where a pod, pod group, node or queue is: fold a log up to a moment, and decide again there."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Faults, as they are carried out on answers and on the lines of a watch."""
+"""Fault injection into responses and into the lines of a watch."""
 
 import asyncio
 from typing import Final
@@ -32,11 +32,12 @@ _ANSWERS: Final = {
 
 
 class BrokenError(Exception):
-    """The connection is to be broken off, as a fault wants it."""
+    """The connection has to be broken off."""
 
 
-async def befall(fault: Fault, api: Api) -> Response | None:
-    """What happens before anything is done; an answer where that is all. May raise BrokenError."""
+async def apply_fault(fault: Fault, api: Api) -> Response | None:
+    """Apply the part of a fault that precedes the request; returns a response if that is all. May raise
+    BrokenError."""
     match fault.kind:
         case FaultKind.DROP:
             raise BrokenError
@@ -55,7 +56,7 @@ async def befall(fault: Fault, api: Api) -> Response | None:
 
 
 class StruckLines:
-    """Lets so many lines of a watch through; then comes the fault."""
+    """Passes a number of lines of a watch, then injects the fault."""
 
     def __init__(self, fault: Fault) -> None:
         self.kind = fault.kind
@@ -64,7 +65,7 @@ class StruckLines:
         self._needs_line = fault.kind in (FaultKind.CUT, FaultKind.STALL)
 
     def feed(self, chunk: bytes) -> bytes:
-        """What the client sees of a chunk of whole lines; afterwards look at `has_struck`."""
+        """Return what the client receives of whole lines; `has_struck` is set afterwards."""
         lines = chunk.splitlines(keepends=True)
         if len(lines) < self._left or (len(lines) == self._left and self._needs_line):
             self._left -= len(lines)

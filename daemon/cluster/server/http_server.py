@@ -1,6 +1,6 @@
-"""HTTP around the API of a simulated cluster: it moves bytes, keeps time, and carries faults out.
+"""HTTP around the API of a simulated cluster: it transfers bytes, keeps time, and injects faults.
 
-The semantics are in `simulator/api_server`; nothing here decides what is answered.
+Responses are decided in `simulator/api_server`, not here.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from daemon.cluster.server.fault_injection import FAILED, BrokenError, StruckLines, befall
+from daemon.cluster.server.fault_injection import FAILED, BrokenError, StruckLines, apply_fault
 from daemon.cluster.server.request_log import Entry, Journal
 from projections.duration import SECOND
 from simulator.api_server.api import Api
@@ -19,24 +19,24 @@ from simulator.api_server.request_target import Address, address_of
 from simulator.api_server.watch import Watch
 
 BODY_MAX: Final = 16 * 1024 * 1024
-"""Bytes of a request that are read at all."""
+"""The most bytes of a request that are read."""
 LONGEST_TICK_SECONDS: Final = 1.0
 STALL_SECONDS: Final = 600.0
-"""A server that is silent for longer lets the connection go."""
+"""How long a stalled server keeps the connection open."""
 WRITE_SECONDS: Final = 60.0
-"""A client that takes nothing for longer is let go."""
+"""How long a client may read nothing before it is disconnected."""
 
 
 class Clock(Protocol):
-    """Where the server's time comes from."""
+    """The source of the server's time."""
 
     def elapsed_ns(self) -> int:
-        """Time that only ever goes forward."""
+        """Monotonic time."""
         ...
 
 
 class Shell:
-    """Answers HTTP requests with what the API says."""
+    """Answers HTTP requests with the responses of the API."""
 
     def __init__(self, api: Api, clock: Clock, faults: Faults | None = None) -> None:
         self.api = api
@@ -54,32 +54,32 @@ class Shell:
 
     @property
     def now_ns(self) -> int:
-        """Since the world began."""
+        """Time since the cluster began."""
         return self._clock.elapsed_ns() - self._begun_ns
 
     def start(self) -> None:
-        """From now on the world goes on while nobody asks."""
+        """Let the cluster advance without requests from now on."""
         self._tick()
 
     def wake(self) -> None:
-        """Let everyone look again: time has leapt, or the end is near."""
+        """Wake all waiting watches: time was moved, or the server is closing."""
         self._tick()
         for wakers in self._wakers.values():
             for waker in wakers:
                 waker.set()
 
     def end(self) -> None:
-        """No watch goes on."""
+        """End all watches."""
         self.is_ending = True
         self.wake()
 
     def break_connections(self) -> None:
-        """Break every connection on which someone waits, as a server that is killed does."""
+        """Break every waiting connection, like a server that is killed."""
         for http in list(self._open.values()):
             _break_off(http)
 
     async def answer(self, http: web.Request) -> web.StreamResponse:
-        """One HTTP request."""
+        """Answer one HTTP request."""
         request = await read_request(http)
         address = address_of(request.method, request.path, is_watch=self.api.is_watch(request))
         index = self.journal.next_index()
@@ -92,7 +92,7 @@ class Shell:
         try:
             answer = await self._answer(http, request, fault)
             status = answer.status
-        except (BrokenError, ConnectionError):  # By us, or by a client that has had enough.
+        except (BrokenError, ConnectionError):  # Cancelled by us, or by a client that disconnected.
             _break_off(http)
             answer = web.Response()
         finally:
@@ -103,7 +103,7 @@ class Shell:
     async def _answer(
         self, http: web.Request, request: Request, fault: Fault | None
     ) -> web.StreamResponse:
-        if fault is not None and (early := await befall(fault, self.api)) is not None:
+        if fault is not None and (early := await apply_fault(fault, self.api)) is not None:
             return _written(early)
         if self.api.is_watch(request):
             return await self._watch(http, request, fault)
@@ -178,7 +178,7 @@ class Shell:
             await _wait(waker, max(0.0, (watch.next_ns - self.now_ns) / SECOND))
 
     async def _silence(self, http: web.Request) -> None:
-        """Until the client has had enough."""
+        """Send a watch until the client disconnects."""
         waker = asyncio.Event()
         self._wakers[""].add(waker)
         try:
@@ -220,7 +220,7 @@ class Shell:
         )
 
     def _tick(self) -> None:
-        """Let happen what is due, and come again when the next thing is."""
+        """Run due events, and schedule the next run."""
         if self._timer is not None:
             self._timer.cancel()
         self._is_stirred = False
@@ -234,7 +234,7 @@ class Shell:
 
     def _note(self, resource: str) -> None:
         if not self._is_stirred and self._timer is not None:
-            # What changed may bring something about that is due sooner.
+            # A change may have made something due earlier.
             self._is_stirred = True
             asyncio.get_running_loop().call_soon(self._tick)
         for waker in self._wakers[resource]:
@@ -242,7 +242,7 @@ class Shell:
 
 
 async def read_request(http: web.Request) -> Request:
-    """What aiohttp read, as the API takes it."""
+    """Convert an aiohttp request for the API."""
     body = await http.read() if http.can_read_body else b""
     scheme, _, token = http.headers.get("Authorization", "").partition(" ")
     return Request(
@@ -266,7 +266,7 @@ def _written(response: Response) -> web.Response:
 
 
 async def _half(http: web.Request, response: Response) -> None:
-    """The first half of a body that was announced whole."""
+    """Send the first half of a body whose full length was announced."""
     answer = web.StreamResponse(status=response.status, headers={"Content-Type": JSON})
     answer.content_length = max(2, len(response.body))
     await answer.prepare(http)

@@ -1,4 +1,4 @@
-"""What was asked of the server and what happened to it: for tests that check or count requests."""
+"""The requests to the server with their faults, for tests and for counting requests."""
 
 from collections import defaultdict, deque
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 from msgspec import Struct
 
 ENTRIES_MAX: Final = 200_000
-"""Entries that are kept; older ones are dropped."""
+"""The most entries kept; older ones are dropped."""
 MINUTE: Final = 60.0
 
 
 class Entry(Struct, frozen=True):
-    """One request. `fault` is empty where none was injected; a status of 0 is no answer."""
+    """One request. `fault` is empty without a fault; status 0 means no response."""
 
     index: int
     at_seconds: float
     verb: str
     resource: str
-    """`pods`, `pods/binding`; the path where it is none."""
+    """`pods`, `pods/binding`; the path if it names no resource."""
     namespace: str
     name: str
     status: int
@@ -25,7 +25,7 @@ class Entry(Struct, frozen=True):
 
 
 class Journal:
-    """All requests, and the times of those that a watch is kept up with."""
+    """All requests, and the times of lists and watches."""
 
     def __init__(self) -> None:
         self.entries: deque[Entry] = deque(maxlen=ENTRIES_MAX)
@@ -38,11 +38,11 @@ class Journal:
         return self.count
 
     def note(self, entry: Entry) -> None:
-        """A request was answered, or was not."""
+        """Record a request, answered or not."""
         self.entries.append(entry)
 
     def note_watching(self, resource: str, at_seconds: float) -> None:
-        """A list or a watch of a resource (`pods`, `jobs.batch`) was asked for."""
+        """Record a list or watch of a resource (`pods`, `jobs.batch`)."""
         self._times[resource].append(at_seconds)
 
     def busiest_minute(self, resource: str) -> int:

@@ -1,4 +1,4 @@
-"""A server on a port: started, taken down and brought back, with a kubeconfig that leads to it."""
+"""The simulated API server on a port: start, stop, restart, and a kubeconfig for it."""
 
 import asyncio
 import os
@@ -26,12 +26,12 @@ from simulator.scenario import Scenario
 LOOPBACK: Final = "127.0.0.1"
 SHUTDOWN_SECONDS: Final = 2.0
 KUBECONFIG_BYTES_MAX: Final = 65_536
-"""Of a kubeconfig that is looked at before it is replaced; ours have some 500."""
+"""The most bytes of a kubeconfig that are read before it is replaced; ours has some 500."""
 
 BOUNDS: Final = Bounds(
     connections=1024, per_peer=1024, head_seconds=None, idle_seconds=None, answer_seconds=None
 )
-"""Counts alone: its clients are on one machine, its watches have no end, and in a test its time may fly."""
+"""Only numbers are limited: clients are local, watches have no end, and tests may accelerate time."""
 
 
 class Listening(Struct, frozen=True, kw_only=True):
@@ -39,15 +39,15 @@ class Listening(Struct, frozen=True, kw_only=True):
 
     host: str = LOOPBACK
     port: int = 0
-    """0: any that is free."""
+    """0: any free port."""
     tls: ssl.SSLContext | None = None
 
 
 class LoopClock:
-    """The time of the event loop, so that a loop in which time flies has a server that keeps up."""
+    """The event loop's time, so that a loop with accelerated time has a server that keeps up."""
 
     def elapsed_ns(self) -> int:
-        """Time that only ever goes forward."""
+        """Monotonic time."""
         return int(asyncio.get_running_loop().time() * 1_000_000_000)
 
 
@@ -63,22 +63,22 @@ class Server:
 
     @property
     def api(self) -> Api:
-        """What it answers with."""
+        """The API that answers."""
         return self.shell.api
 
     @property
     def access(self) -> AccessControl:
-        """Its tokens and what is denied."""
+        """Its tokens and rules."""
         return self.shell.api.access
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the server."""
         scheme = "https" if self._listening.tls is not None else "http"
         return f"{scheme}://{self._listening.host}:{self.port}"
 
     async def go_up(self) -> None:
-        """Listen; again on the same port, if it did before."""
+        """Listen; after a stop, on the same port."""
         application = web.Application(client_max_size=BODY_MAX)
         application.router.add_route("*", "/{path:.*}", self.shell.answer)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -102,7 +102,7 @@ class Server:
         self.port = int(self._sockets.sockets[0].getsockname()[1])
 
     async def go_down(self) -> None:
-        """Break all connections and listen no more, as a server that is killed. Nothing is lost."""
+        """Break all connections and stop listening, like a server that is killed. No data is lost."""
         runner, self._runner = self._runner, None
         if runner is not None:
             if self._sockets is not None:
@@ -111,12 +111,12 @@ class Server:
             await runner.cleanup()
 
     def restore(self, kept: Snapshot) -> None:
-        """Go back to a snapshot, and start again: every connection breaks."""
+        """Restore a snapshot, and restart: every connection breaks."""
         self.api.restore(kept)
         self.shell.break_connections()
 
     def kubeconfig(self, path: Path, token: str = "") -> Path:
-        """Write a kubeconfig that leads here, in the place of an earlier one of a simulated cluster alone."""
+        """Write a kubeconfig for this server; only one of a simulated cluster is replaced."""
         if os.path.lexists(path) and not _is_simulated(path):
             raise UsageError(f"{path} is there already, and no simulated cluster wrote it")
         cluster: dict[str, object] = {"server": self.url}
@@ -142,7 +142,7 @@ class _Kubeconfig(Struct, rename={"current_context": "current-context"}):
 
 
 def _is_simulated(path: Path) -> bool:
-    """Whether a kubeconfig is one that leads to a simulated cluster; an empty file is."""
+    """Return True if a kubeconfig is one of a simulated cluster, or empty."""
     try:
         if not path.is_file():
             return False
@@ -164,7 +164,7 @@ async def running_server(
     clock: Clock | None = None,
     listening: Listening | None = None,
 ) -> AsyncIterator[Server]:
-    """A server as long as the context is open."""
+    """Run a server as long as the context is open."""
     api = Api(scenario, WallClock().now_ns(), behaviour)
     shell = Shell(api, clock or LoopClock(), faults)
     server = Server(shell, listening or Listening())
