@@ -12,7 +12,7 @@ from tests.integration.postgres.conftest import execute, started
 from tests.integration.postgres.server import Server
 from tests.storm.arrivals import write_storm
 from tests.storm.judge import journal
-from tests.storm.test_killed import storm, weathered
+from tests.storm.test_killed import killed_in_a_storm, weathered
 from tests.storm.victim import MakeVictim
 
 pytestmark = pytest.mark.postgres
@@ -34,12 +34,18 @@ def server() -> Iterator[Server]:
 async def test_a_daemon_killed_at_any_moment_goes_on_in_postgresql(
     tmp_path: Path, server: Server, make_victim: MakeVictim
 ) -> None:
-    await execute(server, "CREATE DATABASE killed")
-    path = tmp_path / "storm.json"
-    scenario = write_storm(path, seconds=10, waves_per_second=5)
-    victim = make_victim(server.url("killed"), path)
-    await storm(victim, kills=5, rounds=1, seed=SEED)
-    verdict = await weathered(victim, scenario)
+    async def new_log(name: str) -> str:
+        await execute(server, f"CREATE DATABASE {name}")
+        return server.url(name)
+
+    verdict = await killed_in_a_storm(
+        *(tmp_path, make_victim, new_log),
+        seconds=10,
+        waves_per_second=5,
+        kills=5,
+        rounds=1,
+        seed=SEED,
+    )
     assert 6 <= verdict.starts <= verdict.epoch <= 9, verdict
 
 

@@ -13,8 +13,8 @@ from tests.checkout import ROOT
 
 STARTED = "daemon started"
 POLL_SECONDS = 0.01
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = 240.0
+STOP_SECONDS = 120.0
 SETTINGS = "snapshot_every: 100\nlisten: ''\n"
 """Often, so that starts from a snapshot are under fire too."""
 
