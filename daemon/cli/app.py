@@ -1,4 +1,4 @@
-"""The command `muster`: its subcommands, its exit codes, its one place for whatever goes wrong."""
+"""The command `muster`: its subcommands, its exit codes, and its one error handler."""
 
 import io
 import os
@@ -63,7 +63,8 @@ class Muster(click.Group):
         sys.exit(code)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments. Those of `run` may stand alone: an image that is given them runs the daemon."""
+        """Read the arguments. Options of `run` without a command mean `run`, for a container image that is given
+        them."""
         first = args[0].partition("=")[0] if args else ""
         if first.startswith("-") and first not in _options(self):
             run = self.get_command(ctx, "run")
@@ -76,7 +77,7 @@ class Muster(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None where there is none of this name."""
+        """Import a command; None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
@@ -84,7 +85,7 @@ class Muster(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. A reader who has seen enough is no error."""
+        """Run a command. A reader that closes the pipe is no error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -130,7 +131,7 @@ def _replace_what_stdout_cannot_encode() -> None:
 
 
 def _forget_stdout() -> None:
-    """What is left in the buffer would be complained about at exit."""
+    """Drop what is left in the buffer, which would raise an error at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

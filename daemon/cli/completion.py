@@ -1,4 +1,4 @@
-"""`muster completion`: what a shell needs to complete the command."""
+"""`muster completion`: shell completion."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -23,7 +23,7 @@ def completion(context: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    # Bash needs its own version known, which is asked of a bash that may not be there.
+    # click checks the version of bash, which may not be installed.
     completer = kind(context.find_root().command, {}, "muster", VARIABLE)
     script: str = completer.source_template % completer.source_vars()
     print_lines(script.splitlines())

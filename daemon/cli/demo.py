@@ -1,4 +1,4 @@
-"""`muster demo`: a real cluster's inventory and mix, from end to end, and a log left to play with."""
+"""`muster demo`: schedule a real cluster's inventory and mix, and leave the log for other commands."""
 
 import asyncio
 import shutil
@@ -48,19 +48,19 @@ QUERY: Final = """\
 select resource as card, capability as quota, allocated, request as asked
   from queue_quota where queue = 'ls' and resource not in ('cpu', 'memory')
  order by allocated desc, resource limit 5"""
-"""What one queue may use, uses and asks for, as anyone can ask the database."""
+"""What one queue may use, uses and asks for, as an SQL query."""
 
 TRIED: Final = "select * from queue_quota"
 
 WHY_LINES: Final = 24
 NODE_PREFIX: Final = "openb-node-"
-"""Names of the nodes of the demo's workload begin with it."""
+"""The prefix of node names in the demo's workload."""
 
 SPREAD: Final = Path("docs/examples/spread.yaml")
 
 
 class Shown(Struct, frozen=True):
-    """What the demo found."""
+    """The results of the demo."""
 
     run: Run
     verified: Verified
@@ -71,12 +71,12 @@ class Shown(Struct, frozen=True):
 
     @property
     def placed(self) -> int:
-        """Pods that were given a node."""
+        """Bound pods."""
         return sum(1 for pod in self.run.simulated.state.cluster.pods.values() if pod.node)
 
     @property
     def waiting(self) -> int:
-        """Pods without one."""
+        """Pending pods."""
         return len(self.run.simulated.state.cluster.pods) - self.placed
 
 
@@ -85,11 +85,11 @@ class Shown(Struct, frozen=True):
 @click.option("--force", is_flag=True, help="Replace the log of an earlier demo.")
 @output_option
 def demo(url: str, force: bool, as_json: bool) -> int:
-    """Schedule a production cluster's inventory and pod mix, end to end, and show what can be asked.
+    """Schedule a production cluster's inventory and pod mix, and show what can be asked of the log.
 
-    The daemon's own loop, a real log; the cluster and its clock are simulated. The counts are those
-    of a published trace (openb, Alibaba, 2023). The log is left for the other commands; one that is there
-    already stays as it is without --force, and one that no demo wrote in any case.
+    The daemon's own loop writes a real log; the cluster and its clock are simulated. The counts are those
+    of a published trace (openb, Alibaba, 2023). The log is kept for the other commands; that of an earlier
+    demo is replaced only with --force, and any other file never.
 
     Example:
 
@@ -141,11 +141,11 @@ def _say(text: str) -> None:
 
 
 def _say_nothing(text: str) -> None:
-    """The report is JSON, and stands alone."""
+    """The report is one JSON document."""
 
 
 def _remove(path: Path, *, force: bool) -> None:
-    """Remove the log of an earlier demo; anything else stays where it is."""
+    """Remove the log of an earlier demo; any other file stays."""
     if not asyncio.run(_is_of_a_demo(str(path))):
         raise UsageError(f"{path} is a log that no demo wrote: name another with --log")
     if not force:
@@ -158,7 +158,7 @@ def _remove(path: Path, *, force: bool) -> None:
 
 
 async def _is_of_a_demo(url: str) -> bool:
-    """Whether a log is that of a simulation whose first node is the demo's, or is empty."""
+    """Return True if a log is that of a simulation whose first node is the demo's, or is empty."""
     log = await open_log(url)
     try:
         async for entries in log.read():
@@ -174,7 +174,7 @@ async def _is_of_a_demo(url: str) -> bool:
 
 
 def _one_that_waits(run: Run) -> str:
-    """The first pod, by name, that was refused for want of room; else the first pod."""
+    """The first pod, by name, that no node fits; else the first pod."""
     cluster = run.simulated.state.cluster
     keys = sorted(pod.key for pod in cluster.pods.values())
     refused = [
@@ -225,7 +225,7 @@ def _shortened(lines: list[str]) -> list[str]:
 
 
 def _next(shown: Shown, url: str) -> list[Line]:
-    """Commands that work on the log that was left."""
+    """Commands to try on the log."""
     me, end = _program(), shown.run.simulated.head.position
     bound = next(p.key for p in shown.run.simulated.state.cluster.pods.values() if p.node)
     lines: list[Line] = [
@@ -243,7 +243,7 @@ def _next(shown: Shown, url: str) -> list[Line]:
 
 
 def _program() -> str:
-    """What to type for muster here."""
+    """The command as the user types it."""
     if shutil.which("muster"):
         return "muster"
     called = Path(sys.argv[0])

@@ -1,4 +1,4 @@
-"""From what went wrong to one line and an exit code. The only place that catches everything."""
+"""Errors as one line and an exit code. The only place that catches every exception."""
 
 import errno
 import traceback
@@ -10,15 +10,15 @@ from daemon.cli.output import print_error, print_lines
 from events.errors import MusterError
 
 FAILED = 3
-"""The outside failed."""
+"""An error outside of muster: database, API server, file system."""
 BUG = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141
-"""As shells tell a program that wrote to a pipe nobody reads."""
+"""The exit code that shells expect of a program whose pipe was closed."""
 
 
 def explain(error: BaseException, *, debug: bool) -> int:
-    """Say what went wrong; the exit code."""
+    """Print an error; returns the exit code."""
     cause = _cause(error)
     if isinstance(cause, click.exceptions.NoArgsIsHelpError):
         cause.show()
@@ -36,7 +36,7 @@ def explain(error: BaseException, *, debug: bool) -> int:
 
 
 def reason_of(error: BaseException) -> tuple[str, int]:
-    """Say what went wrong with a part of the work that does not end the rest: a line and an exit code."""
+    """Return the line and exit code of an error in one part of the work that does not end the rest."""
     context = click.get_current_context(silent=True)
     if context is not None and context.find_root().obj.get("debug"):
         _print_traceback(error)
@@ -68,7 +68,7 @@ def _told(cause: BaseException) -> tuple[str, int]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The one of a group that counts: what nobody foresaw before what has a code of its own."""
+    """Return the deciding error of a group: an unexpected one before those with an exit code of their own."""
     leaves = list(_leaves(error))
     unforeseen = (leaf for leaf in leaves if not isinstance(leaf, MusterError))
     return next(unforeseen, leaves[0] if leaves else error)

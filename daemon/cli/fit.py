@@ -1,4 +1,4 @@
-"""`muster fit`: would it be placed now, and if not, what is short."""
+"""`muster fit`: would manifests be placed now, and if not, what is missing."""
 
 import asyncio
 from pathlib import Path
@@ -43,12 +43,11 @@ DOES_NOT_FIT = 1
 def fit(
     manifest: tuple[Path, ...], log: str, at: int | None, policy: Path | None, as_json: bool
 ) -> int:
-    """Would it be placed now; if not, what is short, level by level.
+    """Would manifests be placed now; if not, what is missing, level by level.
 
-    MANIFEST is a file of Kubernetes manifests: pods, pod groups, Jobs, Volcano Jobs, Deployments ..., and
-    with them queues or nodes that are not there yet. They are put before the State of the log as if they
-    had just come; nothing is changed, neither in the log nor in a cluster. Exit code 1 says that something
-    of it would wait.
+    MANIFEST is a file of Kubernetes manifests: pods, pod groups, Jobs, Volcano Jobs, Deployments ..., also
+    queues or nodes that do not exist yet. They are added to the State of the log as if they had just been
+    created; neither the log nor a cluster is changed. Exit code 1 means that some pod would wait.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""The files that a user names: scenarios with what they refer to, and policies."""
+"""Files that a user names: scenarios with the files that they refer to, and policies."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,24 +34,24 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def is_scenario(path: Path) -> bool:
-    """Whether a file is a scenario, as far as one look tells."""
+    """Return True if a file looks like a scenario."""
     if path.suffix not in SUFFIXES or not path.is_file():
         return False
     return any(line.startswith("scenario:") for line in read_text(path).splitlines())
 
 
 def load_scenario(path: Path) -> LoadedScenario:
-    """Read a scenario, its policy file and its trace. Their paths begin at the scenario's folder."""
+    """Read a scenario, its policy file and its trace. Relative paths start at the scenario's folder."""
     return complete(read_scenario(path), path.parent)
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Read a scenario alone, without the files that it names."""
+    """Read a scenario without the files that it refers to."""
     return parse_scenario(read_text(path), str(path), limits_of().yaml_nodes)
 
 
 def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
-    """Bring in what a scenario refers to. `${NAME}` in a path is an environment variable."""
+    """Read the files that a scenario refers to. `${NAME}` in a path is an environment variable."""
 
     def read(name: str) -> str:
         place = scenario.policy_place if name == scenario.policy_file else scenario.source

@@ -1,4 +1,4 @@
-"""The kinds of objects that a log can hold, by the names that kubectl knows them by."""
+"""The kinds of objects that a log can hold, by their names in kubectl."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ _SHORT_NAMES: Final = {
     "DaemonSet": ("ds",),
     VOLCANO_JOB.name: ("vcjob", "vj"),
 }
-"""As Kubernetes and the definitions under deploy/ give them, and as Volcano's give those of its Job."""
+"""The names of Kubernetes, of the definitions under deploy/, and of Volcano's Job."""
 
 _RESOURCES: Final = (*WATCHED, CONFIG_MAPS)
 

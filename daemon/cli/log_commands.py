@@ -1,4 +1,4 @@
-"""`muster log`: check a log, carry it about, watch it grow."""
+"""`muster log`: verify, export, import and tail."""
 
 import asyncio
 from pathlib import Path
@@ -27,17 +27,17 @@ from daemon.log.verify import verify as verify_log
 
 @click.group()
 def log() -> None:
-    """Check a log, carry it about, watch it grow."""
+    """Verify, export, import and tail logs."""
 
 
 @log.command()
 @log_argument
 @output_option
 def verify(log: str, as_json: bool) -> None:
-    """Check a log whole: positions, batches, chain, objects, head; then tables, indexes, snapshots, views.
+    """Check a whole log: positions, batches, chain, objects, head; then tables, indexes, snapshots, views.
 
-    What is wrong first is named with its position, table or index; a damaged log is exit code 4, one of a newer
-    release 5. Nothing is ever mended in place.
+    The first error is reported with its position, table or index; exit code 4 means a damaged log, 5 one of a
+    newer release. Nothing is repaired in place.
 
     Example:
 
@@ -82,7 +82,7 @@ async def _verify(url: str) -> tuple[str, Verified]:
     help="Leave out the objects of a Kubernetes kind, named as for kubectl (Pod, pods, po, "
     "podgroups.scheduling.volcano.sh ...); several times for several kinds.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @output_option
 def export(
     log: str,
@@ -93,10 +93,10 @@ def export(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write a log, or a stretch of it, into a bundle.
+    """Write a log, or a range of positions, into a bundle.
 
-    A kind that is left out loses the content of its objects; their names stay in the records, and their
-    digests in the chain. A file that is there already stays as it is without --force.
+    The objects of a redacted kind lose their content; their names stay in the records, and their digests in the
+    chain. An existing file is replaced only with --force.
 
     Examples:
 
@@ -180,7 +180,7 @@ async def _import(bundle: str, url: str) -> tuple[str, Verified]:
 
 @log.command()
 @log_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until interrupted.")
+@click.option("-f", "--follow", is_flag=True, help="Print new records until interrupted.")
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
 @output_option
 def tail(log: str, follow: bool, lines: int, as_json: bool) -> None:

@@ -1,7 +1,7 @@
-"""What commands print: text for people, JSON for programs, and progress on a terminal.
+"""The output of commands: text for people, JSON for programs, and progress on a terminal.
 
-The only module that writes to stdout and stderr. Text is escaped here, a line at a time, since it may quote
-what a cluster holds; colours are added to escaped text. No other module of the command makes a colour.
+The only module that writes to stdout and stderr. Text is escaped here, line by line, since it may quote what a
+cluster holds; colours are added to escaped text. No other module of the command makes a colour.
 """
 
 import re
@@ -34,11 +34,11 @@ Cell = str | int | None
 _F = TypeVar("_F", bound=Callable[..., object])
 
 _NUMBER: Final = re.compile(r"|-|none|~?-?\d[\d,]*(\.\d+)?( ?%| (s|min|h)|m|[KMGTPE]i)?")
-"""What stands in a column of numbers: nothing, none, or an amount with or without a unit."""
+"""A cell of a column of numbers: nothing, none, or an amount with or without a unit."""
 
 
 def output_option(command: _F) -> _F:
-    """`--output text|json`, handed to the command as `as_json`."""
+    """`--output text|json`, passed to the command as `as_json`."""
     return click.option(
         "--output",
         "-o",
@@ -47,7 +47,7 @@ def output_option(command: _F) -> _F:
         default="text",
         show_default=True,
         callback=lambda context, parameter, value: value == "json",
-        help="Text for people, or JSON: one document a line, with stable keys.",
+        help="Text, or JSON: one document per line, with stable keys.",
     )(command)
 
 
@@ -64,16 +64,16 @@ def log_option(command: _F) -> _F:
         metavar="LOG",
         envvar="MUSTER_LOG",
         required=True,
-        help="Database URL, SQLite file or bundle; else MUSTER_LOG says.",
+        help="Database URL, SQLite file or bundle; by default MUSTER_LOG.",
     )(command)
 
 
 def print_json(document: object) -> None:
-    """A document on one line."""
+    """Print a document on one line."""
     try:
         encoded = msgspec.json.encode(document)
     except UnicodeEncodeError:
-        # What the log holds is UTF-8; an argument or the name of a file need not be.
+        # Text of the log is UTF-8; an argument or file name may not be.
         raise UsageError("a name that was given is not UTF-8: JSON cannot hold it") from None
     click.echo(printable_json(encoded).encode())
 
@@ -105,7 +105,7 @@ def _rendered(line: Line) -> str:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = "  ") -> list[Line]:
-    """Columns under headers; numbers stand to the right."""
+    """Columns under headers; numbers are aligned right."""
     cells = [["-" if cell is None else _shown(cell) for cell in row] for row in rows]
     widths = [
         max([len(header), *(len(row[at]) for row in cells)]) for at, header in enumerate(headers)
@@ -126,12 +126,12 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = 
 
 
 def heading(text: str) -> Styled:
-    """A line above a part of a report."""
+    """A heading of a part of a report."""
     return Styled(text, is_bold=True)
 
 
 def verdict(is_good: bool, good: str, bad: str) -> Styled:
-    """What came out, in the colour for it."""
+    """The result, in its colour."""
     return Styled(good, "green") if is_good else Styled(bad, "red", is_bold=True)
 
 
@@ -145,11 +145,11 @@ Progress = Callable[[int], None]
 
 @contextmanager
 def progress(label: str, total: int | None = None) -> Iterator[Progress | None]:
-    """A bar on a terminal; None where nobody watches. It is told how far the work is."""
+    """A progress bar; None if stderr is no terminal. Call it with the position reached."""
     if not sys.stderr.isatty():
         yield None
         return
-    # Only here, as most commands never draw one.
+    # Imported here because most commands draw none.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""`muster queue`: quota, use and line of queues."""
+"""`muster queue`: quota, use and waiting pod groups of queues."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ from replay.log_time import format_time
 from replay.queue_answer import InLine, QueueAnswer, Resource
 
 LINE_MAX = 40
-"""Pod groups of a line that text shows; JSON has all."""
+"""Waiting pod groups shown as text; JSON has all."""
 
 _at_option = click.option(
     "--at", type=int, metavar="P", help="The position; by default the end of the log."
@@ -30,7 +30,7 @@ _at_option = click.option(
 
 @click.group()
 def queue() -> None:
-    """Queues: quota, what is used and waited for, and who waits, in the order in which they are served."""
+    """Queues: quota, use, demand, and waiting pod groups in the order in which they are served."""
 
 
 @queue.command("list")
@@ -38,7 +38,7 @@ def queue() -> None:
 @_at_option
 @output_option
 def list_queues(log: str, at: int | None, as_json: bool) -> None:
-    """All queues: quota, use and what waits, a resource or card a row.
+    """All queues: quota, use and demand, one row per resource or card.
 
     The numbers are those of the view `queue_quota`.
 
@@ -71,7 +71,7 @@ def list_queues(log: str, at: int | None, as_json: bool) -> None:
 @_at_option
 @output_option
 def show_queue(name: str, log: str, at: int | None, as_json: bool) -> None:
-    """One queue: quota and use, who holds it, and its line with places and reasons.
+    """One queue: quota and use, the pod groups that hold it, and the waiting ones with place and reason.
 
     Example:
 

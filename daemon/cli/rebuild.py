@@ -30,18 +30,18 @@ _MODULUS = 1 << 128
 
 
 class Found(Struct, frozen=True):
-    """What stood in a view before, beside what was rebuilt."""
+    """The rows of a view before, compared with the rebuilt ones."""
 
     view: str
     rows: int
     differing: int
-    """Rows that were other, or missing, or too many."""
+    """Rows that were different, missing or superfluous."""
     was_kept: bool
-    """Whether it stood at the end of the log, and its checksum was that of its rows."""
+    """Whether the view stood at the end of the log, with the checksum of its rows."""
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing had to be mended."""
+        """Return True if the rebuild changed nothing."""
         return self.was_kept and not self.differing
 
 
@@ -51,7 +51,7 @@ class Found(Struct, frozen=True):
 def rebuild(log: str, as_json: bool) -> int:
     """Rebuild the views from the log alone, and report what was different before.
 
-    The exit code is 1 where anything was. No daemon may be writing the log. Where a table or an index of a
+    The exit code is 1 if anything was. No daemon may be writing the log. Where a table or an index of a
     SQLite file is torn, the records are copied into a new file first; the old one is kept as LOG.damaged.
 
     Example:
@@ -102,7 +102,7 @@ async def _renew_if_torn(url: str) -> None:
 
 
 async def rebuild_views(log: SqlLog, progress: Progress | None = None) -> list[Found]:
-    """Rebuild the views, and compare them with what stood, histories included."""
+    """Rebuild the views, and compare them with the rows before, histories included."""
     before = [await _rows(log, view) for view in VIEWS]
     kept = await _kept(log, before)
     await write_views_anew(log, progress)
@@ -116,7 +116,7 @@ async def rebuild_views(log: SqlLog, progress: Progress | None = None) -> list[F
 
 
 async def _rows(log: SqlLog, view: View) -> Counter[tuple[str, Row]]:
-    """Every row of a view and of its history, with the table it stands in."""
+    """Every row of a view and of its history, with its table."""
     tables = [view.name, *([f"{view.name}_history"] if view.history else [])]
     return Counter(
         [(table, row) for table in tables for row in (await log.ask(f"select * from {table}")).rows]  # noqa: S608  # names of ours
@@ -124,7 +124,7 @@ async def _rows(log: SqlLog, view: View) -> Counter[tuple[str, Row]]:
 
 
 async def _kept(log: SqlLog, before: list[Counter[tuple[str, Row]]]) -> dict[str, bool]:
-    """Whether each view stood at the end of the log, with the checksum of its rows."""
+    """Return whether each view stood at the end of the log, with the checksum of its rows."""
     stood = {one.name: one for one in await log.projections()}
     kept = {}
     for view, rows in zip(VIEWS, before, strict=True):

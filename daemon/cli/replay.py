@@ -1,4 +1,4 @@
-"""`muster replay`: decide a recorded past again, and compare."""
+"""`muster replay`: decide a recorded log again, and compare."""
 
 import asyncio
 from itertools import zip_longest

@@ -42,13 +42,13 @@ from simulator.scenario import Scenario
 SECOND: Final = 1_000_000_000
 
 PERIOD_SECONDS: Final = 1.0
-"""The least time between two cycles, where nobody says."""
+"""The default of the shortest time between two cycles."""
 
 logger: Final = structlog.get_logger("muster")
 
 
 class Options(Struct, frozen=True):
-    """What the command line says."""
+    """The options of the command line."""
 
     scenario: Path | None = None
     world: Path | None = None
@@ -65,7 +65,7 @@ class Options(Struct, frozen=True):
 
 
 class _Run(click.Command):
-    """The command, given what Volcano's scheduler is given, too."""
+    """The command, which accepts the arguments of Volcano's scheduler too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, volcano_flags.without_redirection(args))
@@ -76,10 +76,10 @@ class _Run(click.Command):
     "--kubeconfig",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="How to reach the API server; in a pod, its own service account will do.",
+    help="The kubeconfig; by default, in a pod, its service account.",
 )
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig.")
-@click.option("--log", metavar="LOG", envvar="MUSTER_LOG", help="The log; else MUSTER_LOG says.")
+@click.option("--log", metavar="LOG", envvar="MUSTER_LOG", help="The log; by default MUSTER_LOG.")
 @click.option("--policy", type=click.Path(path_type=Path), metavar="FILE", help="The policy file.")
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="The settings file."
@@ -92,20 +92,20 @@ class _Run(click.Command):
     help="Pods with this schedulerName are ours; may be given more than once. Default: muster.",
 )
 @click.option(
-    "--listen", metavar="HOST:PORT", help="Where probes and metrics are answered; '' for nowhere."
+    "--listen", metavar="HOST:PORT", help="The address of probes and metrics; '' for none."
 )
 @click.option(
     "--simulate",
     "scenario",
     type=click.Path(path_type=Path),
     metavar="SCENARIO",
-    help="Run against a simulated cluster, in real time, that begins as the scenario says.",
+    help="Run against the simulated cluster of a scenario, in real time.",
 )
 @click.option(
     "--world",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where the simulated cluster keeps itself: it outlives the daemon.",
+    help="The file of the simulated cluster, which outlives the daemon.",
 )
 @click.option(
     "--http",
@@ -118,9 +118,9 @@ def run(**given: Path | str | tuple[str, ...] | None) -> None:
     """The daemon: observe, decide, record, act, until SIGTERM or SIGINT.
 
     It schedules on a Kubernetes API server, found by --kubeconfig, the settings, a pod's service account,
-    or KUBECONFIG. With --simulate it runs against a simulated cluster instead; what a scenario expects,
-    and its `until`, do not count here. Whatever is recorded is told on stderr, a line a record. The options
-    of Volcano's scheduler are understood as well.
+    or KUBECONFIG. With --simulate it runs against a simulated cluster instead; `expect` and `until` of the
+    scenario have no effect here. Every record is logged on stderr, one line each. The options of Volcano's
+    scheduler are accepted as well.
 
     Example:
 
@@ -160,7 +160,7 @@ async def _run(options: Options) -> None:
 
 
 def _settings(options: Options) -> Settings:
-    """The settings file, and over it what the command line says."""
+    """The settings file, overridden by the command line."""
     settings = Settings() if options.config is None else read_settings(options.config)
     settings = volcano_flags.over(settings, options.volcano)
     if options.log is not None:
@@ -170,7 +170,7 @@ def _settings(options: Options) -> Settings:
     if options.listen is not None:
         settings = structs.replace(settings, listen=options.listen)
     elif options.scenario is not None and options.config is None:
-        # A trial run does not take a port that nobody asked it to take.
+        # A trial run opens no port unless asked to.
         settings = structs.replace(settings, listen="")
     return settings
 
@@ -199,7 +199,7 @@ def _plan(
 async def _simulate_over_http(
     options: Options, settings: Settings, operation: Operation, stop: Stop
 ) -> None:
-    """A daemon as on a real API server, whose API server is a simulated cluster in this process."""
+    """Run the daemon as on a real API server, on a simulated cluster behind HTTP in this process."""
     assert options.scenario is not None
     assert options.http is not None
     assert settings.log is not None
@@ -227,18 +227,18 @@ async def _simulate_over_http(
 
 
 def _file_of(log: str) -> str:
-    """Something to name files after, for a log that may be in a database."""
+    """A file name for a log that may be in a database."""
     return "muster" if "://" in log or log == "memory:" else log
 
 
-async def _simulate(  # what the command was given, and what it made of it
+async def _simulate(  # the command line, and what was made of it
     options: Options,
     settings: Settings,
     url: str,
     operation: Operation,
     stop: Stop,
 ) -> None:
-    """The same loop against a simulated cluster that keeps itself in a file."""
+    """Run the loop against a simulated cluster that is stored in a file."""
     if options.world is None or options.scenario is None:
         raise UsageError(
             "--simulate needs --world FILE, where the simulated cluster keeps itself, or --http"
@@ -296,7 +296,7 @@ def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile |
 
 
 def _policy_file(options: Options, settings: Settings) -> PolicyFile | None:
-    """The file that says the policy, if one is named. What it skips later, a record names."""
+    """The policy file, if one is named. A record names what it skips later."""
     path = options.policy
     if path is None and settings.policy is not None:
         path = _folder(options) / settings.policy

@@ -1,4 +1,4 @@
-"""The account of a run as tables: waiting by class, evictions, and what queues used over time."""
+"""The report of a run as tables: waiting by priority class, evictions, and use of queues over time."""
 
 import resource
 import sys
@@ -9,7 +9,7 @@ from daemon.cli.output import Line, table
 from events.normalize import Json, JsonObject
 
 SHOWN_MAX: Final = 10
-"""Queues and cards told in a text report: those of which most is used."""
+"""The most queues and cards in a text report: those with the highest use."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -19,7 +19,7 @@ Section: TypeAlias = Mapping[str, Json]
 
 
 def report_lines(account: Section) -> Iterator[Line]:
-    """The account in words and tables."""
+    """Return the report as lines of text and tables."""
     waiting, evictions = _section(account, "waiting"), _section(account, "evictions")
     if waiting:
         yield from table(
@@ -37,13 +37,13 @@ def report_lines(account: Section) -> Iterator[Line]:
 
 
 def pace_line(bound: int, elapsed_ns: int) -> str:
-    """How fast pods were bound, all that stands around it included, and how much memory that took."""
+    """Return the line on binding throughput, overhead included, and memory."""
     pace = bound * 1_000_000_000 // max(elapsed_ns, 1)
     return f"  pace       {pace:,} pods/s bound, with the cluster simulated; {memory_mib():,} MiB of memory"
 
 
 def memory_mib() -> int:
-    """The most memory that this process has held."""
+    """The peak memory of this process."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most // _KIB // (_KIB if sys.platform == "darwin" else 1)
 

@@ -41,13 +41,13 @@ from simulator.result_document import DecisionEntries, ScenarioResult, scenario_
 from simulator.scenario_sources import LoadedScenario
 
 SHOWN_MAX = 10
-"""Pod groups that wait, faults, and differences, told in a text report."""
+"""The most waiting pod groups, errors and differences in a text report."""
 
 SECOND = 1_000_000_000
 
 
 class Run(Struct, frozen=True):
-    """A scenario that was run, and how long that took on the wall."""
+    """A scenario that was run, and its wall-clock time."""
 
     loaded: LoadedScenario
     simulated: SimulationRun
@@ -64,9 +64,9 @@ class Run(Struct, frozen=True):
 def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int:
     """Run scenarios with the daemon's own loop, in virtual time.
 
-    SCENARIO is a file, or a folder in which all scenarios are run. What a scenario expects is
-    compared with what came of it; the exit code is 1 where it differs. A scenario that ends in a bug of
-    muster's, exit code 70, is reported and does not end the others.
+    SCENARIO is a file, or a folder in which all scenarios are run. The `expect` of a scenario is compared
+    with its result; the exit code is 1 if they differ. A scenario that ends in a bug of muster's, exit code
+    70, is reported and does not end the others.
 
     Examples:
 
@@ -97,7 +97,7 @@ def simulate(scenarios: tuple[Path, ...], url: str | None, as_json: bool) -> int
 def _going_on(
     source: Path | str, codes: list[int], *, as_json: bool, ends: type[MusterError] | None = None
 ) -> Iterator[None]:
-    """Report an error, note its exit code, and let the other scenarios go on, unless it `ends` the command."""
+    """Report an error, record its exit code, and go on with the other scenarios, unless it `ends` the command."""
     try:
         yield
     except (BrokenPipeError, MemoryError):
@@ -113,7 +113,7 @@ def _going_on(
 
 
 def _simulate(loaded: LoadedScenario, url: str | None, *, as_json: bool) -> int:
-    """Run one scenario and print what came of it; the exit code."""
+    """Run one scenario and print its result; returns the exit code."""
     run = asyncio.run(run_scenario(loaded, url))
     if as_json:
         print_json(run.result.document)
@@ -125,7 +125,7 @@ def _simulate(loaded: LoadedScenario, url: str | None, *, as_json: bool) -> int:
 
 
 async def run_scenario(loaded: LoadedScenario, url: str | None) -> Run:
-    """Run a scenario into a new log, and read from it what was decided."""
+    """Run a scenario into a new log, and read its decisions from it."""
     clock = WallClock()
     log = await open_log(url or "memory:", "write")
     try:
@@ -144,7 +144,7 @@ async def run_scenario(loaded: LoadedScenario, url: str | None) -> Run:
 
 
 async def _read_back(log: ReadableLog, simulated: SimulationRun) -> ScenarioResult:
-    """What a log says was decided, and what came of it. In a simulation time begins at 0."""
+    """Return the decisions and the result that a log holds. In a simulation time begins at 0."""
     decisions, account = DecisionEntries(), RunReport()
     async for entries in log.read(after=log.base.position):
         for entry in entries:
@@ -162,7 +162,7 @@ async def _read_back(log: ReadableLog, simulated: SimulationRun) -> ScenarioResu
 
 
 def report(run: Run, *, durable: bool) -> list[Line]:
-    """The run in words and tables."""
+    """The result as lines of text and tables."""
     return [
         (heading(run.loaded.scenario.name), *_verdict(run)),
         *_summary(run),
@@ -204,7 +204,7 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def cards_per_model(state: State) -> list[tuple[str, int, int, int]]:
-    """Card name, how many there are, allocated, free."""
+    """Card name, number of cards, allocated, free."""
     sums: dict[str, list[int]] = {}
     for name in state.cluster.nodes.nodes:
         for _, card, _, _, healthy, allocated, free in card_rows(state.cluster, name):
@@ -241,7 +241,7 @@ def _waiting(state: State) -> Iterator[Line]:
 
 
 def _faults(state: State) -> Iterator[Line]:
-    """What of the input cannot be used, as it stands at the end."""
+    """Errors in objects, as they stand at the end."""
     cluster = state.cluster
     found = [
         (f"Queue/{one.name}", *fault) for one in cluster.queues.values() for fault in one.faults
@@ -255,7 +255,7 @@ def _faults(state: State) -> Iterator[Line]:
 
 
 def _name_of(group: PodGroup) -> str:
-    """A pod group without an object of its own goes by its pods, as nobody knows its name."""
+    """A pod group without an object is named by its pods: its own name is generated."""
     if group.facts is not None or not group.pods:
         return group.key
     first, *more = (pod.key for pod in group.pods.values())
@@ -273,7 +273,7 @@ def _notes(notes: WorkloadSummary | None) -> Iterator[str]:
 
 
 def _account(run: Run) -> Iterator[Line]:
-    """Told of a load that comes from elsewhere: who wrote a small scenario knows what is in it."""
+    """Figures about a generated workload; the author of a small scenario knows its contents."""
     scenario, account = run.loaded.scenario, run.result.document["account"]
     if isinstance(account, dict) and (scenario.workload is not None or scenario.trace is not None):
         yield from report_lines(account)
@@ -287,7 +287,7 @@ def _is_saturated(run: Run) -> bool:
 
 
 def _saturated(run: Run, *, durable: bool) -> Iterator[str]:
-    """How full the cluster got, and how fast. Not a figure to set beside published ones."""
+    """Allocation and throughput. These figures are not comparable with published ones."""
     cards = cards_per_model(run.simulated.state)
     there, allocated = sum(row[1] for row in cards), sum(row[2] for row in cards)
     decisions = _entries(run.result.document["decisions"])

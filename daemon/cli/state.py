@@ -68,7 +68,7 @@ async def _state_at(url: str, at: int | None) -> tuple[str, State]:
 
 
 def _count(name: str, rows: int, state: State) -> str:
-    """How many there are; a queue has a row for each of its resources, a node for each of its cards."""
+    """The number of objects; a queue has one row per resource, a node one per card."""
     counts = {"queues": len(state.cluster.queues), "nodes": len(state.cluster.nodes.nodes)}
     count = counts.get(name, rows)
     return f"{count:,}" if count == rows else f"{count:,} ({rows:,} rows)"

@@ -1,4 +1,4 @@
-"""`muster tell`: a log as a story for people."""
+"""`muster tell`: a log as text for people."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from replay.narrate import narrate, sentences
 @click.option("--to", "last", type=click.IntRange(min=1), metavar="P", help="End there.")
 @output_option
 def tell(log: str, first: int | None, last: int | None, as_json: bool) -> None:
-    """Tell a log, or a stretch of it, as a story.
+    """Print a log, or a range of positions, as text for people.
 
     Example:
 
@@ -49,7 +49,7 @@ async def _tell(url: str, first: int | None, last: int | None, *, as_json: bool)
 
 
 def _check(log: ReadableLog, first: int | None, last: int | None) -> None:
-    """Refuse a stretch in which there cannot be a record."""
+    """Raise UsageError for a range that holds no record."""
     ends = f"{log.place} ends at position {log.head.position}"
     if first is not None and first > log.head.position:
         raise UsageError(f"--from {first}: {ends}")
@@ -62,7 +62,7 @@ def _check(log: ReadableLog, first: int | None, last: int | None) -> None:
 
 
 async def _start_ns(log: ReadableLog) -> int:
-    """When the log began, as far as it is there."""
+    """The time of the first record that the log holds."""
     first = log.base.position
     async for entry in _entries(log, first, first + 1):
         return entry.record.recorded_at_ns

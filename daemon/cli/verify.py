@@ -19,7 +19,7 @@ LOG_SUFFIXES = (".db", ".muster")
 
 
 class Checked(Struct, frozen=True):
-    """A file, and what is wrong with it."""
+    """A file, and its problems."""
 
     path: Path
     kind: str
@@ -34,9 +34,9 @@ class Checked(Struct, frozen=True):
 def verify(folder: Path, as_json: bool) -> int:
     """Run every scenario and replay every recorded log under DIR.
 
-    A scenario passes where everything it expects comes out, a log (.db, .muster) where it is decided
-    again as recorded. The exit code is 1 where anything fails, and 70 where anything ends in a bug of
-    muster's; the rest is checked all the same.
+    A scenario passes if its result is as expected, a log (.db, .muster) if every decision is made again as
+    recorded. The exit code is 1 if anything fails, and 70 if anything ends in a bug of muster's; all files
+    are checked in any case.
 
     Example:
 
@@ -86,7 +86,7 @@ def _check_all(folder: Path) -> Iterator[Checked]:
 
 
 def _checked(path: Path, kind: str, check: Callable[[Path], Checked | None]) -> Checked | None:
-    """The result of a check; one that cannot end is a problem of its file, and does not end the others."""
+    """The result of a check; an exception is a problem of its file, and does not end the others."""
     try:
         return check(path)
     except MemoryError:
@@ -97,7 +97,7 @@ def _checked(path: Path, kind: str, check: Callable[[Path], Checked | None]) -> 
 
 
 def _check_scenario(path: Path) -> Checked | None:
-    """None where the scenario expects nothing."""
+    """None if the scenario expects nothing."""
     scenario = read_scenario(path)
     if scenario.expect is None:
         return None

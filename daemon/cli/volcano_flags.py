@@ -20,19 +20,19 @@ from projections.duration import SECOND, nanoseconds
 
 METRICS_ADDRESS: Final = ":8080"
 HEALTHZ_ADDRESS: Final = ":11251"
-"""Where Volcano's scheduler answers unless told otherwise."""
+"""The default address of Volcano's scheduler."""
 
 VOLCANO: Final = "volcano"
-"""The name by which pods ask for Volcano's scheduler, unless told otherwise."""
+"""The default schedulerName of Volcano's scheduler."""
 
 REDIRECTION: Final = "2>&1"
-"""Stands among the arguments in Volcano's own manifests, where no shell reads it."""
+"""An argument in Volcano's own manifests, where no shell reads it."""
 
 DETAILED: Final = 4
-"""The verbosity from which on Volcano's scheduler tells what it does pod by pod."""
+"""The least verbosity at which Volcano's scheduler logs pod by pod."""
 
 _WHERE: Final = "volcano"
-"""Where in the context the flags are kept that were given."""
+"""The key of the given flags in click's context."""
 
 Take = Callable[[Settings, str], Settings]
 
@@ -40,21 +40,21 @@ logger: Final = structlog.get_logger("muster")
 
 
 class Flag(Struct, frozen=True):
-    """An option of Volcano's scheduler. `take` makes settings of its value, `only` are values that it may have."""
+    """An option of Volcano's scheduler. `take` converts its value to settings, `only` are its allowed values."""
 
     name: str
     becomes: str
-    """What it is here, in a few words."""
+    """What muster does instead, in a few words."""
     take: Take | None = None
     only: tuple[str, ...] = ()
     is_idle: bool = False
-    """Whether it means nothing here, which is told."""
+    """Whether it has no effect, which is reported."""
     is_switch: bool = False
-    """Whether it may stand without a value, for `true`."""
+    """Whether it may be given without a value, for `true`."""
 
 
 def truth(name: str, text: str) -> bool:
-    """A truth value as Go reads it."""
+    """Parse a boolean as Go does."""
     for value, words in ((True, "1 t T TRUE true True"), (False, "0 f F FALSE false False")):
         if text in words.split():
             return value
@@ -62,7 +62,7 @@ def truth(name: str, text: str) -> bool:
 
 
 def seconds(name: str, text: str) -> float:
-    """A span such as `3s`, which must be more than nothing."""
+    """Parse a positive duration such as `3s`."""
     try:
         span = nanoseconds(text)
     except ValueError as error:
@@ -126,7 +126,7 @@ def _probe_if(settings: Settings, text: str) -> Settings:
 
 
 def _probe_where(settings: Settings, text: str) -> Settings:
-    """Where nobody asks for probes, their address is of no use."""
+    """The address of probes has no effect when they are switched off."""
     if not settings.probes_listen:
         return settings
     return structs.replace(settings, probes_listen=_address(text))
@@ -204,11 +204,11 @@ FLAGS: Final = (
     _idle("--feature-gates", "there are none"),
     _idle("--master", "the server is that of the kubeconfig, or of the pod"),
 )
-"""All that are understood, beside `--scheduler-name` and `--kubeconfig`, which are muster's own, too."""
+"""All accepted flags, besides `--scheduler-name` and `--kubeconfig`, which are also muster's own."""
 
 
 def understands_volcano(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command take Volcano's flags; `over` says later what they make of the settings."""
+    """Let a command accept Volcano's flags; `over` converts them to settings."""
     for flag in FLAGS:
         names = (flag.name, "--v") if flag.name == "-v" else (flag.name,)
         switch: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if flag.is_switch else {}
@@ -220,18 +220,18 @@ def understands_volcano(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_redirection(arguments: Iterable[str]) -> list[str]:
-    """The arguments without what a shell would have taken."""
+    """Return the arguments without shell redirections."""
     return [one for one in arguments if one != REDIRECTION]
 
 
 def given(context: click.Context) -> Mapping[str, str]:
-    """The flags that were given, by name."""
+    """Return the given flags, by name."""
     kept: Mapping[str, str] = context.meta.get(_WHERE, {})
     return kept
 
 
 def over(settings: Settings, flags: Mapping[str, str]) -> Settings:
-    """Settings with the flags over them. Raises UsageError for what cannot be done."""
+    """Return the settings with the flags applied. Raises UsageError for unsupported values."""
     for flag in FLAGS:
         text = flags.get(flag.name)
         if text is None:
@@ -244,7 +244,7 @@ def over(settings: Settings, flags: Mapping[str, str]) -> Settings:
 
 
 def warn(flags: Mapping[str, str], settings: Settings) -> None:
-    """Name the flags that mean nothing here; and say whose pods are ours, as that is another default."""
+    """Warn of flags without effect, and log the schedulerNames, whose default differs."""
     if flags and VOLCANO not in settings.scheduler_names:
         logger.warning(
             "pods of Volcano's scheduler are not ours",

@@ -22,10 +22,10 @@ from replay.why_text import lines_of
 )
 @output_option
 def why(subject: str, log: str, at: str | None, as_json: bool) -> None:
-    """Why a pod, pod group, node or queue is where it is, now or then, with the numbers of that moment.
+    """Explain a pod, pod group, node or queue, now or at an earlier moment, with the numbers of that moment.
 
-    SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. What was
-    deleted since is answered too.
+    SUBJECT is NAMESPACE/NAME, or Pod/NAMESPACE/NAME, PodGroup/..., Node/NAME, Queue/NAME. Deleted
+    objects are explained too.
 
     Examples:
 
