@@ -27,7 +27,7 @@ from daemon.log.opening import open_log
 from daemon.log.sqlite import WRITER_PRAGMAS
 from daemon.log.statements import Statements, statements
 from daemon.log.writing import LogRow, log_rows
-from events.sighting import Seen, Sighting
+from events.messages import Seen, Sighting
 from projections.batch import Batch
 from projections.views.catalogue import VIEWS
 from scheduling.step import Step

@@ -26,7 +26,7 @@ from benchmarks.figures import Figure, exponent
 from benchmarks.manifests import MODELS, QUEUES, PodShape
 from benchmarks.scale import Scale
 from daemon.log.opening import open_log
-from events.sighting import Sighting
+from events.messages import Sighting
 from projections.policy import BUILT_IN
 from scheduling.step import Step
 

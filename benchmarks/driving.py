@@ -14,9 +14,9 @@ import msgspec
 from daemon.composition import audits_of, core_of
 from daemon.log.contract import Log
 from daemon.loop import INTAKE_MAX
-from events.process import DaemonStarted, PolicyChanged
+from events.daemon import DaemonStarted, PolicyChanged
+from events.messages import Answer, BindRequest, Done, Listed, Sighting
 from events.record import GENESIS, Head
-from events.sighting import Answer, BindRequest, Done, Listed, Sighting
 from projections.batch import Batch
 from projections.policy import BUILT_IN
 from projections.state import State

@@ -9,7 +9,7 @@ from msgspec import Struct
 from benchmarks import manifests
 from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take_in
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
-from events.sighting import Sighting
+from events.messages import Sighting
 from projections.policy import BUILT_IN
 from scheduling.step import Step
 

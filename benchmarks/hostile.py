@@ -18,7 +18,7 @@ from benchmarks.driving import SECOND, begin, nothing_of, take_in
 from benchmarks.figures import Figure
 from benchmarks.manifests import listed
 from benchmarks.scale import Scale
-from events.sighting import Seen, Sighting
+from events.messages import Seen, Sighting
 from projections.state import REQUIRED
 from scheduling.step import Step
 

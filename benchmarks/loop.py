@@ -24,7 +24,7 @@ from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
 from daemon.settings import Settings
-from events.sighting import Done, Progress, Reply, Request, Sighting
+from events.messages import Done, Progress, Reply, Request, Sighting
 from projections.batch import Batch
 from projections.internal_error import ignore
 

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from events.messages import Listed, Seen, Sighting
 from events.normalize import Json, JsonObject
-from events.sighting import Listed, Seen, Sighting
 
 CARD: Final = "nvidia.com/gpu"
 MODELS: Final = ("NVIDIA-A100", "NVIDIA-H100", "NVIDIA-H200", "NVIDIA-L40S")

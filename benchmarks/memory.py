@@ -19,7 +19,7 @@ from benchmarks.driving import begin, nothing_of, take_in
 from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, QUEUES, PodLife, PodShape
 from benchmarks.scale import Scale
-from events.sighting import Sighting
+from events.messages import Sighting
 
 INTAKE = 1_000
 MB = 1_000_000

@@ -16,8 +16,8 @@ from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take
 from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, NAMESPACE, PodShape
 from benchmarks.scale import Scale
+from events.messages import Seen, Sighting
 from events.normalize import JsonObject
-from events.sighting import Seen, Sighting
 from projections.policy import BUILT_IN
 from scheduling.step import Step
 

@@ -17,7 +17,7 @@ from benchmarks.figures import Figure
 from benchmarks.full import Filled, filled, idle, one_arrives, one_ends
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
 from benchmarks.scale import Scale
-from events.sighting import EvictRequest, Sighting
+from events.messages import EvictRequest, Sighting
 from scheduling.step import Step
 
 EVICTING: Final = msgspec.json.encode(

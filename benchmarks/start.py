@@ -20,7 +20,7 @@ from benchmarks.scale import Scale
 from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import INTAKE_MAX
-from events.sighting import Sighting
+from events.messages import Sighting
 from projections import snapshot
 from scheduling.step import Step
 

@@ -38,10 +38,10 @@ from daemon.settings import Settings, supervision
 from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
 from daemon.version import VERSION
+from events.daemon import PolicyChanged
 from events.errors import ClusterError
-from events.process import PolicyChanged
+from events.messages import Progress, Reply, Request, Sighting, Unknown
 from events.record import Head
-from events.sighting import Progress, Reply, Request, Sighting, Unknown
 from projections.batch import Batch
 from projections.state import State
 from scheduling.step import Step

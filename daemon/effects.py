@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from events.errors import ClusterError
-from events.sighting import (
+from events.messages import (
     Answer,
     ConditionRequest,
     GroupConditionRequest,

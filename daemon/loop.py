@@ -24,10 +24,10 @@ from daemon.deciding_thread import DecidingThread, StuckCycleError
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
 from daemon.steady import Clock, SteadyClock
+from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
-from events.process import DaemonStarted, PolicyChanged
+from events.messages import Answer, Progress, Sighting
 from events.record import Head
-from events.sighting import Answer, Progress, Sighting
 from projections import snapshot
 from projections.batch import Batch
 from scheduling.failed_objects import FailedObjects

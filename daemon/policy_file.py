@@ -13,8 +13,8 @@ from typing import Final
 
 import structlog
 
+from events.daemon import PolicyChanged
 from events.errors import MusterError
-from events.process import PolicyChanged
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks."""

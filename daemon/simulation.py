@@ -12,7 +12,7 @@ from daemon.fold import refolder
 from daemon.log.contract import Log
 from daemon.loop import Loop, Running
 from daemon.version import VERSION
-from events.process import PolicyChanged
+from events.daemon import PolicyChanged
 from events.record import Head
 from projections.policy import BUILT_IN
 from projections.state import State

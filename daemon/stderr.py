@@ -18,7 +18,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from daemon.clock import WallClock
 from daemon.sparsely import Sparsely
-from events.watching import WatchProgressed
+from events.watch import WatchProgressed
 from projections.batch import Batch
 from replay.printable import printable, printable_json
 

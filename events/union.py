@@ -27,6 +27,7 @@ from events.cluster import (
     WorkloadObserved,
 )
 from events.cycle import CycleOpened
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
     EnqueueDecided,
@@ -52,8 +53,7 @@ from events.outcome import (
     StatusNotTold,
     StatusTold,
 )
-from events.process import DaemonStarted, PolicyChanged, PolicyWarned
-from events.watching import (
+from events.watch import (
     BindRejectedByNode,
     ForeignPodPlaced,
     KindCompared,

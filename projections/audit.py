@@ -9,21 +9,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from projections import accounts, nominations, strangers
+from projections import foreign_pod_groups, nominations, quota_charging
 from projections.cluster import Cluster
-from projections.faults import Pairs
-from projections.foremost import recount as recount_first
+from projections.config_errors import Pairs
+from projections.gang_minimum import recount as recount_first
 from projections.hyper_audit import recount as recount_hyper_nodes
+from projections.inter_pod_affinity_index import recount
+from projections.job_order import job_order
 from projections.nodes import SHORT_MAX, Node
 from projections.overcommit import backlog_of
+from projections.pending_status import stated
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
 from projections.queues import LEDGERS
-from projections.regards import recount
-from projections.standing import job_order
-from projections.telling import stated
-from projections.touched import Touched
+from projections.wakeup_events import Touched
 
 QUEUE_GROUPS_MAX: Final = 1000
 """`RollingAudit` leaves out queues with more pod groups: to count one again stops the loop for too long."""
@@ -76,7 +76,7 @@ def audit(state: Audited) -> None:
     recount(cluster, cluster.pods.values())
     _audit_classes(cluster)
     recount_hyper_nodes(cluster)
-    strangers.recount(cluster, cluster.pods.values())
+    foreign_pod_groups.recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 
 
@@ -249,10 +249,10 @@ def _audit_dues(state: Audited, group: PodGroup, what: str) -> None:
     for pod in group.pods.values():
         if pod.status in ALLOCATED:
             _add(allocated, pod.charge or ())
-        asked = accounts.ask(cluster, pod.pod_class) if pod.status == PENDING else ()
+        asked = quota_charging.ask(cluster, pod.pod_class) if pod.status == PENDING else ()
         assert pod.asked == asked, f"pod {pod.key} asked: kept {pod.asked}, counted {asked}"
     _same(f"{what} allocated", group.allocated, allocated)
-    inqueue, elastic = accounts.reservation(cluster, group)
+    inqueue, elastic = quota_charging.reservation(cluster, group)
     _same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
     _same(f"{what} elastic", dict(group.elastic), dict(elastic))
     for uid, held in group.promise.items():

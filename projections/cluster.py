@@ -6,18 +6,19 @@ estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 
 from typing import Final
 
-from projections import accounts
-from projections.accounts import Cards
-from projections.budgets import Budgets
-from projections.commons import Commons
-from projections.contest import asks, heed_budgets, note_arrival, settle_contest, stir
-from projections.faults import FaultBook
+from projections import quota_charging
+from projections.cluster_totals import Commons
+from projections.config_errors import FaultBook
+from projections.disruption_budgets import Budgets
+from projections.foreign_pod_groups import Strangers, heed_strangers
 from projections.group_facts import GroupFacts, wish_of
-from projections.lines import Lines
-from projections.membership import group_key_of, origin_of
+from projections.inter_pod_affinity_index import Regards, meet, stop_expecting
+from projections.job_order import job_order, line_keys
 from projections.nodes import NodeTable
 from projections.overcommit import heed_pressure, occupy, rebook
+from projections.pending_status import Telling
 from projections.pod_class import Amounts
+from projections.pod_group_resolution import group_key_of, origin_of
 from projections.pod_groups import LineKey, PodGroup, Promise
 from projections.pods import (
     ALLOCATED,
@@ -30,16 +31,15 @@ from projections.pods import (
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
+from projections.preemption_triggers import asks, heed_budgets, note_arrival, settle_contest, stir
 from projections.proportion import heed_requests
 from projections.queue_tree import lift, plant, rewire
 from projections.queues import DEFAULT, Queue, add
-from projections.regards import Regards, meet, stop_expecting
-from projections.standing import job_order, line_keys
-from projections.strangers import Strangers, heed_strangers
+from projections.quota_charging import Cards
+from projections.scheduling_queue import Lines
+from projections.sla import forget, watch
 from projections.suspensions import InternalErrors
-from projections.telling import Telling
-from projections.touched import EVERYTHING, Due, Touched
-from projections.waiting import forget, watch
+from projections.wakeup_events import EVERYTHING, Due, Touched
 
 SETTLED_MAX: Final = 10_000
 """Changes of pod groups that are kept for those who follow them, beside two for each group."""
@@ -173,14 +173,14 @@ class Cluster:
         status = pod.status
         if status in ALLOCATED:
             if sign > 0 and pod.charge is None:
-                pod.charge = accounts.charge(self, pod)
+                pod.charge = quota_charging.charge(self, pod)
             assert pod.charge is not None
             queue.book("allocated", pod.charge, sign)
             queue.hold(pod, group.priority, sign)
             add(group.allocated, pod.charge, sign)
         elif status == PENDING:
             if sign > 0:
-                pod.asked = accounts.ask(self, pod.pod_class)
+                pod.asked = quota_charging.ask(self, pod.pod_class)
             add(queue.pending, pod.asked, sign)
             if sign < 0:
                 pod.asked = ()
@@ -207,7 +207,7 @@ class Cluster:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
                 self.telling.queues[one.name] = None
-                for resource in one.settle_moves(lambda card: accounts.members(self, card)):
+                for resource in one.settle_moves(lambda card: quota_charging.members(self, card)):
                     self.ease(one.name, resource)
         heed_requests(self)
         heed_pressure(self)
@@ -292,11 +292,11 @@ class Cluster:
         stir(self, group)
 
     def _enter_books(self, group: PodGroup, sign: int) -> None:
-        self._reserve(group, ((), ()) if sign < 0 else accounts.reservation(self, group))
+        self._reserve(group, ((), ()) if sign < 0 else quota_charging.reservation(self, group))
         for pod in group.pods.values():
             self._charge_pod(group, pod, sign)
         if sign > 0:
-            self._reserve(group, accounts.reservation(self, group))
+            self._reserve(group, quota_charging.reservation(self, group))
 
     def _reserve(self, group: PodGroup, entries: tuple[Charge, Charge]) -> None:
         if (group.inqueue, group.elastic) == entries:
@@ -344,7 +344,7 @@ class Cluster:
         phase = group.next_phase()
         if books or phase != group.phase:
             group.phase = phase
-            self._reserve(group, accounts.reservation(self, group))
+            self._reserve(group, quota_charging.reservation(self, group))
             rebook(self, group)
         watch(self, group)
         return () if group.key in self.resting else line_keys(self, group)

@@ -6,8 +6,8 @@ A deadline makes a cycle due, and is taken in when that cycle opens.
 from itertools import islice
 from typing import Protocol
 
-from events.watching import BindRejectedByNode
-from projections import suspensions, waiting
+from events.watch import BindRejectedByNode
+from projections import sla, suspensions
 from projections.cluster import Cluster
 from projections.quarantine import Quarantine, rejected
 
@@ -39,7 +39,7 @@ def let_pass(state: Timed, at_ns: int) -> None:
     for key in [key for key, until in cluster.resting.items() if until <= at_ns]:
         cluster.rouse(key)
     suspensions.let_pass(cluster, at_ns)
-    waiting.let_pass(cluster, at_ns)
+    sla.let_pass(cluster, at_ns)
     for uid in [uid for uid, until in cluster.spared.items() if until <= at_ns]:
         _unspare(cluster, uid)
     for name in list(state.quarantined):

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from events.decision import SearchDeferred, WorkDeferred
 from projections.cluster import Cluster
-from projections.touched import Due, Names
+from projections.wakeup_events import Due, Names
 
 BATCHES_MAX = 2
 """Batches of changes that are kept apart; later ones are put together, and looked at from the last on."""

@@ -7,8 +7,8 @@ from msgspec import Struct, structs
 
 from events.limits import RESOURCE_BYTES_MAX, clipped, name_problem, object_name_problem
 from projections.cards import REQUEST_ANNOTATION, parse_quota
+from projections.config_errors import Pairs
 from projections.duration import nanoseconds
-from projections.faults import Pairs
 from projections.objects import (
     GroupCondition,
     PodGroupObject,

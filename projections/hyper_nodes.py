@@ -13,7 +13,7 @@ import re2
 from msgspec import Struct
 
 from events.limits import name_problem, quoted
-from projections.faults import Pairs
+from projections.config_errors import Pairs
 from projections.objects import HyperNodeObject, HyperNodeSpec, MemberEntry
 from projections.pod_terms import Selector, label_selector, selects
 

@@ -7,7 +7,7 @@ is not, nobody is placed by it. All is brought in line with each change, at the 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from projections.faults import FaultBook, Pairs
+from projections.config_errors import FaultBook, Pairs
 from projections.hyper_nodes import HyperNodeFacts, Labels
 
 CIRCULAR: Final = "HyperNodeInCircle"

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar, get_args
 
 from events.cluster import Deleted, Observed
 from events.union import Decision, Outcome
-from events.watching import BindRejectedByNode, ForeignPodPlaced
+from events.watch import BindRejectedByNode, ForeignPodPlaced
 
 LeftOut: TypeAlias = dict[int, str]
 """Position of each record that is left out, and the reason."""

@@ -10,13 +10,13 @@ is missing of it once the group runs. Kept only under a policy that names the pl
 
 from typing import Protocol
 
-from projections import accounts
-from projections.accounts import Books
+from projections import quota_charging
 from projections.blocked import is_blocked
 from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, RUNS, PodGroup
 from projections.pods import Charge
 from projections.queues import add
+from projections.quota_charging import Books
 
 
 class Pressed(Books, Protocol):
@@ -34,7 +34,7 @@ def least_of(books: Books, group: PodGroup) -> Amounts | None:
             return None
         return {name: one for name, one in stated.items() if one > 0 and name != "pods"}
     total: Amounts = {}
-    for pod_class, count in accounts.first_classes(group):
+    for pod_class, count in quota_charging.first_classes(group):
         for name, amount in pod_class.request:
             if name != "pods":
                 total[name] = total.get(name, 0) + amount * count

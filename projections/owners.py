@@ -8,7 +8,7 @@ from typing import Final
 
 from projections.cluster import Cluster
 from projections.group_facts import WAITING_TIME
-from projections.membership import origin_of
+from projections.pod_group_resolution import origin_of
 from projections.pods import MIN_MEMBER, QUEUE_NAME
 
 _INHERITED: Final = (MIN_MEMBER, QUEUE_NAME, WAITING_TIME)

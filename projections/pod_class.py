@@ -87,7 +87,7 @@ class PodClass(Struct, frozen=True):
     terms: Terms = NO_TERMS
     """What it asks about other pods."""
     regarded: tuple[Regard, ...] = ()
-    """What other pods think of such pods (`projections/regards.py`)."""
+    """What other pods think of such pods (`projections/inter_pod_affinity_index.py`)."""
     plain: int = -1
     """The index of the class that only differs in what others think; its own where nobody thinks anything."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections.foremost import Foremost
+from projections.gang_minimum import Foremost
 from projections.group_facts import GroupFacts, wish_of
 from projections.pod_class import Amounts, PodClass
 from projections.pods import (
@@ -126,7 +126,7 @@ class PodGroup:
         self.wish = self.parts = self.standing = self.foremost = None
         self.needs_object = self.has_spare = self.is_foreign = False
         """Whether it is nothing without an object; whether it has more pods than its gang needs; whether it
-        belongs to another scheduler (`projections/strangers.py`)."""
+        belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
         self.digest = self.queue = ""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks: dict[str, int] = {}

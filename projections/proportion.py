@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from projections.commons import Commons
+from projections.cluster_totals import Commons
 from projections.pod_class import Amounts
 from projections.policy import Policy
 from projections.queues import Queue
-from projections.touched import EVERYTHING
+from projections.wakeup_events import EVERYTHING
 
 WHOLE: Final = 1_000_000
 """Millionths in one."""

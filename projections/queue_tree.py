@@ -9,7 +9,7 @@ When a queue comes, changes or goes, only it and the queues below it find their 
 
 from typing import Final, Protocol
 
-from projections.commons import Commons
+from projections.cluster_totals import Commons
 from projections.policy import Policy
 from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
 

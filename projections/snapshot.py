@@ -9,15 +9,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from projections.budgets import BudgetFacts
+from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
+from projections.config_errors import Pairs
 from projections.deferred_work import DeferredWork
-from projections.faults import Pairs
+from projections.disruption_budgets import BudgetFacts
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
-from projections.inventory import put_hyper_node, put_node
+from projections.node_updates import put_hyper_node, put_node
 from projections.nodes import NodeFacts, listed_image
-from projections.outcomes import Commitment
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup, Promise, Refusal, Voice
 from projections.pod_terms import shared
@@ -29,7 +29,7 @@ from projections.queue_tree import rewire
 from projections.queues import QueueFacts
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
-from projections.touched import Due
+from projections.wakeup_events import Due
 
 VERSION: Final = 5
 """Raise it with every change of State or of what is read from objects."""

@@ -33,6 +33,7 @@ from events.cluster import (
     WorkloadObserved,
 )
 from events.cycle import CycleOpened
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
     EnqueueDecided,
@@ -47,6 +48,7 @@ from events.decision import (
     WorkDeferred,
 )
 from events.errors import MusterError, UsageError
+from events.messages import Known, Progress
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -59,12 +61,10 @@ from events.outcome import (
     StatusNotTold,
     StatusTold,
 )
-from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
 from events.revision import is_newer
-from events.sighting import Known, Progress
 from events.union import Event, Observation
-from events.watching import (
+from events.watch import (
     WENT_BACK,
     BindRejectedByNode,
     ForeignPodPlaced,
@@ -74,21 +74,21 @@ from events.watching import (
     WatchOpened,
     WatchProgressed,
 )
-from projections import decided, observed, outcomes
+from projections import apply_decision, apply_observation, apply_outcome
+from projections.apply_outcome import Commitment
 from projections.audit import audit
 from projections.cluster import Cluster
+from projections.cycle_start import open_cycle
 from projections.deadlines import let_pass, next_deadline, shut_off
 from projections.deferred_work import DeferredWork
-from projections.distrust import distrust
+from projections.foreign_pod_groups import count_anew, count_pod
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
-from projections.opening import open_cycle
-from projections.outcomes import Commitment
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
-from projections.strangers import count_anew, count_pod
-from projections.touched import Due
+from projections.revision_rollback import distrust
+from projections.wakeup_events import Due
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
 """Kinds that must be listed whole before anything is decided."""
@@ -206,7 +206,7 @@ class State:
                 | SearchDeferred()
                 | WorkDeferred()
             ):
-                decided.take(self, record, event)
+                apply_decision.take(self, record, event)
             case CycleOpened():
                 self._cycle_opened(record, event)
             case (
@@ -221,7 +221,7 @@ class State:
                 | StatusTold()
                 | StatusNotTold()
             ):
-                outcomes.take(self, record, event)
+                apply_outcome.take(self, record, event)
             case PolicyWarned():
                 pass
             case _:
@@ -249,8 +249,10 @@ class State:
                 | ConfigMapObserved()
             ):
                 self._saw(record, event)
-                reading = observed.Reading(record, event.uid, _content(record, content), on_error)
-                observed.see(self.cluster, record, event, reading)
+                reading = apply_observation.Reading(
+                    record, event.uid, _content(record, content), on_error
+                )
+                apply_observation.see(self.cluster, record, event, reading)
             case (
                 NodeDeleted()
                 | QueueDeleted()
@@ -263,7 +265,7 @@ class State:
                 | ConfigMapDeleted()
             ):
                 self._saw(record, event)
-                observed.miss(self.cluster, record, event)
+                apply_observation.miss(self.cluster, record, event)
             case ObjectUnreadable():
                 pass  # The object counts as last read, or as absent.
             case DaemonStarted():
@@ -347,8 +349,8 @@ class State:
         old = cluster.pods.get(event.uid)
         if old is not None and old.digest == record.object:
             return
-        reading = observed.Reading(record, event.uid, _content(record, content), on_error)
-        pod = observed.pod(cluster, reading)
+        reading = apply_observation.Reading(record, event.uid, _content(record, content), on_error)
+        pod = apply_observation.pod(cluster, reading)
         if reading.is_failed and old is not None:
             # What it was last known to take of its node is nearer to the truth than nothing.
             pod = Pod(old.facts, old.pod_class, reading.digest)
@@ -378,7 +380,7 @@ class State:
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
         self.listed, self.period_ns = {}, event.period_ns
-        outcomes.lose_answers(self)
+        apply_outcome.lose_answers(self)
         if event.scheduler_names == cluster.scheduler_names:
             return
         cluster.scheduler_names = event.scheduler_names

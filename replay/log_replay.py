@@ -12,6 +12,7 @@ from msgspec import Struct
 from events.chain import check_link
 from events.codec import encode, event_of
 from events.cycle import CycleOpened
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
     EnqueueDecided,
@@ -25,7 +26,6 @@ from events.decision import (
     SearchDeferred,
     WorkDeferred,
 )
-from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import GENESIS, Head, Record
 from events.union import Derived, Event
 from projections.left_out import LeftOut

@@ -16,6 +16,7 @@ from typing import Final
 
 from events.cluster import Deleted, KindListed, ObjectUnreadable, Observed
 from events.cycle import CycleOpened
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
     EnqueueDecided,
@@ -42,10 +43,9 @@ from events.outcome import (
     StatusNotTold,
     StatusTold,
 )
-from events.process import DaemonStarted, PolicyChanged, PolicyWarned
 from events.record import Record
 from events.union import Decision, Event, Observation, Outcome
-from events.watching import (
+from events.watch import (
     BindRejectedByNode,
     ForeignPodPlaced,
     KindCompared,

@@ -8,14 +8,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections.accounts import members
 from projections.cluster import Cluster
 from projections.queues import Queue
+from projections.quota_charging import members
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
 from projections.views.rows import Cell
 from replay.why_waiting import line_of
-from scheduling.quota import ledger
+from scheduling.quota import quota_check
 
 ACTIONS: Final = ("enqueue", "allocate", "backfill")
 
@@ -98,7 +98,7 @@ def queue_answers(cluster: Cluster) -> list[QueueAnswer]:
 def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
     """Return one queue."""
     found = queue.facts
-    short = ledger.gate(cluster, queue)
+    short = quota_check.gate(cluster, queue)
     groups = [cluster.groups[key] for key in queue.groups]
     phases: dict[str, int] = {}
     for group in groups:
@@ -141,7 +141,7 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
             request=request,
             elastic=_number(columns["elastic"]),
             waiting=request - allocated,
-            limit=ledger.limit(cluster, queue, name) if is_one else None,
+            limit=quota_check.limit(cluster, queue, name) if is_one else None,
         )
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections import accounts
+from projections import quota_charging
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -27,7 +27,7 @@ from replay.log_time import withheld_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
 from scheduling.explain import obstacle_of, obstructed, withheld_from
-from scheduling.quota import ledger
+from scheduling.quota import quota_check
 from scheduling.ranking import Rankings
 
 LISTED_MAX: Final = 20
@@ -182,7 +182,7 @@ def queue_standing(state: State, queue: Queue) -> Standing:
         "pod groups": str(len(queue.groups)),
         "faults": "; ".join(message for _, message in found.faults) if found else "",
     }
-    short = ledger.gate(cluster, queue)
+    short = quota_check.gate(cluster, queue)
     lists = {"quota": _quota_lines(cluster, queue)}
     for action in ("enqueue", "allocate", "backfill"):
         line = line_of(cluster, queue.name, action)
@@ -209,10 +209,10 @@ def _quota_lines(cluster: Cluster, queue: Queue) -> tuple[str, ...]:
             "asked for by waiting pods": queue.pending.get(name, 0),
         }
         parts = [f"{amount_text(name, one)} {what}" for what, one in others.items() if one]
-        if accounts.members(cluster, name) == (name,):
-            most = ledger.limit(cluster, queue, name)
+        if quota_charging.members(cluster, name) == (name,):
+            most = quota_check.limit(cluster, queue, name)
             known = "no limit" if most is None else f"limit {amount_text(name, most)}"
-            used = ledger.used(queue, name, {})
+            used = quota_check.used(queue, name, {})
             parts = [f"{amount_text(name, used)} used", known, *parts]
         lines.append(f"{name}: {', '.join(parts)}")
     return tuple(lines)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from projections import accounts
+from projections import quota_charging
 from projections.cluster import Cluster
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
@@ -20,7 +20,6 @@ from projections.state import REQUIRED, State
 from projections.suspensions import INTERNAL_ERROR
 from replay.log_time import format_duration
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
-from scheduling.attempt import incomplete, standing_problem, task_text
 from scheduling.explain import (
     Limit,
     cards_allowed,
@@ -29,12 +28,13 @@ from scheduling.explain import (
     nearest,
     reserved_limits,
 )
-from scheduling.placing import place, unplaceable
-from scheduling.quota.admitting import why_not_admitted
-from scheduling.quota.choice import choose_cards
-from scheduling.quota.ledger import Shortage, limit
-from scheduling.refuse import Reason, by_quota, node_reasons
+from scheduling.gang_attempt import incomplete, standing_problem, task_text
+from scheduling.gang_placement import place, unplaceable
+from scheduling.quota.card_selection import choose_cards
+from scheduling.quota.enqueue_check import why_not_admitted
+from scheduling.quota.quota_check import Shortage, limit
 from scheduling.session import Session
+from scheduling.unschedulable import Reason, by_quota, node_reasons
 
 HOLDERS_MAX: Final = 5
 AHEAD_MAX: Final = 3
@@ -221,7 +221,7 @@ def _refusal_order(refusal: Refusal) -> tuple[bool, int]:
 
 def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
     cluster = session.cluster
-    least = accounts.minimum(cluster, group)
+    least = quota_charging.minimum(cluster, group)
     if group.phase != WAITING or least is None:
         return ()
     queue = cluster.queue(group.queue)
@@ -320,7 +320,7 @@ def _held(session: Session, pod: Pod | None, reason: Reason | None) -> tuple[Hel
     if pod is not None and cluster.policy.quota != "capacity":
         names = _wanted(cluster, pod.pod_class)
     if not names and reason is not None and reason.limit:
-        names = accounts.members(cluster, reason.limit)
+        names = quota_charging.members(cluster, reason.limit)
     return tuple(one for name in names if (one := _held_of(cluster, name)) is not None)
 
 

@@ -5,19 +5,7 @@ from typing import TypedDict
 from msgspec import structs
 
 from events.limits import storable
-from events.outcome import (
-    BindFailed,
-    BindOutcomeUnknown,
-    EvictionFailed,
-    EvictionOutcomeUnknown,
-    PodBound,
-    PodEvicted,
-    PodGroupUpdated,
-    PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
-)
-from events.sighting import (
+from events.messages import (
     Answer,
     BindRequest,
     ConditionRequest,
@@ -31,8 +19,20 @@ from events.sighting import (
     Reply,
     Unknown,
 )
+from events.outcome import (
+    BindFailed,
+    BindOutcomeUnknown,
+    EvictionFailed,
+    EvictionOutcomeUnknown,
+    PodBound,
+    PodEvicted,
+    PodGroupUpdated,
+    PodGroupUpdateFailed,
+    StatusNotTold,
+    StatusTold,
+)
 from events.union import Outcome
-from projections.outcomes import COUNTS
+from projections.apply_outcome import COUNTS
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from events.sighting import (
+from events.messages import (
     BindRequest,
     EvictRequest,
     GroupCountsRequest,

@@ -11,13 +11,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from events.sighting import ConditionRequest, GroupConditionRequest, Request
+from events.messages import ConditionRequest, GroupConditionRequest, Request
 from projections.cluster import Cluster
 from projections.group_facts import SCHEDULED, UNSCHEDULABLE
 from projections.pod_groups import PodGroup, Promise, Refusal
 from projections.pods import Pod
 from projections.policy import EVICTING
-from scheduling.refuse import NOT_READY, fit_text, origin_of
+from scheduling.unschedulable import NOT_READY, fit_text, origin_of
 
 WHOLE: Final = "tasks in gang are ready to be scheduled"
 """The reason of `Scheduled`."""

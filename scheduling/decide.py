@@ -67,7 +67,7 @@ class Decider:
     def _carried_out(self, action: str) -> Iterator[Decision]:
         """The decisions of an action. One that raises ends, and what it did not get to is looked at later.
 
-        An exception out of the evaluation of a pod group does not get here (`scheduling/serve.py`), and one
+        An exception out of the evaluation of a pod group does not get here (`scheduling/queue_iteration.py`), and one
         that the caller meets in applying a decision does not pass through a generator at all.
         """
         try:

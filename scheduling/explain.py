@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from events.decision import GangBindDecided, PipelineDecided
-from projections import accounts
+from projections import quota_charging
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
 from projections.plugin_arguments import BinPack, NodeOrder
@@ -22,16 +22,16 @@ from projections.pods import Charge, Pod
 from projections.policy import Policy
 from projections.queues import Queue
 from projections.selector import untolerated
-from scheduling.admission import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
-from scheduling.quota import ledger
-from scheduling.quota.choice import CardChoice, choose_cards
+from scheduling.node_overlay import Trial
+from scheduling.node_predicates import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.quota import quota_check
+from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.ranking import Cards, Rankings, first_card
-from scheduling.refuse import node_reasons
 from scheduling.score import Scorer
-from scheduling.topology.chosen import place_of
+from scheduling.topology.explain_domain import place_of
 from scheduling.topology.network import Network
-from scheduling.topology.where import Where
-from scheduling.trial import Trial
+from scheduling.topology.placement_domain import Where
+from scheduling.unschedulable import node_reasons
 
 NODES_MAX: Final = 5
 """Nodes that a choice or a shortage names."""
@@ -138,7 +138,7 @@ def _choice(rankings: Rankings, trial: Trial, place: Where, pod: Pod, node: Node
     best = [int(slot) for slot in order[: min(candidates, NODES_MAX)]]
     if node.slot not in best:
         best.append(node.slot)
-    charge = accounts.charge_on(cluster, pod_class, node.name)
+    charge = quota_charging.charge_on(cluster, pod_class, node.name)
     inside = place.extent.inside if place.extent.name else None
     return Choice(
         pod=pod.key,
@@ -224,14 +224,14 @@ def charged_limits(
         Limit(
             name=member,
             queue="" if one is queue else one.name,
-            used=ledger.used(one, member, extra),
+            used=quota_check.used(one, member, extra),
             reserved=0,
             requested=amount,
-            limit=ledger.limit(cluster, one, member),
+            limit=quota_check.limit(cluster, one, member),
         )
         for one in queue.lineage
         for name, amount in charge
-        for member in accounts.members(cluster, name)
+        for member in quota_charging.members(cluster, name)
     )
 
 
@@ -251,24 +251,25 @@ def reserved_limits(
             Limit(
                 name=name,
                 queue=above.name,
-                used=ledger.used(above, name, {}),
-                reserved=ledger.reserved(above, name) - relief.get(above.name, {}).get(name, 0),
+                used=quota_check.used(above, name, {}),
+                reserved=quota_check.reserved(above, name)
+                - relief.get(above.name, {}).get(name, 0),
                 requested=amount,
-                limit=ledger.admission_limit(cluster, above, name),
+                limit=quota_check.admission_limit(cluster, above, name),
             )
             for name, amount in least.items()
         ]
     for name, amount in least.items():
-        ours = accounts.members(cluster, name)
+        ours = quota_charging.members(cluster, name)
         held = sum(
             kept for other, kept in queue.inqueue.items()
-            if set(accounts.members(cluster, other)) & set(ours)
+            if set(quota_charging.members(cluster, other)) & set(ours)
         )  # fmt: skip
-        most = [ledger.admission_limit(cluster, queue, one) for one in ours]
+        most = [quota_check.admission_limit(cluster, queue, one) for one in ours]
         limits.append(
             Limit(
                 name=name,
-                used=sum(ledger.used(queue, one, {}) for one in ours),
+                used=sum(quota_check.used(queue, one, {}) for one in ours),
                 reserved=held - sum(queue.elastic.get(one, 0) + own.get(one, 0) for one in ours),
                 requested=amount,
                 limit=None if None in most else sum(one for one in most if one is not None),

@@ -39,10 +39,7 @@ from events.cluster import (
 )
 from events.errors import ManifestError
 from events.limits import clipped
-from events.normalize import Normalized, normalize
-from events.outcome import PodBound
-from events.record import Record, StoredObject
-from events.sighting import (
+from events.messages import (
     Closed,
     Discovered,
     FullListBegan,
@@ -56,8 +53,11 @@ from events.sighting import (
     Seen,
     Sighting,
 )
+from events.normalize import Normalized, normalize
+from events.outcome import PodBound
+from events.record import Record, StoredObject
 from events.union import Event, Observation
-from events.watching import (
+from events.watch import (
     BindRejectedByNode,
     ForeignPodPlaced,
     KindCompared,

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import PodClass
-from scheduling.admission import ADMITTED, Admission
-from scheduling.preference import Preferences
+from scheduling.node_predicates import ADMITTED, Admission
+from scheduling.pod_topology.filters import Surroundings
+from scheduling.pod_topology.images import ImagePoints, image_points
+from scheduling.pod_topology.index import Neighbourhood
+from scheduling.preferred_nodes import Preferences
 from scheduling.score import Scorer
-from scheduling.slow.images import ImagePoints, image_points
-from scheduling.slow.neighbourhood import Neighbourhood
-from scheduling.slow.surroundings import Surroundings
 
 RANKINGS_MAX = 4096
 """Rankings kept at a time; when there are more, all are forgotten."""

@@ -14,17 +14,17 @@ from projections.audit import audit_trials
 from projections.cluster import Cluster
 from projections.deferred_work import DeferredSearch
 from projections.internal_error import OnError, ignore, report
-from projections.lines import Line
 from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
+from projections.scheduling_queue import Line
 from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
-from scheduling.fruitless import Fruitless
+from scheduling.failed_preemption_cache import Fruitless
+from scheduling.preemptible_capacity import Reach
 from scheduling.quota.fair_tree import FairTree
+from scheduling.quota.reclaimable import Relief
 from scheduling.quota.reclaiming import Givers
-from scheduling.quota.relief import Relief
 from scheduling.ranking import Rankings
-from scheduling.reach import Reach
 from scheduling.topology.network import Network
 from scheduling.wake import is_awakened, is_search_outdated
 from scheduling.work import Work

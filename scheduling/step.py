@@ -10,10 +10,10 @@ from typing import Final
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
+from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import ActionFailed, GangBindDecided, ObjectFaulted, WorkDeferred
-from events.process import DaemonStarted, PolicyChanged, PolicyWarned
+from events.messages import Answer, Request, Sighting
 from events.record import Head, Record, StoredObject
-from events.sighting import Answer, Request, Sighting
 from events.union import Event
 from projections.audit import RollingAudit
 from projections.batch import Batch

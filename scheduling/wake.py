@@ -5,13 +5,12 @@ a cycle in which nothing could change is not held, and a replay can tell that on
 """
 
 from events.decision import SearchDeferred
-from projections.accounts import members
 from projections.internal_error import OnError, ignore, report
-from projections.lines import Line
 from projections.nodes import Node
 from projections.pod_groups import PodGroup, Refusal
 from projections.pods import Pod
 from projections.policy import RECLAIMING
+from projections.quota_charging import members
 from projections.refusals import (
     CARD_CODES,
     COMMON_CODES,
@@ -20,12 +19,13 @@ from projections.refusals import (
     QUEUE_CODES,
     WORK_CODES,
 )
+from projections.scheduling_queue import Line
 from projections.state import State
-from projections.touched import EVERYTHING, Due, Names
-from scheduling.bounds import priority_bound
+from projections.wakeup_events import EVERYTHING, Due, Names
+from scheduling.pod_topology.wakeup import minds
+from scheduling.preemptible_capacity import could_free, whose
 from scheduling.quota.reclaiming import Givers, gives
-from scheduling.reach import could_free, whose
-from scheduling.slow.meeting import minds
+from scheduling.victim_eligibility import priority_bound
 from scheduling.work import is_too_unlike
 
 FREED_MAX = 64

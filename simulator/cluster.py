@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.messages import BindRequest, Done, EvictRequest, PhaseRequest, Refused, Reply, Sighting
 from events.normalize import JsonObject
-from events.sighting import BindRequest, Done, EvictRequest, PhaseRequest, Refused, Reply, Sighting
 from projections.duration import SECOND
 from simulator.controllers import Controllers
 from simulator.disruption_budget import BLOCKED, SEVERAL_BUDGETS, eviction_refusal

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from projections.budgets import Budgets, budget_facts
+from projections.disruption_budgets import Budgets, budget_facts
 from projections.objects import BudgetObject, PodObject
 from projections.pod_class import PodClass
 from projections.pods import RUNNING, Pod, pod_facts

@@ -11,11 +11,11 @@ from typing import Final
 from msgspec import Struct, structs
 
 from events.codec import event_of
+from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EvictionDecided
 from events.errors import UsageError
-from events.process import DaemonStarted, PolicyChanged
+from events.messages import Answer, Done, Opened, PhaseRequest, Seen
 from events.record import Head, Record
-from events.sighting import Answer, Done, Opened, PhaseRequest, Seen
 from projections.batch import Batch
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import UsageError
-from events.sighting import BindRequest, EvictRequest, PhaseRequest, Reply, Request
+from events.messages import BindRequest, EvictRequest, PhaseRequest, Reply, Request
 from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario
 

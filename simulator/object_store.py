@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from events.sighting import Gone, Listed, Seen, Sighting
+from events.messages import Gone, Listed, Seen, Sighting
 from projections.duration import SECOND
 from simulator.defaulting import Defaulting
 from simulator.manifest import KINDS, VOLCANO_JOB, Kind, Manifest

@@ -24,7 +24,7 @@ from events.record import Head, Record
 from events.union import Event
 from projections.state import State
 from projections.views.now import queue_rows
-from scheduling.attempt import incomplete
+from scheduling.gang_attempt import incomplete
 from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
 from simulator.scenario import Scenario

@@ -16,7 +16,7 @@ from daemon.cli import run
 from daemon.cli.app import main
 from daemon.log.opening import open_log
 from daemon.loop import Cluster, Loop
-from events.sighting import Progress, Reply, Request, Sighting
+from events.messages import Progress, Reply, Request, Sighting
 
 POINTS: Final = ("inside_commit", "after_commit", "after_effect")
 """Before a commit is done; between it and the effect of what it holds; between an effect and the record of its outcome."""

@@ -12,7 +12,7 @@ from benchmarks.__main__ import BENCHMARKS
 from benchmarks.figures import Figure, exponent
 from benchmarks.manifests import PodLife, PodShape
 from benchmarks.scale import Scale
-from events.sighting import Seen
+from events.messages import Seen
 
 TINY: Final = Scale(
     nodes=(80, 160),

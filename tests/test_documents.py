@@ -15,7 +15,7 @@ import yaml
 from projections.policy import parse_policy
 from replay.why_answer import LEVELS
 from scheduling.conditions import HAD_A_NODE
-from scheduling.refuse import fit_text
+from scheduling.unschedulable import fit_text
 from simulator.openb import POLICY
 from simulator.scenario import parse_scenario
 from tests.checkout import ROOT, short, tracked

@@ -31,8 +31,8 @@ from daemon.queries.why import why
 from daemon.simulation import HOLDER
 from events.cluster import NodeObserved
 from events.codec import event_of
+from events.daemon import DaemonStarted
 from events.errors import UsageError
-from events.process import DaemonStarted
 from replay.why_text import lines_of
 from simulator.scenario import parse_scenario
 

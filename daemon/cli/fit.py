@@ -20,7 +20,7 @@ from daemon.limits import limits_of
 from daemon.log.opening import open_log
 from daemon.queries import fit as fit_query
 from daemon.text_file import read_text
-from events.process import PolicyChanged
+from events.daemon import PolicyChanged
 from replay.amount import amounts_text
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup

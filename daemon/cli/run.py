@@ -33,8 +33,8 @@ from daemon.simulation import policy_of
 from daemon.stderr import Teller, say_on_stderr
 from daemon.stop_signal import Stop, on_signals
 from daemon.version import VERSION
+from events.daemon import PolicyChanged
 from events.errors import UsageError
-from events.process import PolicyChanged
 from projections.policy import BUILT_IN
 from scheduling.decide import DECIDER
 from simulator.scenario import Scenario

@@ -19,8 +19,8 @@ from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
 from daemon.health import Health
 from daemon.watchfulness import Watchfulness
+from events.messages import Progress, Reply, Request, Sighting
 from events.record import Record
-from events.sighting import Progress, Reply, Request, Sighting
 from projections.cluster import Cluster
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 from daemon.cluster.world_file import WorldFile
-from events.sighting import Progress, Reply, Request, Sighting
+from events.messages import Progress, Reply, Request, Sighting
 from projections.duration import SECOND
 from simulator.journal import execute_and_record, rebuild_cluster
 from simulator.scenario import Scenario

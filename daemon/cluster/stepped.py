@@ -6,7 +6,7 @@ Neither the order in which tasks wake nor the latency of a database can change w
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from events.sighting import Progress, Reply, Request, Sighting
+from events.messages import Progress, Reply, Request, Sighting
 from simulator.cluster import SimulatedCluster
 from simulator.journal import execute
 

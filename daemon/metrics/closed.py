@@ -4,7 +4,7 @@ from typing import Final
 
 from daemon.cluster.acting.verdict import REFUSALS
 from daemon.cluster.client.calls import CALLS, WATCHED
-from events.watching import WENT_BACK
+from events.watch import WENT_BACK
 
 OTHER: Final = "other"
 OTHER_CODE: Final = "Other"

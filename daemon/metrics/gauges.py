@@ -14,13 +14,13 @@ from daemon.health import Health
 from daemon.metrics.closed import cause_of, resource_of
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
+from projections.apply_observation import UNREADABLE
 from projections.cluster import Cluster
-from projections.observed import UNREADABLE
 from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
-from scheduling.quota import ledger
+from scheduling.quota import quota_check
 
 NOT_TRIED: Final = "NotTried"
 BACKING_OFF: Final = "BackingOff"
@@ -96,7 +96,7 @@ def queues(cluster: Cluster) -> Iterator[Family]:
     for queue in cluster.queues:
         for _, resource, *amounts in queue_rows(cluster, queue):
             measured = dict(zip(_MEASURES, amounts, strict=True))
-            measured["limit"] = ledger.limit(cluster, cluster.queues[queue], str(resource))
+            measured["limit"] = quota_check.limit(cluster, cluster.queues[queue], str(resource))
             for measure, amount in measured.items():
                 if not isinstance(amount, int):
                     continue  # Without limit.

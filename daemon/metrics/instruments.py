@@ -19,7 +19,7 @@ from events.decision import GangBindDecided
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Record
 from events.union import Event, Outcome
-from events.watching import (
+from events.watch import (
     WENT_BACK,
     BindRejectedByNode,
     ForeignPodPlaced,

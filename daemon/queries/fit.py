@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from daemon.log.contract import ReadableLog
 from daemon.queries.log_state import state_at
-from events.process import PolicyChanged
+from events.daemon import PolicyChanged
 from simulator.fit import Fit, FitSimulation
 from simulator.manifest import LocatedManifest
 

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from projections.accounts import members
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.quantity import MAX
 from projections.queues import Queue
+from projections.quota_charging import members
 from projections.views.rows import Row
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -6,15 +6,15 @@ from msgspec import structs
 
 from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
-from projections.lines import Line
 from projections.pod_groups import WAITING, PodGroup
-from scheduling.attempt import Attempt, incomplete, standing_problem, too_unlike
-from scheduling.placing import place, unplaceable
-from scheduling.quota.admitting import keeps_room
-from scheduling.refuse import ORIGIN, Reason, withdrawal
-from scheduling.serve import refuse_line, serve
+from projections.scheduling_queue import Line
+from scheduling.gang_attempt import Attempt, incomplete, standing_problem, too_unlike
+from scheduling.gang_placement import place, unplaceable
+from scheduling.node_overlay import placements
+from scheduling.queue_iteration import refuse_line, serve
+from scheduling.quota.enqueue_check import keeps_room
 from scheduling.session import Session
-from scheduling.trial import placements
+from scheduling.unschedulable import ORIGIN, Reason, withdrawal
 
 ACTION = "allocate"
 

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 from events.decision import GangBindDecided
 from events.union import Decision
-from projections.lines import Line
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from scheduling.attempt import incomplete, standing_problem, too_unlike
-from scheduling.placing import free_pods, places, unplaceable
-from scheduling.quota.choice import CardChoice
-from scheduling.refuse import Reason, no_node, withdrawal
-from scheduling.serve import refuse_line, serve
+from projections.scheduling_queue import Line
+from scheduling.gang_attempt import incomplete, standing_problem, too_unlike
+from scheduling.gang_placement import free_pods, places, unplaceable
+from scheduling.node_overlay import Trial, placements
+from scheduling.queue_iteration import refuse_line, serve
+from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
-from scheduling.topology.where import Where
-from scheduling.trial import Trial, placements
+from scheduling.topology.placement_domain import Where
+from scheduling.unschedulable import Reason, no_node, withdrawal
 
 ACTION = "backfill"
 

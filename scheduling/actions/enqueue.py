@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from events.decision import EnqueueDecided
 from events.union import Decision
-from projections.lines import Line
 from projections.pod_groups import PodGroup
-from scheduling.attempt import standing_problem
-from scheduling.quota.admitting import why_not_admitted
-from scheduling.refuse import Reason, by_quota, withdrawal
-from scheduling.serve import refuse_line, serve
+from projections.scheduling_queue import Line
+from scheduling.gang_attempt import standing_problem
+from scheduling.queue_iteration import refuse_line, serve
+from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.session import Session
+from scheduling.unschedulable import Reason, by_quota, withdrawal
 
 ACTION = "enqueue"
 

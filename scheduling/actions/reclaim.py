@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from events.union import Decision
 from scheduling.session import Session
-from scheduling.victims.making_way import make_way
+from scheduling.victims.preempt_reclaim import make_way
 
 
 def reclaim(session: Session) -> Iterator[Decision]:

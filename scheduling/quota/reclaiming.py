@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from projections.cluster import Cluster
-from projections.entitlement import deserved_of, real_capability
+from projections.deserved import deserved_of, real_capability
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
 from projections.policy import Policy
 from projections.queue_tree import ROOT
 from projections.queues import Queue
-from scheduling.bounds import is_settled_by_quota
-from scheduling.quota import ledger
+from scheduling.quota import quota_check
+from scheduling.victim_eligibility import is_settled_by_quota
 
 
 def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
@@ -34,13 +34,13 @@ def why_not_entitled(
 ) -> str:
     """Why nobody of other queues may be evicted for a pod with this request; empty where they may."""
     quota = cluster.policy.quota
-    short = ledger.gate(cluster, queue)
+    short = quota_check.gate(cluster, queue)
     if short is not None:
         return short.message
     if not quota or not cluster.policy.has(quota, "enablePreemptive"):
         return ""
     if quota != "capacity":
-        short = ledger.may_allocate(cluster, queue, request, extra)
+        short = quota_check.may_allocate(cluster, queue, request, extra)
         return "" if short is None else short.message
     short = _over_its_own(cluster, queue, request, extra)
     if short is not None:
@@ -49,7 +49,7 @@ def why_not_entitled(
         return ""
     deserved = deserved_of(cluster, queue)
     asked = ", ".join(
-        f"{name} {ledger.used(queue, name, extra) + amount} of {deserved.get(name, 0)}"
+        f"{name} {quota_check.used(queue, name, extra) + amount} of {deserved.get(name, 0)}"
         for name, amount in request
     )
     return f"Queue <{queue.name}> would have more than it deserves: {asked}"
@@ -129,7 +129,7 @@ def is_within_deserved(
     if cluster.policy.quota == "capacity-card":
         request = tuple(one for one in request if one[0] in deserved)
     return bool(request) and all(
-        ledger.used(queue, name, extra) + amount <= deserved.get(name, 0)
+        quota_check.used(queue, name, extra) + amount <= deserved.get(name, 0)
         for name, amount in request
     )
 
@@ -139,7 +139,7 @@ def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fract
     most = Fraction(0)
     deserved = deserved_of(cluster, queue)
     for name in dict.fromkeys((*deserved, *queue.allocated, *more)):
-        entitled = deserved.get(name) or ledger.limit(cluster, queue, name)
+        entitled = deserved.get(name) or quota_check.limit(cluster, queue, name)
         if entitled:
             have = queue.sum_of("allocated", name) + more.get(name, 0)
             most = max(most, Fraction(have, entitled))
@@ -148,13 +148,13 @@ def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fract
 
 def _over_its_own(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
-) -> ledger.Shortage | None:
+) -> quota_check.Shortage | None:
     """Whether the queue itself may not use that much. Those above may be full: victims may come from them."""
     for name, amount in request:
         most = None if queue.facts is None else real_capability(cluster, queue, name)
-        total = ledger.used(queue, name, extra) + amount
+        total = quota_check.used(queue, name, extra) + amount
         if most is not None and total > most:
-            return ledger.shortage(queue, name, amount, total, most)
+            return quota_check.shortage(queue, name, amount, total, most)
     return None
 
 
@@ -162,7 +162,7 @@ def _deserves(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[st
     for one in (queue, *_above(cluster, queue)):
         deserved = deserved_of(cluster, one)
         if any(
-            name in deserved and ledger.used(one, name, extra) + amount <= deserved[name]
+            name in deserved and quota_check.used(one, name, extra) + amount <= deserved[name]
             for name, amount in request
         ):
             return True

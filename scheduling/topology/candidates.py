@@ -17,11 +17,11 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import NODE_CODES
-from scheduling.admission import ADMITTED
+from scheduling.node_predicates import ADMITTED
 from scheduling.ranking import Cards
-from scheduling.refuse import Reason
 from scheduling.topology.domains import Domain, Indices
 from scheduling.topology.network import PLUGIN, Network
+from scheduling.unschedulable import Reason
 
 Room = npt.NDArray[np.int64]
 

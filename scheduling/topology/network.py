@@ -6,9 +6,9 @@ from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.sub_groups import Closeness, PartKey
 from scheduling.ranking import Rankings
+from scheduling.topology.domain_utilization import Loads
 from scheduling.topology.domains import Domains
-from scheduling.topology.loads import Loads
-from scheduling.topology.where import ANYWHERE, Faded, Where
+from scheduling.topology.placement_domain import ANYWHERE, Faded, Where
 
 Slots: TypeAlias = dict[int, int]
 """Node, by its slot, to a number of pods."""

@@ -9,14 +9,14 @@ only others like it are looked at.
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from projections.contest import MOVABLE
+from projections.job_order import job_order
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, Pod
-from projections.standing import job_order
-from scheduling.quota.order import Turn
+from projections.preemption_triggers import MOVABLE
+from scheduling.quota.queue_order import Turn
 from scheduling.quota.reclaiming import kinship
-from scheduling.victims.claim import Claim
+from scheduling.victims.preemptor import Claim
 
 Place: TypeAlias = tuple[int, int, tuple[object, ...]]
 

@@ -25,26 +25,26 @@ from msgspec import structs
 from events.decision import SearchCursor, SearchDeferred
 from events.union import Decision
 from projections.blocked import closeness_reason
-from projections.contest import is_starving
 from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
+from projections.preemption_triggers import is_starving
 from projections.queues import add
-from scheduling.admission import refused_demand
-from scheduling.attempt import charged
-from scheduling.quota.choice import CardChoice
+from scheduling.gang_attempt import charged
+from scheduling.node_overlay import Trial
+from scheduling.node_predicates import refused_demand
+from scheduling.preemptible_capacity import whose
+from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
-from scheduling.reach import whose
-from scheduling.refuse import Reason
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
 from scheduling.topology.network import limit_of, slots_of
-from scheduling.topology.where import ANYWHERE, Where, Within
-from scheduling.trial import Trial
-from scheduling.victims.bundles import Bundle, bundles, freed, givers_of, givers_on, may_go
-from scheduling.victims.claim import Claim
+from scheduling.topology.placement_domain import ANYWHERE, Where, Within
+from scheduling.unschedulable import Reason
+from scheduling.victims.gang_victims import Bundle, bundles, freed, givers_of, givers_on, may_go
 from scheduling.victims.outcome import decisions, is_whole
+from scheduling.victims.preemptor import Claim
 from scheduling.victims.wanted import wanted
 from scheduling.work import BUNDLE
 

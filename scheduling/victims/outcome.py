@@ -7,7 +7,7 @@ from events.decision import Eviction, EvictionDecided, GangBindDecided, Pipeline
 from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.policy import RECLAIMING
-from scheduling.trial import Trial, placements
+from scheduling.node_overlay import Trial, placements
 
 
 def is_whole(trial: Trial) -> bool:

@@ -22,30 +22,30 @@ from msgspec import structs
 
 from events.decision import FreedNode, SearchCursor, SearchDeferred
 from events.union import Decision
-from projections import accounts
-from projections.contest import is_starving
+from projections import quota_charging
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from scheduling.admission import ADMITTED, refused_demand
-from scheduling.attempt import charged
-from scheduling.fruitless import Known
-from scheduling.quota import ledger
-from scheduling.quota.choice import CardChoice
+from projections.preemption_triggers import is_starving
+from scheduling.failed_preemption_cache import Known
+from scheduling.gang_attempt import charged
+from scheduling.node_overlay import Trial
+from scheduling.node_predicates import ADMITTED, refused_demand
+from scheduling.preemptible_capacity import whose
+from scheduling.quota import quota_check
+from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
 from scheduling.ranking import Cards, Ranking
-from scheduling.reach import whose
-from scheduling.refuse import Reason
 from scheduling.session import Session
-from scheduling.trial import Trial
+from scheduling.unschedulable import Reason
 from scheduling.victims.candidates import candidates
-from scheduling.victims.claim import Claim
-from scheduling.victims.held import not_held
-from scheduling.victims.likeness import likeness
-from scheduling.victims.loss import loss_of
 from scheduling.victims.outcome import decisions, is_whole
-from scheduling.victims.votes import released
+from scheduling.victims.pdb_filter import not_held
+from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor_class import likeness
+from scheduling.victims.victim_plugins import released
+from scheduling.victims.victim_ranking import loss_of
 from scheduling.victims.wanted import wanted
 
 FIRST: Final = 8
@@ -265,7 +265,7 @@ class Search:
             )
             return False
         if self.action == "reclaim":
-            asked = accounts.ask(claim.cluster, pod_class)
+            asked = quota_charging.ask(claim.cluster, pod_class)
             problem = why_not_entitled(claim.cluster, claim.queue, asked, self.trial.extra)
             if problem:
                 self._problem = self._problem or problem
@@ -492,7 +492,7 @@ def _cards(claim: Claim) -> Cards:
 
 
 def _charge(claim: Claim, node: Node) -> Charge:
-    return accounts.charge_on(claim.cluster, claim.pod.pod_class, node.name)
+    return quota_charging.charge_on(claim.cluster, claim.pod.pod_class, node.name)
 
 
 def _short(claim: Claim, node: Node) -> tuple[str, ...]:
@@ -501,7 +501,7 @@ def _short(claim: Claim, node: Node) -> tuple[str, ...]:
     return tuple(
         one[0]
         for one in _charge(claim, node)
-        if ledger.may_allocate(claim.cluster, queue, (one,), extra, released) is not None
+        if quota_check.may_allocate(claim.cluster, queue, (one,), extra, released) is not None
     )
 
 
@@ -531,5 +531,7 @@ def _has_room(claim: Claim, node: Node) -> bool:
     if around is not None and not around.open(later=True)[node.slot]:
         return False
     charge, trial = _charge(claim, node), claim.trial
-    short = ledger.may_allocate(claim.cluster, claim.queue, charge, trial.extra, trial.released)
+    short = quota_check.may_allocate(
+        claim.cluster, claim.queue, charge, trial.extra, trial.released
+    )
     return short is None

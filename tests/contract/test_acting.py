@@ -15,7 +15,7 @@ from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.client.calls import BUDGETS, EVENTS, POD_GROUPS, QUEUES
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
-from events.sighting import (
+from events.messages import (
     BindRequest,
     ConditionRequest,
     Done,

@@ -10,7 +10,7 @@ from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
 from daemon.simulation import simulate
 from daemon.standby import StandbyFollower
-from events.process import DaemonStarted
+from events.daemon import DaemonStarted
 from projections import snapshot
 from projections.views.catalogue import VIEWS
 from projections.views.project import Views

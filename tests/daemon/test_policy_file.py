@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from daemon import policy_file
 from daemon.cli.inputs import read_policy
 from daemon.policy_file import PolicyFile
+from events.daemon import PolicyChanged
 from events.errors import PolicyError
-from events.process import PolicyChanged
 
 ALL = 'actions: "enqueue, allocate, backfill"\n'
 LESS = 'actions: "enqueue, allocate"\n'

@@ -10,10 +10,10 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from events.cluster import KindListed, PodDeleted, PodObserved
 from events.codec import event_of
+from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, PodBound
-from events.process import DaemonStarted
-from events.watching import WENT_BACK, WatchClosed
+from events.watch import WENT_BACK, WatchClosed
 from projections.state import State
 from tests.control_plane.api import Object
 from tests.control_plane.kubelet import cards_of, name_of

@@ -7,7 +7,7 @@ import asyncio
 from typing import Final
 
 from daemon.cluster.client.calls import PODS
-from events.watching import WENT_BACK
+from events.watch import WENT_BACK
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import pod
 from tests.e2e.rig import Rig, is_running, node_of

@@ -24,8 +24,8 @@ from daemon.metrics.export import text_of
 from daemon.operation import Operation
 from daemon.stderr import Teller
 from events.codec import event_of
+from events.daemon import PolicyChanged
 from events.decision import ActionFailed, RefusalDecided
-from events.process import PolicyChanged
 from events.record import Head
 from projections.batch import Batch
 from projections.internal_error import InternalError

@@ -19,7 +19,7 @@ from daemon.cluster.watching.listing import fetch
 from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import watched
 from daemon.cluster.watching.stream import Stream, whole_list
-from events.sighting import (
+from events.messages import (
     BindRequest,
     Closed,
     ConditionRequest,

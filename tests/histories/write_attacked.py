@@ -19,9 +19,9 @@ from daemon.log.copying import export
 from daemon.log.memory import MemoryLog
 from events.chain import Draft, seal
 from events.cluster import Observed
+from events.messages import Seen
 from events.normalize import JsonObject, normalize
 from events.record import Head, Record, StoredObject
-from events.sighting import Seen
 from projections.batch import Batch
 from scheduling.intake import SEEN
 from tests.scheduling.given import Told, node, pod, raw

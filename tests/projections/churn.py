@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.driving import begin
-from events.sighting import Gone, Listed, Seen
+from events.messages import Gone, Listed, Seen
 from projections.state import REQUIRED
 from tests.projections.test_freed_classes import unlike
 from tests.scheduling.given import SECOND, node

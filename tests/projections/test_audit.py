@@ -8,7 +8,7 @@ import pytest
 from projections.audit import RollingAudit, audit
 from projections.pods import Pod
 from projections.state import State
-from projections.touched import Names, Touched
+from projections.wakeup_events import Names, Touched
 from tests.scenarios.play import HERE, play, scenario_of
 
 FILE: Path = HERE / "gangs" / "pods_beyond_the_minimum_are_bound_one_at_a_time.yaml"

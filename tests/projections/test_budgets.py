@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from projections.budgets import Budgets, budget_facts
+from projections.disruption_budgets import Budgets, budget_facts
 from projections.objects import BudgetObject, PodObject
 from projections.pod_class import PodClass
 from projections.pods import Pod, pod_facts

@@ -3,7 +3,7 @@
 import pytest
 
 from projections.cluster import Cluster
-from projections.inventory import drop_node, put_node
+from projections.node_updates import drop_node, put_node
 from projections.nodes import NodeFacts, node_facts
 from projections.objects import Metadata, NodeObject, NodeStatus
 from projections.views.now import card_rows

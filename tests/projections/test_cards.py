@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.accounts import Cards
 from projections.cards import discover, gib, parse_quota
+from projections.quota_charging import Cards
 
 GPU = "nvidia.com/gpu"
 SHARED = f"{GPU}.shared"

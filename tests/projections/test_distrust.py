@@ -1,7 +1,6 @@
 """What State holds of an API server that turns out to be set back: nothing that was not seen again."""
 
-from events.outcome import PodBound
-from events.sighting import (
+from events.messages import (
     Answer,
     BindRequest,
     Closed,
@@ -11,7 +10,8 @@ from events.sighting import (
     Progressed,
     Seen,
 )
-from events.watching import WENT_BACK
+from events.outcome import PodBound
+from events.watch import WENT_BACK
 from projections.snapshot import restore, take
 from projections.state import NEWEST_MAX, REQUIRED
 from scheduling.asking import to_do

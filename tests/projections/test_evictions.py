@@ -8,12 +8,12 @@ from msgspec import structs
 from events.cluster import PodObserved
 from events.codec import encode
 from events.decision import Eviction, EvictionDecided
+from events.messages import EvictRequest, Seen
 from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record
-from events.sighting import EvictRequest, Seen
 from events.union import Event
-from events.watching import WENT_BACK, WatchClosed
-from projections.outcomes import SPARED_NS
+from events.watch import WENT_BACK, WatchClosed
+from projections.apply_outcome import SPARED_NS
 from projections.pods import RELEASING, RUNNING
 from projections.snapshot import restore, take
 from projections.state import State

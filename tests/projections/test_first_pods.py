@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.accounts import first_classes
-from projections.foremost import recount
+from projections.gang_minimum import recount
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, Pod, PodFacts
+from projections.quota_charging import first_classes
 
 CLASSES = [
     PodClass(index=0, request=(("cpu", 1), ("pods", 1))),

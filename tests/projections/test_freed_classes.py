@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from events.messages import Gone, Seen
 from events.normalize import Json, JsonObject
-from events.sighting import Gone, Seen
 from projections.pod_class import PodClass
 from projections.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
 from projections.snapshot import restore, take

@@ -2,7 +2,7 @@
 
 import pytest
 
-from events.sighting import Seen
+from events.messages import Seen
 from projections.quarantine import DECAY_NS, FIRST_NS, LONGEST_NS, rejected
 from projections.snapshot import restore, take
 from tests.scheduling.given import SECOND, Told, node, pod

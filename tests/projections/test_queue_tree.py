@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.messages import Seen
 from events.normalize import JsonObject
-from events.sighting import Seen
 from projections.queue_tree import rewire
 from projections.queues import LEVELS_MAX
 from tests.projections.test_queue_facts import facts_with

@@ -1,11 +1,11 @@
-"""Pod groups of other schedulers are left alone (projections/strangers.py)."""
+"""Pod groups of other schedulers are left alone (projections/foreign_pod_groups.py)."""
 
 import pytest
 
+from events.messages import Gone, PhaseRequest, QueueStatusRequest, Seen
 from events.normalize import JsonObject
-from events.sighting import Gone, PhaseRequest, QueueStatusRequest, Seen
+from projections.foreign_pod_groups import schedulers_of
 from projections.snapshot import restore, take
-from projections.strangers import schedulers_of
 from scheduling.asking import has_to_tell, to_do, to_tell
 from tests.scheduling.given import Told, node, raw
 

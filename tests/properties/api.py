@@ -4,8 +4,7 @@ from typing import Final
 
 import msgspec
 
-from events.normalize import Json, JsonObject
-from events.sighting import (
+from events.messages import (
     BindRequest,
     Done,
     EvictRequest,
@@ -17,6 +16,7 @@ from events.sighting import (
     Seen,
     Sighting,
 )
+from events.normalize import Json, JsonObject
 
 KINDS: Final = (
     "Node", "HyperNode", "PriorityClass", "Queue", "PodGroup", "PodDisruptionBudget", "Pod",

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from events.process import DaemonStarted, PolicyChanged
+from events.daemon import DaemonStarted, PolicyChanged
+from events.messages import Answer, BindRequest, EvictRequest, PhaseRequest, Reply, Sighting
 from events.record import GENESIS
-from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest, Reply, Sighting
 from projections.batch import Batch
 from projections.pods import RUNNING
 from projections.state import State

@@ -5,9 +5,8 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from events.process import DaemonStarted, PolicyChanged
-from events.record import GENESIS
-from events.sighting import (
+from events.daemon import DaemonStarted, PolicyChanged
+from events.messages import (
     Answer,
     BindRequest,
     EvictRequest,
@@ -17,6 +16,7 @@ from events.sighting import (
     Request,
     Unknown,
 )
+from events.record import GENESIS
 from projections.batch import Batch
 from projections.snapshot import restore, take
 from projections.state import State

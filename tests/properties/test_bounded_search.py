@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from events.codec import event_of
 from events.decision import EvictionDecided, RefusalDecided, SearchDeferred
+from events.messages import Seen
 from events.record import Record
-from events.sighting import Seen
 from projections import snapshot
 from replay.log_replay import Replay
 from scheduling.step import Step

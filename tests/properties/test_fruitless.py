@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from benchmarks import manifests
 from benchmarks.driving import SECOND, WHOLE, begin, nothing_of, take_in
 from benchmarks.manifests import MODELS, PodLife, PodShape
+from events.messages import Answer, BindRequest, Done, EvictRequest, Sighting
 from events.record import Head
-from events.sighting import Answer, BindRequest, Done, EvictRequest, Sighting
-from scheduling.fruitless import Fruitless
+from scheduling.failed_preemption_cache import Fruitless
 from scheduling.step import Step
 
 Arrival: TypeAlias = tuple[int, int, tuple[str, ...], int, int]

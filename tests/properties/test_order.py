@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from events.process import DaemonStarted, PolicyChanged
+from events.daemon import DaemonStarted, PolicyChanged
+from events.messages import Gone, Listed, Seen, Sighting
 from events.record import GENESIS
-from events.sighting import Gone, Listed, Seen, Sighting
 from projections.state import State
 from scheduling.step import Step
 from simulator.manifest_fields import section

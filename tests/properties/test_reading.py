@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from events.limits import DEPTH_MAX, is_too_deep, name_problem, quoted, tame, whole_number
 from events.normalize import normalize
-from projections.budgets import budget_facts
 from projections.cards import parse_quota
+from projections.disruption_budgets import budget_facts
 from projections.duration import nanoseconds
+from projections.foreign_pod_groups import schedulers_of
 from projections.group_facts import group_facts
 from projections.hyper_nodes import HyperNodeFacts, hyper_node_facts
 from projections.nodes import node_facts
@@ -32,7 +33,6 @@ from projections.pod_class import parse_class
 from projections.pod_reading import read_facts
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.queues import queue_facts
-from projections.strangers import schedulers_of
 
 UNITS: Final = (
     "9", "0", "1", ".", "-", "+", "e", "1e9", "[", "{", '{"a":', "]", '"', "\\", "a", "a+", "(a+)+", "(",

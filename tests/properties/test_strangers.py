@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.messages import Gone, Seen, Sighting
 from events.normalize import JsonObject
-from events.sighting import Gone, Seen, Sighting
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, raw
 

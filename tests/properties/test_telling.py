@@ -4,8 +4,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.normalize import JsonObject
-from events.sighting import (
+from events.messages import (
     Answer,
     ConditionRequest,
     Done,
@@ -19,6 +18,7 @@ from events.sighting import (
     Seen,
     Unknown,
 )
+from events.normalize import JsonObject
 from scheduling.conditions import condition_of
 from tests.scheduling.given import Told, gone, node, pod, raw
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from events.codec import event_of
 from events.decision import GangBindDecided, RefusalDecided, WorkDeferred
+from events.messages import Seen
 from events.record import Record
-from events.sighting import Seen
 from events.union import Event
 from projections import snapshot
 from replay.log_replay import Replay

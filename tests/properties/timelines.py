@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from events.codec import event_of
+from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EnqueueDecided, EvictionDecided, GangBindDecided, PipelineDecided
+from events.messages import Answer, BindRequest, EvictRequest, PhaseRequest, Reply
 from events.normalize import Json, JsonObject
-from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
-from events.sighting import Answer, BindRequest, EvictRequest, PhaseRequest, Reply
 from projections.batch import Batch
 from projections.internal_error import InternalError
 from projections.pod_groups import PodGroup

@@ -11,8 +11,8 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from events.messages import BindRequest, Refused, Reply
 from events.normalize import JsonObject
-from events.sighting import BindRequest, Refused, Reply
 from projections.pod_groups import WAITING, PodGroup
 from tests.properties.game import SECOND, Game
 from tests.properties.shapes import CARD, GPU, GROUP, QUOTA, SHARE, SHARED, SLICE, SLICED

@@ -12,6 +12,7 @@ import pytest
 from daemon.version import VERSION
 from events.cluster import ObjectUnreadable
 from events.codec import encode, event_of
+from events.daemon import PolicyWarned
 from events.decision import (
     ActionFailed,
     DeferredAction,
@@ -38,10 +39,9 @@ from events.outcome import (
     StatusNotTold,
     StatusTold,
 )
-from events.process import PolicyWarned
 from events.record import Record
 from events.union import Event
-from events.watching import (
+from events.watch import (
     BindRejectedByNode,
     ForeignPodPlaced,
     KindCompared,

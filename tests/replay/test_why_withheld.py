@@ -1,6 +1,6 @@
 """Why: a node whose kubelet turned pods away says of what it gives nothing, and until when (rule K5.12)."""
 
-from events.sighting import Seen
+from events.messages import Seen
 from replay.why_state import node_standing
 from replay.why_text import waiting_lines
 from replay.why_waiting import waiting

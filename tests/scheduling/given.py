@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import Raw
 
+from events.daemon import DaemonStarted, PolicyChanged
+from events.messages import Gone, Listed, Listing, Seen, Sighting
 from events.normalize import JsonObject
-from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS, Record
-from events.sighting import Gone, Listed, Listing, Seen, Sighting
 from projections.batch import Batch
 from projections.internal_error import OnError, ignore
 from projections.state import REQUIRED, State

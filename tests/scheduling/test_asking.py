@@ -1,6 +1,6 @@
 """What is asked of the API server: all that was decided, and what objects do not know yet."""
 
-from events.sighting import (
+from events.messages import (
     Answer,
     BindRequest,
     ConditionRequest,

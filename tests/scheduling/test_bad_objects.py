@@ -4,8 +4,8 @@ import pytest
 
 from events.codec import event_of
 from events.decision import GangBindDecided, ObjectFaulted, QueueFaulted, RefusalDecided
+from events.messages import Seen
 from events.normalize import JsonObject
-from events.sighting import Seen
 from tests.scheduling.given import Told, gone, node, pod, raw
 
 GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}

@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from events.normalize import JsonObject
-from events.sighting import (
+from events.messages import (
     Answer,
     ConditionRequest,
     Done,
@@ -18,6 +17,7 @@ from events.sighting import (
     Seen,
     Unknown,
 )
+from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node, pod, raw
 
 GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}

@@ -2,8 +2,8 @@
 
 from events.codec import event_of
 from events.decision import GangBindDecided
+from events.messages import Seen
 from events.normalize import JsonObject
-from events.sighting import Seen
 from projections.pod_class import AMOUNT_MAX
 from projections.quantity import MAX
 from projections.views.now import queue_rows

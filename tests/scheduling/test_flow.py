@@ -6,7 +6,7 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.quota.flow import extra_flow
+from scheduling.quota.reservation_flow import extra_flow
 
 CARDS = ("A", "B", "C")
 NAMES = ("A", "B", "C", "A|B", "A|C", "B|C", "A|B|C")

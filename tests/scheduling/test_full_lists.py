@@ -2,7 +2,7 @@
 
 from events.cluster import PodDeleted
 from events.codec import event_of
-from events.sighting import (
+from events.messages import (
     Closed,
     FullListBegan,
     FullListEnded,
@@ -13,7 +13,7 @@ from events.sighting import (
     Seen,
     Sighting,
 )
-from events.watching import KindCompared
+from events.watch import KindCompared
 from tests.scheduling.given import Told, pod
 
 

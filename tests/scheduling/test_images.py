@@ -1,8 +1,8 @@
 """Images that are there already: points by size, and by how many nodes have them."""
 
 from projections.nodes import NodeFacts, NodeTable
+from scheduling.pod_topology.images import LEAST, MOST, ImagePoints
 from scheduling.score import FULL
-from scheduling.slow.images import LEAST, MOST, ImagePoints
 
 
 def _node(name: str, **images: int) -> NodeFacts:

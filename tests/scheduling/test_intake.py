@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from events.codec import event_of
+from events.messages import Closed, Discovered, Listed, Listing, Opened, Progressed, Seen
 from events.record import Record
-from events.sighting import Closed, Discovered, Listed, Listing, Opened, Progressed, Seen
-from events.watching import BindRejectedByNode, ForeignPodPlaced
+from events.watch import BindRejectedByNode, ForeignPodPlaced
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
 
 

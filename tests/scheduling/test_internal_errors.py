@@ -7,10 +7,10 @@ import pytest
 from msgspec import Raw
 
 from events.codec import event_of
+from events.daemon import PolicyChanged
 from events.decision import ActionFailed, GangBindDecided, RefusalDecided
+from events.messages import Answer, Done, Seen
 from events.normalize import JsonObject
-from events.process import PolicyChanged
-from events.sighting import Answer, Done, Seen
 from projections.batch import Batch
 from projections.internal_error import InternalError
 from projections.nodes import Node
@@ -23,12 +23,12 @@ from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay
 from replay.why_waiting import waiting
-from scheduling import answers, asking, placing, wake
+from scheduling import answers, asking, gang_placement, wake
 from scheduling.actions import allocate, backfill, enqueue
-from scheduling.quota import order
+from scheduling.node_overlay import Trial
+from scheduling.quota import queue_order
 from scheduling.step import Step
-from scheduling.trial import Trial
-from scheduling.victims import making_way
+from scheduling.victims import preempt_reclaim
 from scheduling.wake import wakes
 from tests.properties.witness import same
 from tests.scheduling.given import SECOND, Told, node, pod, raw
@@ -149,7 +149,7 @@ def test_what_was_tried_is_given_back_when_the_trial_raises(
 
 def test_a_best_effort_trial_that_raises_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, backfill, "free_pods")
-    real: Callable[..., Iterator[object]] = placing.places
+    real: Callable[..., Iterator[object]] = gang_placement.places
 
     def bug(*args: object) -> Iterator[object]:
         yield from real(*args)
@@ -178,7 +178,7 @@ def test_every_action_holds_an_error_to_its_group(
     if action == "enqueue":
         raising(monkeypatch, enqueue, "standing_problem")
     else:
-        raising(monkeypatch, making_way, "standing_problem")
+        raising(monkeypatch, preempt_reclaim, "standing_problem")
     told = Broken(policy)
     told.begin(
         *(grouped(f"b{n}") for n in range(9)), pod("good"), groups=(pod_group(least=9),), nodes=2
@@ -272,7 +272,7 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
     def bug(*_args: object) -> object:
         raise IndexError
 
-    monkeypatch.setattr(order, "share_of", bug)
+    monkeypatch.setattr(queue_order, "share_of", bug)
     told = Broken()
     told.begin(pod("good"), pod("other"))
     said = told.said()
@@ -280,7 +280,7 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
     assert [(key, text) for key, text in said if key == "allocate"] == [
         (
             "allocate",
-            "internal error of muster in allocate: IndexError in scheduling.quota.order.__init__",
+            "internal error of muster in allocate: IndexError in scheduling.quota.queue_order.__init__",
         )
     ]
     told.see(Seen(pod("third")))

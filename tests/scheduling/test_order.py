@@ -10,7 +10,7 @@ from msgspec import structs
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.queues import Queue, QueueFacts, queue_facts
-from scheduling.quota.order import Turn, share_of
+from scheduling.quota.queue_order import Turn, share_of
 
 
 def queue(name: str, quota: dict[str, int], allocated: dict[str, int], priority: int = 0) -> Queue:

@@ -3,9 +3,9 @@
 import msgspec
 
 from events.codec import event_of
+from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EvictionDecided
 from events.normalize import JsonObject
-from events.process import DaemonStarted, PolicyChanged
 from tests.properties.game import SECOND, Game
 
 QUIET = b'{"actions":"allocate","tiers":[{"plugins":[{"name":"priority"},{"name":"predicates"}]}]}'

@@ -4,9 +4,9 @@ import msgspec
 
 from events.codec import event_of
 from events.decision import EvictionDecided, PipelineWithdrawn
+from events.messages import Done, EvictRequest, Refused, Reply
 from events.normalize import JsonObject
-from events.sighting import Done, EvictRequest, Refused, Reply
-from projections.outcomes import SPARED_NS
+from projections.apply_outcome import SPARED_NS
 from tests.properties.game import Game
 
 POLICY = msgspec.json.encode(

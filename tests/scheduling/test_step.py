@@ -1,8 +1,8 @@
 """The step: what of an object enters the log."""
 
-from events.process import DaemonStarted
+from events.daemon import DaemonStarted
+from events.messages import Listed, Seen
 from events.record import Head
-from events.sighting import Listed, Seen
 from projections.state import State
 from scheduling.step import Step
 

@@ -6,8 +6,8 @@ from events.codec import event_of
 from projections.pod_class import PodClass
 from projections.state import State
 from scheduling.explain import nearest
+from scheduling.pod_topology.spread import logarithm
 from scheduling.ranking import Rankings
-from scheduling.slow.spread import logarithm
 from tests.given import recorded
 
 CLUSTER = """\

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from events.decision import GangBindDecided, RefusalDecided
-from events.sighting import Seen
+from events.messages import Seen
 from tests.properties.test_bounded_search import of_kind
 from tests.scheduling.given import Told, gone, node, raw
 

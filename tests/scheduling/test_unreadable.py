@@ -10,13 +10,13 @@ from events.cluster import ObjectUnreadable
 from events.codec import event_of
 from events.decision import ObjectFaulted, RefusalDecided
 from events.limits import CUT, ITEMS_MAX
+from events.messages import Answer, BindRequest, ConditionRequest, Gone, Refused, Seen
 from events.normalize import JsonObject
 from events.outcome import BindFailed
-from events.sighting import Answer, BindRequest, ConditionRequest, Gone, Refused, Seen
-from projections import observed, snapshot
+from projections import apply_observation, snapshot
+from projections.apply_observation import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.internal_error import InternalError, OnError, ignore
 from projections.objects import QueueObject
-from projections.observed import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.pod_reading import read_facts
 from projections.queues import QueueFacts, queue_facts
 from replay.log_replay import Replay
@@ -88,14 +88,14 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, make = READERS[kind]
-    genuine = getattr(observed, reader)
+    genuine = getattr(apply_observation, reader)
 
     def raising(*given: object) -> object:
         if "attack" in str(given) and "yes" in str(given):
             raise IndexError("pop from an empty list")
         return genuine(*given)
 
-    monkeypatch.setattr(observed, reader, raising)
+    monkeypatch.setattr(apply_observation, reader, raising)
     if hasattr(intake, reader):
         monkeypatch.setattr(intake, reader, raising)
     errors: list[InternalError] = []
@@ -125,7 +125,7 @@ def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
             raise IndexError("a bug")
         return read_facts(content)
 
-    monkeypatch.setattr(observed, "read_facts", raising)
+    monkeypatch.setattr(apply_observation, "read_facts", raising)
     told = begun()
     told.see(Seen(pod("p", on="n1", phase="Running")))
     shown = pod("p", on="n1", phase="Running", metadata=ATTACK)
@@ -144,7 +144,7 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
             raise ValueError("a bug")
         return queue_facts(obj)
 
-    monkeypatch.setattr(observed, "queue_facts", raising)
+    monkeypatch.setattr(apply_observation, "queue_facts", raising)
     told = begun()
     told.see(Seen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
     named: JsonObject = {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}

@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.decision import GangBindDecided
-from events.sighting import Answer, BindRequest, Done, Refused, Reply, Seen
+from events.messages import Answer, BindRequest, Done, Refused, Reply, Seen
 from tests.scheduling.given import Told, gone, node, pod
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from events.messages import Gone, Seen
 from events.normalize import JsonObject
-from events.sighting import Gone, Seen
 from tests.scheduling.given import Told, raw
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -4,8 +4,8 @@ from textwrap import dedent
 
 import msgspec
 
+from events.messages import BindRequest, Gone, Listed, PhaseRequest, Reply, Seen
 from events.normalize import JsonObject
-from events.sighting import BindRequest, Gone, Listed, PhaseRequest, Reply, Seen
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
 from simulator.scenario import Scenario, parse_scenario

@@ -1,6 +1,6 @@
 """The simulated cluster does what an API server and kubelets would."""
 
-from events.sighting import BindRequest, Done, Refused
+from events.messages import BindRequest, Done, Refused
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
 from tests.simulator.given import SECOND, bind, scenario, seen, simulated

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.messages import BindRequest
 from events.normalize import Json, JsonObject
-from events.sighting import BindRequest
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import Manifest
 from simulator.manifest_fields import (

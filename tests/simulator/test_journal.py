@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.errors import UsageError
-from events.sighting import BindRequest, PhaseRequest, Request
+from events.messages import BindRequest, PhaseRequest, Request
 from simulator.cluster import SimulatedCluster
 from simulator.journal import execute_and_record, fingerprint, rebuild_cluster
 from tests.simulator.given import SECOND, scenario

@@ -3,10 +3,10 @@
 import msgspec
 
 from events.codec import event_of
+from events.daemon import DaemonStarted, PolicyChanged
+from events.messages import Answer, BindRequest
 from events.normalize import JsonObject
-from events.process import DaemonStarted, PolicyChanged
 from events.record import GENESIS
-from events.sighting import Answer, BindRequest
 from projections.batch import Batch
 from projections.state import State
 from scheduling.step import Step

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.messages import BindRequest, PhaseRequest
 from events.normalize import Json, JsonObject
-from events.sighting import BindRequest, PhaseRequest
 from simulator.cluster import SimulatedCluster
 from simulator.job_events import JobEvent
 from simulator.manifest import VOLCANO_JOB, Manifest

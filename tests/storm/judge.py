@@ -13,11 +13,11 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from events.cluster import PodDeleted
 from events.codec import event_of
+from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
+from events.messages import Seen
 from events.normalize import JsonObject
 from events.outcome import BindFailed, PodBound
-from events.process import DaemonStarted
-from events.sighting import Seen
 from projections.state import State
 from replay.log_replay import Replay
 from simulator.cluster import SimulatedCluster

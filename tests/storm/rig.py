@@ -16,8 +16,8 @@ from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
 from events.codec import event_of
 from events.errors import LogUnavailableError
+from events.messages import BindRequest, Progress, Refused, Reply, Request, Sighting, Unknown
 from events.record import Head
-from events.sighting import BindRequest, Progress, Refused, Reply, Request, Sighting, Unknown
 from events.union import Event
 from projections.batch import Batch
 from simulator.journal import JournalEntry

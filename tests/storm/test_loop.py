@@ -9,10 +9,10 @@ from daemon import effects, loop
 from daemon.log.memory import MemoryLog
 from events.cluster import KindListed, PodDeleted, PodObserved
 from events.cycle import CycleOpened
+from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
 from events.errors import FencedError
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
-from events.process import DaemonStarted
 from events.record import Head
 from events.union import Event
 from projections.state import REQUIRED

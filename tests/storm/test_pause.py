@@ -1,8 +1,8 @@
 """A pause between two lives of a daemon is not a cycle missed."""
 
-from events.process import DaemonStarted
+from events.daemon import DaemonStarted
+from events.messages import Listed, Seen, Sighting
 from events.record import Head, Record
-from events.sighting import Listed, Seen, Sighting
 from projections.batch import Batch
 from projections.duration import SECOND
 from projections.state import REQUIRED, State

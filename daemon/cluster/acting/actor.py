@@ -8,7 +8,7 @@ from daemon.cluster.acting.evicting import EvictionBudget, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.telling import PodTeller, tell_queue
 from events.errors import ClusterError
-from events.sighting import (
+from events.messages import (
     BindRequest,
     ConditionRequest,
     EvictRequest,

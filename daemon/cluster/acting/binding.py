@@ -16,7 +16,7 @@ from daemon.cluster.acting.verdict import is_overload, may_be_done, refusal_of
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import BIND_POD, GET_POD
 from events.errors import ClusterError
-from events.sighting import BindRequest, Done, Refused, Reply, Unknown
+from events.messages import BindRequest, Done, Refused, Reply, Unknown
 
 
 class Metadata(Struct):

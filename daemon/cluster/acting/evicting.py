@@ -16,7 +16,7 @@ from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
 from events.errors import ClusterError
-from events.sighting import Done, EvictRequest, Refused, Reply, Unknown
+from events.messages import Done, EvictRequest, Refused, Reply, Unknown
 
 MINUTE_NS: Final = 60_000_000_000
 

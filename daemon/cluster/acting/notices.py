@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from events.decision import EvictionDecided, ObjectFaulted, QueueFaulted, RefusalDecided
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
-from events.watching import BindRejectedByNode, ForeignPodPlaced
+from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import EVICTING
 from scheduling.conditions import group_text, pod_text

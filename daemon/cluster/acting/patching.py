@@ -4,7 +4,7 @@ from daemon.cluster.acting.errand import JSON, Errand
 from daemon.cluster.acting.verdict import refusal_of
 from daemon.cluster.client.calls import Call
 from events.errors import ClusterError
-from events.sighting import Refused, Unknown
+from events.messages import Refused, Unknown
 
 
 async def answered(

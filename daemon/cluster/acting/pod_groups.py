@@ -12,7 +12,7 @@ from daemon.cluster.acting.stamp import seconds_of
 from daemon.cluster.acting.statuses import Change, Status, Write, change_status, says_all
 from daemon.cluster.acting.telling import MESSAGE_MAX
 from daemon.cluster.client.calls import GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS
-from events.sighting import (
+from events.messages import (
     Done,
     GroupConditionRequest,
     GroupCountsRequest,

@@ -17,7 +17,7 @@ from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import UnansweredError
 from events.limits import UNDECODABLE, decode_hostile
-from events.sighting import Done, Refused, Reply, Unknown
+from events.messages import Done, Refused, Reply, Unknown
 
 READS_MAX: Final = 5
 """How often an object that others write at the same time is read before giving up."""

@@ -14,7 +14,7 @@ from daemon.cluster.acting.patching import answered
 from daemon.cluster.acting.stamp import seconds_of
 from daemon.cluster.acting.statuses import Status, change_status, writes_to
 from daemon.cluster.client.calls import GET_QUEUE, PATCH_POD_STATUS, PATCH_QUEUE_STATUS
-from events.sighting import ConditionRequest, Done, QueueStatusRequest, Refused, Reply
+from events.messages import ConditionRequest, Done, QueueStatusRequest, Refused, Reply
 
 MESSAGE_MAX: Final = 32_768
 """Characters of a condition's message; Kubernetes allows no more where it sets a limit at all."""

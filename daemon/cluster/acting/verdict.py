@@ -20,7 +20,7 @@ from daemon.cluster.client.errors import (
     UnauthorizedError,
 )
 from events.errors import ClusterError
-from events.sighting import Refused
+from events.messages import Refused
 
 REFUSALS: Final = {
     "NotFound": "There is no such object any more.",

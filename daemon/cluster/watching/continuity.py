@@ -13,8 +13,8 @@ from daemon.cluster.watching.event import Metadata
 from daemon.cluster.watching.listing import current_revision, glimpse
 from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import ExpiredHistoryError, Server, Watched, WentBackError
+from events.messages import Known, Progress
 from events.revision import is_older
-from events.sighting import Known, Progress
 
 TOO_LARGE: Final = "ResourceVersionTooLarge"
 """The cause of a 504 for a revision that the server has yet to come to."""

@@ -11,7 +11,7 @@ from daemon.cluster.client.errors import NotFoundError
 from daemon.cluster.watching.event import UnreadableEventError
 from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import Server
-from events.sighting import Discovered
+from events.messages import Discovered
 
 FEATURES: Final[Mapping[str, str]] = {
     "volcano_queues": "scheduling.volcano.sh/v1beta1/queues",

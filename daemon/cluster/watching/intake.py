@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from daemon.cluster.watching.turns import Turns
-from events.sighting import Sighting
+from events.messages import Sighting
 
 BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes of objects that may wait for the loop. Beyond, watches are not read on (back-pressure)."""

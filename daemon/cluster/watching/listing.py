@@ -19,8 +19,8 @@ from daemon.cluster.watching.server import Server, Watched
 from events.errors import ClusterError
 from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile
 from events.long_fields import without_long_fields
+from events.messages import Known
 from events.revision import is_newer
-from events.sighting import Known
 
 PAGE_OBJECTS: Final = 500
 """Objects asked for at a time."""

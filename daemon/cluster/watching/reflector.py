@@ -27,8 +27,7 @@ from daemon.cluster.watching.server import (
 )
 from daemon.cluster.watching.stream import Reading, Stream, whole_list
 from events.errors import ClusterError
-from events.revision import is_older
-from events.sighting import (
+from events.messages import (
     Closed,
     FullListBegan,
     FullListEnded,
@@ -43,7 +42,8 @@ from events.sighting import (
     Seen,
     Sighting,
 )
-from events.watching import WENT_BACK
+from events.revision import is_older
+from events.watch import WENT_BACK
 
 OPENING_SECONDS: Final = 30.0
 """Seconds within which the server must have begun to answer a watch."""

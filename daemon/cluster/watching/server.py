@@ -19,7 +19,7 @@ from daemon.cluster.client.errors import (
     UnreachableError,
 )
 from events.errors import ClusterError
-from events.watching import WENT_BACK
+from events.watch import WENT_BACK
 
 
 class Server(Protocol):

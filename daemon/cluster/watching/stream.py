@@ -17,8 +17,8 @@ from daemon.cluster.watching.event import (
 from daemon.cluster.watching.lines import Lines, LineTooLongError
 from daemon.cluster.watching.listing import known_by
 from events.long_fields import without_long_fields
+from events.messages import Gone, Known, Listed, Listing, Opened, Seen, Sighting
 from events.revision import is_malformed, is_newer, is_older
-from events.sighting import Gone, Known, Listed, Listing, Opened, Seen, Sighting
 
 
 class Reading(Struct):

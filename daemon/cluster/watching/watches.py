@@ -14,8 +14,8 @@ from daemon.cluster.watching.reflector import NOTHING, Kept, Reflector
 from daemon.cluster.watching.server import Server, watched
 from daemon.cluster.watching.turns import Turns
 from events.errors import ClusterError
-from events.sighting import Discovered, Progress, Sighting
-from events.watching import WENT_BACK
+from events.messages import Discovered, Progress, Sighting
+from events.watch import WENT_BACK
 
 DISCOVERY: Final = "discovery"
 """The turn of what the server says of itself: before all kinds."""

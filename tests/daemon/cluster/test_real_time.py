@@ -11,7 +11,7 @@ import pytest
 from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from events.errors import ClusterError, SettingsError
-from events.sighting import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting
+from events.messages import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting
 from simulator.scenario import Scenario, parse_scenario
 
 SECOND = 1_000_000_000

@@ -6,10 +6,10 @@ from daemon.fold import refolder
 from daemon.log.contract import Log
 from daemon.log.verify import verify
 from events.codec import event_of
+from events.daemon import DaemonStarted
 from events.decision import ObjectFaulted, QueueFaulted, RefusalDecided
+from events.messages import Listed, Listing, Seen, Sighting
 from events.normalize import JsonObject
-from events.process import DaemonStarted
-from events.sighting import Listed, Listing, Seen, Sighting
 from projections.batch import Batch
 from projections.state import REQUIRED
 from tests.scheduling.given import SECOND, node, pod, raw

@@ -26,8 +26,8 @@ from daemon.log.renewing import renew
 from daemon.log.store import SqlLog
 from daemon.log.verify import verify
 from daemon.simulation import simulate
+from events.daemon import DaemonStarted
 from events.errors import DamagedLogError
-from events.process import DaemonStarted
 from projections import snapshot
 from simulator.scenario import parse_scenario
 from tests.daemon.cli.given import muster

@@ -12,14 +12,14 @@ from events.cluster import ObjectUnreadable
 from events.decision import GangBindDecided, Placement
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.union import Decision
-from events.watching import (
+from events.watch import (
     WENT_BACK,
     BindRejectedByNode,
     ForeignPodPlaced,
     KindCompared,
     WatchClosed,
 )
-from projections.observed import UNREADABLE
+from projections.apply_observation import UNREADABLE
 from tests.daemon.metrics.given import (
     CLUSTER,
     Figures,

@@ -13,7 +13,7 @@ from daemon.metrics.export import Metrics, text_of
 from daemon.metrics.sources import Lag
 from daemon.metrics.table import METRICS, Metric
 from events.outcome import BindFailed
-from events.watching import KindCompared
+from events.watch import KindCompared
 from tests.daemon.metrics.given import Figures, batch_of, played
 
 SHARED_SUFFIXES = ("_total", "_bucket", "_count", "_sum")

@@ -30,9 +30,9 @@ from daemon.simulation import policy_of
 from daemon.stderr import Teller
 from daemon.version import VERSION
 from events.codec import event_of
+from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
 from events.normalize import Json, JsonObject
-from events.process import DaemonStarted
 from events.record import GENESIS
 from events.union import Event
 from projections.state import State

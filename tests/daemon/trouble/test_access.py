@@ -8,7 +8,7 @@ import msgspec
 from daemon.cluster.server.simulated_api_server import Listening, Server
 from events.decision import GangBindDecided
 from events.outcome import BindFailed, StatusNotTold
-from events.watching import WatchClosed
+from events.watch import WatchClosed
 from simulator.api_server.access_control import User
 from tests.daemon.cluster.client.given import Authority
 from tests.daemon.trouble.rig import Given, Try

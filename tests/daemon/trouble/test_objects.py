@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from events.daemon import DaemonStarted
 from events.decision import RefusalDecided
 from events.normalize import Json
-from events.process import DaemonStarted
 from tests.daemon.trouble.rig import MERGE, PODS, Given, Try, pod
 from tests.storm.over_http.hurry import hurriedly
 

@@ -7,7 +7,7 @@ import pytest
 from daemon.settings import Settings
 from events.normalize import JsonObject
 from events.outcome import BindFailed, EvictionFailed, PodBound
-from events.watching import ForeignPodPlaced
+from events.watch import ForeignPodPlaced
 from simulator.api_server.faults import Fault, FaultKind
 from tests.daemon.trouble.rig import MERGE, PODS, Given, Try
 from tests.storm.over_http.hurry import hurriedly

@@ -16,7 +16,7 @@ from events.codec import event_of
 from events.cycle import CycleOpened
 from events.outcome import PodBound
 from events.union import Event
-from events.watching import WENT_BACK, KindCompared, WatchClosed
+from events.watch import WENT_BACK, KindCompared, WatchClosed
 from projections.state import REQUIRED
 from simulator.api_server.faults import Fault, FaultKind
 from simulator.manifest_fields import changed

@@ -5,8 +5,8 @@ from msgspec import Struct
 
 from events.codec import event_of
 from events.decision import EvictionDecided, GangBindDecided, QueueFaulted, RefusalDecided
+from events.messages import Seen
 from events.normalize import JsonObject
-from events.sighting import Seen
 from tests.scheduling.given import Told, raw
 
 GPU, SLICE, NPU = "nvidia.com/gpu", "nvidia.com/mig-1g", "huawei.com/npu"

@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.decision import ObjectFaulted
-from events.sighting import Seen
+from events.messages import Seen
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, gone, node, pod, raw
 

@@ -12,8 +12,8 @@ from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.pod_class import PodClass
 from projections.queues import Queue, queue_facts
-from scheduling.quota.choice import CardChoice, choose_cards
-from scheduling.quota.ledger import may_enqueue
+from scheduling.quota.card_selection import CardChoice, choose_cards
+from scheduling.quota.quota_check import may_enqueue
 
 CARDS = ("A", "B", "C")
 NAMES = ("A", "B", "C", "A|B", "A|C", "B|C", "A|B|C")

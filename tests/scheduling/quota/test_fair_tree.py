@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.sighting import Listed, Seen, Sighting
+from events.messages import Listed, Seen, Sighting
 from scheduling.quota.fair_tree import FairTree
-from scheduling.quota.order import Turn, Turns
+from scheduling.quota.queue_order import Turn, Turns
 from scheduling.step import Step
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
 

@@ -1,7 +1,7 @@
 """What admitted groups reserve follows whatever becomes of them, and the recount finds nothing else."""
 
+from events.messages import Seen
 from events.normalize import JsonObject
-from events.sighting import Seen
 from tests.scheduling.given import Told, gone, node, pod, raw
 
 LABELS = {"example.com/card.product": "X"}

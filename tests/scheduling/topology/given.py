@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from events.messages import Seen
 from events.normalize import JsonObject
-from events.sighting import Seen
 from scheduling.decide import Decider
 from scheduling.session import Session
 from tests.scheduling.given import Told, node, pod, raw

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from events.daemon import DaemonStarted, PolicyChanged
 from events.normalize import JsonObject
-from events.process import DaemonStarted, PolicyChanged
 from tests.scheduling.given import SECOND, Told, gone, node
 from tests.scheduling.topology.given import group, hyper_node, member, nodes_of, see
 

@@ -5,9 +5,9 @@ import pytest
 
 from projections.nodes import NodeTable
 from projections.plugin_arguments import Topology
+from scheduling.topology.domain_utilization import Loads
 from scheduling.topology.domains import Domains
-from scheduling.topology.loads import Loads
-from scheduling.topology.where import Faded, Nearness
+from scheduling.topology.placement_domain import Faded, Nearness
 from tests.scheduling.given import pod
 from tests.scheduling.topology.given import see, session_of, two_racks
 

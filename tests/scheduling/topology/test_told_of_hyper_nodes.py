@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from projections import snapshot
-from projections.inventory import drop_hyper_node
+from projections.node_updates import drop_hyper_node
 from projections.views.now import topology_rows
 from replay.why_waiting import waiting
 from scheduling.wake import wakes

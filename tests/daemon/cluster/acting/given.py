@@ -2,9 +2,9 @@
 
 import msgspec
 
-from events.process import DaemonStarted
+from events.daemon import DaemonStarted
+from events.messages import Listed, Listing, Seen
 from events.record import GENESIS
-from events.sighting import Listed, Listing, Seen
 from projections.cluster import Cluster
 from projections.state import State
 from scheduling.step import Step

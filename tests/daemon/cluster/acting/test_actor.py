@@ -7,7 +7,7 @@ from daemon.cluster.acting.actor import Actor
 from daemon.cluster.acting.evicting import EvictionBudget
 from daemon.cluster.client.errors import BudgetError, UnansweredError
 from events.errors import ClusterError
-from events.sighting import (
+from events.messages import (
     BindRequest,
     ConditionRequest,
     Done,

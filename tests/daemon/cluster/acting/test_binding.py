@@ -22,7 +22,7 @@ from daemon.cluster.client.errors import (
     UnreachableError,
 )
 from events.errors import ClusterError
-from events.sighting import BindRequest, Done, Refused, Unknown
+from events.messages import BindRequest, Done, Refused, Unknown
 from tests.daemon.cluster.acting.scripted import STATUS, Scripted, Time, errand, pod, said
 
 REQUEST = BindRequest(

@@ -19,7 +19,7 @@ from daemon.cluster.client.errors import (
     UnansweredError,
 )
 from events.errors import ClusterError
-from events.sighting import Done, EvictRequest, Refused, Unknown
+from events.messages import Done, EvictRequest, Refused, Unknown
 from tests.daemon.cluster.acting.scripted import STATUS, Answer, Scripted, Time, errand, pod, said
 
 REQUEST = EvictRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")

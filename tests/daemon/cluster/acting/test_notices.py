@@ -25,7 +25,7 @@ from events.decision import (
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
 from events.union import Event
-from events.watching import BindRejectedByNode, ForeignPodPlaced
+from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.refusals import CODES
 from tests.daemon.cluster.acting.given import VOLCANO, cluster

@@ -6,7 +6,7 @@ from daemon.cluster.acting.errand import MERGE_PATCH
 from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.statuses import READS_MAX
 from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError, UnansweredError
-from events.sighting import (
+from events.messages import (
     Done,
     GroupConditionRequest,
     GroupCountsRequest,

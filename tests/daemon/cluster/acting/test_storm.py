@@ -18,7 +18,7 @@ from daemon.cluster.client.calls import EVENTS, NAMESPACES, POD_GROUPS, PODS, QU
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.server.simulated_api_server import running_server
-from events.sighting import (
+from events.messages import (
     BindRequest,
     ConditionRequest,
     Done,

@@ -14,7 +14,7 @@ from daemon.cluster.client.errors import (
     ServerError,
     UnansweredError,
 )
-from events.sighting import ConditionRequest, Done, QueueStatusRequest, Refused, Unknown
+from events.messages import ConditionRequest, Done, QueueStatusRequest, Refused, Unknown
 from tests.daemon.cluster.acting.scripted import Scripted, errand, said
 
 AT_NS = 1_763_712_900_000_042_000

@@ -17,7 +17,7 @@ from daemon.cluster.client.errors import (
     UnansweredError,
 )
 from events.errors import ClusterError
-from events.sighting import Closed, Gone, Listed, Listing, Opened, Seen, Sighting
+from events.messages import Closed, Gone, Listed, Listing, Opened, Seen, Sighting
 
 T = TypeVar("T")
 Object: TypeAlias = dict[str, Any]

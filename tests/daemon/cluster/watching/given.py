@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
-from events.sighting import Progress
+from events.messages import Progress
 from tests.daemon.cluster.watching.api import BASIC, Api, Follower
 
 

@@ -9,7 +9,7 @@ from daemon.cluster.client.errors import NotFoundError, ServerError
 from daemon.cluster.watching.discovery import FEATURES, discover, features
 from daemon.cluster.watching.event import UnreadableEventError
 from daemon.cluster.watching.pace import Pace
-from events.sighting import Discovered, Listed
+from events.messages import Discovered, Listed
 from tests.daemon.cluster.watching.api import BASIC, Api
 from tests.daemon.cluster.watching.given import middling, running
 from tests.daemon.cluster.watching.virtual import virtual

@@ -21,7 +21,7 @@ from daemon.cluster.watching.reflector import Kept, Reflector
 from daemon.cluster.watching.server import Watched
 from daemon.cluster.watching.turns import Turns
 from daemon.cluster.watching.watches import Watches
-from events.sighting import Closed, Discovered, Listed, Opened, Progress
+from events.messages import Closed, Discovered, Listed, Opened, Progress
 from simulator.api_server.access_control import User
 from simulator.api_server.api import Behaviour
 from simulator.api_server.faults import LIST, WATCH, Fault, FaultContext, FaultKind, SeededFaults

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from events.sighting import Closed, Listed, Opened, Progressed, Seen
+from events.messages import Closed, Listed, Opened, Progressed, Seen
 from tests.daemon.cluster.watching.api import Api, line, lost, status
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual

@@ -4,7 +4,7 @@ import asyncio
 
 from daemon.cluster.client.calls import PODS
 from daemon.cluster.client.errors import ExpiredError
-from events.sighting import Opened, Seen
+from events.messages import Opened, Seen
 from tests.daemon.cluster.watching.api import Api, line, status
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual

@@ -9,7 +9,7 @@ from daemon.cluster.client.calls import NODES, PODS
 from daemon.cluster.client.errors import ExpiredError
 from daemon.cluster.watching.audit import FULL_LIST_FIRST_SECONDS, FULL_LIST_SECONDS
 from daemon.cluster.watching.reflector import SILENT_SECONDS
-from events.sighting import (
+from events.messages import (
     Closed,
     FullListBegan,
     FullListEnded,
@@ -19,7 +19,7 @@ from events.sighting import (
     Progress,
     Seen,
 )
-from events.watching import WENT_BACK
+from events.watch import WENT_BACK
 from tests.daemon.cluster.watching.api import BASIC, Api, lost
 from tests.daemon.cluster.watching.given import Daemon, running
 from tests.daemon.cluster.watching.virtual import virtual

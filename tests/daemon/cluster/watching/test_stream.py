@@ -4,7 +4,7 @@ import json
 
 from daemon.cluster.watching.stream import Stream
 from events.limits import SPEC_FIELD_BYTES_MAX, TOO_LONG
-from events.sighting import Gone, Listed, Listing, Opened, Seen
+from events.messages import Gone, Listed, Listing, Opened, Seen
 
 
 def event(kind: str, revision: str, uid: str = "u") -> bytes:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from daemon.cluster.client.errors import ApiError, ForbiddenError, InvalidError
-from events.sighting import Listed, Opened
+from events.messages import Listed, Opened
 from tests.daemon.cluster.watching.api import Api, line, lost
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual

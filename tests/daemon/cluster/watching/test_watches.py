@@ -16,7 +16,7 @@ from daemon.cluster.watching.intake import Intake
 from daemon.cluster.watching.turns import Turns
 from daemon.cluster.watching.watches import Watches
 from events.errors import ClusterError
-from events.sighting import Gone, Listed, Seen
+from events.messages import Gone, Listed, Seen
 from tests.daemon.cluster.watching.api import Api
 from tests.daemon.cluster.watching.given import middling, running
 from tests.daemon.cluster.watching.virtual import virtual

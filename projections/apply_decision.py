@@ -1,0 +1,196 @@
+"""What was decided, into State: room is taken, promised or given back the moment a decision is recorded.
+
+A log of an older release may decide about groups and queues under names that are not read as names any more
+(`events/limits.py`). Such a decision changes nothing but the pods that it names.
+"""
+
+from typing import Protocol
+
+from events.decision import (
+    ActionFailed,
+    EnqueueDecided,
+    EvictionDecided,
+    GangBindDecided,
+    ObjectFaulted,
+    PipelineDecided,
+    PipelineWithdrawn,
+    QueueFaulted,
+    RefusalDecided,
+    SearchDeferred,
+    WorkDeferred,
+)
+from events.record import Record
+from events.union import Decision
+from projections import quota_charging
+from projections.apply_outcome import Commitment
+from projections.cluster import Cluster
+from projections.config_errors import REQUEST_DIFFERS
+from projections.deferred_work import DeferredWork
+from projections.pod_groups import INQUEUE, PodGroup, Promise, Refusal
+from projections.queue_objects import tell_faults
+from projections.sla import bear_with
+from projections.suspensions import ACTION_RETRY_NS, INTERNAL_ERROR, FailedAction
+from projections.wakeup_events import Due
+
+
+class Deciding(Protocol):
+    """The part of State that decisions change."""
+
+    cluster: Cluster
+    now_ns: int
+    cycle: int
+    considered: Due
+    carried: DeferredWork
+    deferred: DeferredWork
+    commitments: dict[str, Commitment]
+    evictions: dict[str, Commitment]
+
+
+def take(state: Deciding, record: Record, event: Decision) -> None:
+    """Take a decision in."""
+    match event:
+        case EnqueueDecided():
+            _enqueued(state, record, event)
+        case GangBindDecided():
+            _bind_decided(state, record, event)
+        case RefusalDecided():
+            _refused(state, record, event)
+        case PipelineDecided():
+            _pipelined(state, record, event)
+        case PipelineWithdrawn():
+            _withdrawn(state, event)
+        case EvictionDecided():
+            _evicted(state, record, event)
+        case QueueFaulted():
+            queue = state.cluster.queues.get(event.queue)
+            if queue is not None:
+                tell_faults(state.cluster, queue, ((event.code, event.message),))
+        case ObjectFaulted():
+            state.cluster.faults.tell(event.subject, (event.code, event.message))
+        case WorkDeferred():
+            state.deferred = state.deferred.with_left(
+                state.carried, event, state.cycle, state.considered, state.cluster
+            )
+        case SearchDeferred():
+            state.deferred = state.deferred.with_search(event, state.cycle)
+        case ActionFailed():
+            state.cluster.internal_errors.actions[event.action] = FailedAction(
+                state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
+            )
+
+
+def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
+    group = state.cluster.groups.get(event.pod_group)
+    if group is None:
+        return
+    group.phase = INQUEUE
+    group.cause = record.position
+    state.cluster.settle(group)
+
+
+def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> None:
+    cluster = state.cluster
+    group = cluster.groups.get(event.pod_group)
+    if group is not None:
+        cluster.break_promise(group, is_kept=True)
+        if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
+            cluster.faults.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
+    for placement in event.placements:
+        old = cluster.pods[placement.uid]
+        assert not old.node, f"{old.key} is already on {old.node}"
+        pod = old.twin()
+        pod.assumed, pod.decision, pod.bound_at = (
+            placement.node,
+            record.position,
+            record.position,
+        )
+        cluster.replace_pod(old, pod, is_last=False)
+        state.commitments[placement.uid] = Commitment(
+            decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node
+        )
+    if group is not None:
+        group.refusals.clear()
+        cluster.internal_errors.clear(group.key)
+        cluster.settle(group)
+        cluster.due.groups.pop(group.key, None)
+
+
+def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
+    group = state.cluster.groups.get(event.pod_group)
+    if group is None:
+        return
+    before = group.refusals.get(event.action)
+    refusal = group.refusals[event.action] = Refusal(
+        code=event.code,
+        limit=event.limit,
+        message=event.message,
+        pod=event.pod,
+        position=record.position,
+        barred=event.barred,
+        lacks_node=event.lacks_node,
+        is_hopeless=event.is_hopeless,
+        is_shut=event.is_shut,
+        is_tired=before is not None and before.is_tired and event.is_shut,
+    )
+    if event.code == INTERNAL_ERROR:
+        state.cluster.internal_errors.suspend(group.key, event.action, state.now_ns)
+    else:
+        state.cluster.internal_errors.clear(group.key, event.action)
+    bear_with(state.cluster, group, refusal, state.now_ns)
+    state.cluster.settle(group)
+    if _waits_for_earlier_action(state, group, event.action):
+        state.cluster.due.groups[group.key] = None
+    else:
+        state.cluster.due.groups.pop(group.key, None)
+
+
+def _waits_for_earlier_action(state: Deciding, group: PodGroup, action: str) -> bool:
+    """Whether the refusal by an action has put a group into a line of one that this cycle has passed already, as
+    `preempt` before `allocate`: then another cycle is due. One whose search goes on there is due anyhow."""
+    cluster = state.cluster
+    actions = cluster.policy.actions
+    earlier = actions[: actions.index(action)] if action in actions else ()
+    return any(
+        line.action in earlier
+        and line.action not in group.refusals
+        and state.deferred.search_of(line.action, group.key) is None
+        for line in cluster.lines.of(group)
+    )
+
+
+def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
+    cluster = state.cluster
+    group = cluster.groups.get(event.pod_group)
+    if group is None:
+        return
+    cluster.break_promise(group, is_kept=True)
+    held: dict[str, Promise] = {}
+    for one in event.placements:
+        pod_class = cluster.pods[one.uid].pod_class
+        charge = quota_charging.charge_on(cluster, pod_class, one.node)
+        held[one.uid] = Promise(one.node, pod_class.request, charge, record.position)
+    cluster.hold(group, held)
+    group.refusals.clear()
+    cluster.internal_errors.clear(group.key)
+    cluster.settle(group)
+    cluster.due.groups.pop(group.key, None)
+
+
+def _evicted(state: Deciding, record: Record, event: EvictionDecided) -> None:
+    for one in event.evictions:
+        old = state.cluster.pods[one.uid]
+        pod = old.twin()
+        pod.evicted = record.position
+        state.cluster.replace_pod(old, pod)
+        state.evictions[one.uid] = Commitment(
+            decision=record.position, pod=one.pod, uid=one.uid, node=one.node
+        )
+
+
+def _withdrawn(state: Deciding, event: PipelineWithdrawn) -> None:
+    group = state.cluster.groups.get(event.pod_group)
+    if group is None:
+        return
+    state.cluster.break_promise(group)
+    state.cluster.settle(group)
+    state.cluster.due.groups.pop(group.key, None)

@@ -1,0 +1,397 @@
+"""Observations into the cluster: what each kind of object says, and what its absence means."""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias, TypeVar
+
+from msgspec import structs
+
+from events.cluster import (
+    ConfigMapDeleted,
+    ConfigMapObserved,
+    HyperNodeDeleted,
+    HyperNodeObserved,
+    NamespaceDeleted,
+    NamespaceObserved,
+    NodeDeleted,
+    NodeObserved,
+    PodDisruptionBudgetDeleted,
+    PodDisruptionBudgetObserved,
+    PodGroupDeleted,
+    PodGroupObserved,
+    PriorityClassDeleted,
+    PriorityClassObserved,
+    QueueDeleted,
+    QueueObserved,
+    WorkloadDeleted,
+    WorkloadObserved,
+)
+from events.limits import CUT, DEPTH_MAX, SPEC_FIELD_BYTES_MAX, TOO_LONG, object_name_problem
+from events.record import Record
+from projections.cluster import Cluster
+from projections.config_errors import REQUEST_DIFFERS
+from projections.config_errors import Pairs as Faults
+from projections.disruption_budgets import BudgetFacts, budget_facts
+from projections.foreign_pod_groups import miss_workload, put_workload, schedulers_of
+from projections.group_facts import GroupFacts, group_facts
+from projections.hyper_nodes import HyperNodeFacts, hyper_node_facts
+from projections.inter_pod_affinity_index import put_namespace
+from projections.internal_error import OnError, report
+from projections.node_updates import drop_hyper_node, drop_node, put_hyper_node, put_node
+from projections.nodes import NodeFacts, node_facts
+from projections.objects import (
+    BudgetObject,
+    HyperNodeObject,
+    Metadata,
+    NodeObject,
+    PlainObject,
+    PodGroupObject,
+    PodObject,
+    PriorityClassObject,
+    QueueObject,
+    read,
+    readable_pod,
+)
+from projections.owners import put_owner
+from projections.pod_class import PodClass
+from projections.pod_reading import read_facts
+from projections.pods import QUEUE_NAME, Pod, PodFacts, pod_facts
+from projections.preemption_triggers import anyone_may_leave
+from projections.priority_classes import heed_class, put_class
+from projections.queue_objects import put_queue
+from projections.queues import QueueFacts, queue_facts
+
+Seen: TypeAlias = (
+    NodeObserved
+    | QueueObserved
+    | PodGroupObserved
+    | PriorityClassObserved
+    | NamespaceObserved
+    | WorkloadObserved
+    | PodDisruptionBudgetObserved
+    | HyperNodeObserved
+    | ConfigMapObserved
+)
+Missed: TypeAlias = (
+    NodeDeleted
+    | QueueDeleted
+    | PodGroupDeleted
+    | PriorityClassDeleted
+    | NamespaceDeleted
+    | WorkloadDeleted
+    | PodDisruptionBudgetDeleted
+    | HyperNodeDeleted
+    | ConfigMapDeleted
+)
+
+
+T = TypeVar("T")
+WholeT = TypeVar("WholeT", PodGroupObject, HyperNodeObject, NodeObject)
+FaultedT = TypeVar("FaultedT", GroupFacts, HyperNodeFacts, NodeFacts)
+
+UNREADABLE: Final = "Unreadable"
+"""Code of the fault of an object that muster could not read because of a fault of its own."""
+
+LEFT_OUT: Final = "NestedTooDeep"
+"""Code of the fault of an object of which something was left out."""
+
+LONG_FIELD: Final = "FieldTooLong"
+"""Code of the fault of a pod of whose spec a long field was left out."""
+
+_CUT: Final = CUT.encode()
+_TOO_LONG: Final = TOO_LONG.encode()
+
+ELSEWHERE: Final = ("Node", "Pod", "PodGroup", "Queue")
+"""Kinds whose objects are kept whole, with their UIDs and digests."""
+
+
+class Reading:
+    """One observation being read. Nothing is changed until it has been.
+
+    Where a reader raises, which is a fault of muster's and not of the object, the object counts as one of which
+    only the name and the UID are known, and a fault says so. The log keeps what was shown, so that a release in
+    which the reader is mended reads it again.
+    """
+
+    def __init__(self, record: Record, uid: str, content: bytes, on_error: OnError) -> None:
+        self.subject = record.subject
+        self.digest = record.object or ""
+        self.uid = uid
+        self._content = content
+        self._on_error = on_error
+        self._problem = ""
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the reader raised."""
+        return bool(self._problem)
+
+    @property
+    def faults(self) -> Faults:
+        """What is wrong with the reading itself, as code and message."""
+        found: Faults = ((UNREADABLE, self._problem),) if self._problem else ()
+        if _CUT in self._content:
+            text = f"what is nested deeper than {DEPTH_MAX} levels was left out"
+            found = (*found, (LEFT_OUT, text))
+        if _TOO_LONG in self._content:
+            text = (
+                f"a field of the spec that is longer than {SPEC_FIELD_BYTES_MAX} bytes was left out"
+            )
+            found = (*found, (LONG_FIELD, text))
+        return found
+
+    def of(self, whole: Callable[[bytes], T], bare: Callable[[str, Metadata], T]) -> T:
+        """What a reader makes of the object; where it raises, what `bare` makes of the reason and the names."""
+        try:
+            return whole(self._content)
+        except Exception as error:  # a bug, whatever it is: all other objects are to be served
+            what = report(error, self.subject, "read", self._on_error)
+            self._problem = f"object {self.digest[:12]} cannot be read: {what}"
+            return bare(self._problem, self._names())
+
+    def metadata(self) -> Metadata:
+        """At least the names of an object of which something cannot be read."""
+        plain = read(PlainObject, self._content)
+        return self._names() if isinstance(plain, str) else plain.metadata
+
+    def _names(self) -> Metadata:
+        _, namespace, name = self.subject.split("/", 2)
+        return Metadata(name=name, namespace=namespace or None, uid=self.uid)
+
+
+def pod(cluster: Cluster, reading: Reading) -> Pod:
+    """The pod that an observation shows. One that cannot be read is kept, with the reason."""
+    classes = cluster.regards.classes
+
+    def bare(problem: str, metadata: Metadata) -> tuple[PodFacts, PodClass]:
+        plain = PodObject(metadata=metadata)
+        return pod_facts(plain)[0], classes.of(("unreadable", problem), lambda: plain, problem)
+
+    def whole(content: bytes) -> tuple[PodFacts, PodClass]:
+        found = read_facts(content)
+        if isinstance(found, str):
+            return bare(found, reading.metadata())
+        facts, key = found
+        if facts.problem:
+            key = (*key, "problem", facts.problem)
+        return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
+
+    facts, pod_class = reading.of(whole, bare)
+    cluster.faults.put(reading.subject, reading.faults)
+    return Pod(facts, pod_class, reading.digest)
+
+
+def see(cluster: Cluster, record: Record, event: Seen, reading: Reading) -> None:
+    """Take in an object that came or changed."""
+    name = record.subject.rpartition("/")[2]
+    _remember(cluster, record, event.uid)
+    match event:
+        case NodeObserved():
+            _see_node(cluster, reading)
+        case QueueObserved():
+            _see_queue(cluster, reading)
+        case PodGroupObserved():
+            _see_group(cluster, reading)
+        case PriorityClassObserved():
+            _see_priority_class(cluster, reading, name)
+        case NamespaceObserved():
+            _see_namespace(cluster, reading, name)
+        case WorkloadObserved():
+            _see_workload(cluster, reading)
+        case PodDisruptionBudgetObserved():
+            _see_budget(cluster, reading)
+        case HyperNodeObserved():
+            _see_hyper_node(cluster, reading)
+        case ConfigMapObserved():
+            pass  # Only the sight of it is kept.
+
+
+def miss(cluster: Cluster, record: Record, event: Missed) -> None:
+    """Take in that an object is gone."""
+    name = record.subject.rpartition("/")[2]
+    _remember(cluster, record, "")
+    if not isinstance(event, NodeDeleted | QueueDeleted | PodGroupDeleted):
+        cluster.faults.put(record.subject, ())
+    match event:
+        case NodeDeleted():
+            _miss_node(cluster, name, event.uid)
+        case QueueDeleted():
+            _miss_queue(cluster, name, event.uid)
+        case PodGroupDeleted():
+            _miss_group(cluster, record, event.uid)
+        case PriorityClassDeleted():
+            put_class(cluster, name, None)
+        case NamespaceDeleted():
+            cluster.namespaces.pop(name, None)
+            put_namespace(cluster, name, None)
+        case WorkloadDeleted():
+            put_owner(cluster, event.uid, record.subject.split("/")[1], None)
+            miss_workload(cluster, event.uid)
+        case PodDisruptionBudgetDeleted():
+            _miss_budget(cluster, record)
+        case HyperNodeDeleted():
+            drop_hyper_node(cluster, name)
+        case ConfigMapDeleted():
+            pass
+
+
+def _miss_queue(cluster: Cluster, name: str, uid: str) -> None:
+    queue = cluster.queues.get(name)
+    if queue is not None and queue.facts is not None and queue.facts.uid == uid:
+        put_queue(cluster, None, name, "")
+        cluster.faults.put(f"Queue//{name}", ())
+
+
+def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
+    key = record.subject.partition("/")[2]
+    group = cluster.groups.get(key)
+    if group is not None and group.facts is not None and group.facts.uid == uid:
+        cluster.drop_group_object(key)
+        cluster.faults.put(record.subject, ())
+
+
+def _miss_budget(cluster: Cluster, record: Record) -> None:
+    _, namespace, name = record.subject.split("/")
+    cluster.budgets.drop(namespace, name)
+    anyone_may_leave(cluster)
+
+
+def _miss_node(cluster: Cluster, name: str, uid: str) -> None:
+    node = cluster.nodes.nodes.get(name)
+    if node is not None and node.facts is not None and node.facts.uid == uid:
+        drop_node(cluster, name)
+
+
+def _remember(cluster: Cluster, record: Record, uid: str) -> None:
+    """Keep which object stands under this name (or, without a UID, that none does)."""
+    resource, _, name = record.subject.partition("/")
+    if resource in ELSEWHERE:
+        return
+    if uid:
+        cluster.others.setdefault(resource, {})[name] = (uid, record.object or "")
+    else:
+        cluster.others.get(resource, {}).pop(name, None)
+
+
+def _see_node(cluster: Cluster, reading: Reading) -> None:
+    node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
+    if node is not None and node.digest == reading.digest:
+        return
+    put_node(cluster, _facts_of(reading, NodeObject, node_facts), reading.digest)
+
+
+def _see_hyper_node(cluster: Cluster, reading: Reading) -> None:
+    put_hyper_node(cluster, _facts_of(reading, HyperNodeObject, hyper_node_facts))
+
+
+def _see_workload(cluster: Cluster, reading: Reading) -> None:
+    def bare(problem: str, metadata: Metadata) -> tuple[tuple[str, ...], dict[str, str]]:
+        return (), {}
+
+    def whole(content: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
+        plain = read(PlainObject, content)
+        annotations = {} if isinstance(plain, str) else plain.metadata.annotations or {}
+        return schedulers_of(content), annotations
+
+    schedulers, annotations = reading.of(whole, bare)
+    annotations, faults = _with_queue_name(annotations)
+    cluster.faults.put(reading.subject, (*reading.faults, *faults))
+    put_workload(cluster, reading.uid, schedulers)
+    put_owner(cluster, reading.uid, reading.subject.split("/")[1], annotations)
+
+
+def _see_queue(cluster: Cluster, reading: Reading) -> None:
+    queue = cluster.queues.get(reading.subject.rpartition("/")[2])
+    if queue is not None and queue.digest == reading.digest:
+        return
+
+    def bare(problem: str, metadata: Metadata) -> tuple[QueueFacts, str]:
+        return queue_facts(QueueObject(metadata=metadata)), problem
+
+    def whole(content: bytes) -> tuple[QueueFacts, str]:
+        obj = read(QueueObject, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else (queue_facts(obj), "")
+
+    facts, problem = reading.of(whole, bare)
+    if reading.is_failed:
+        # What it is limited to is not known: nothing more is to enter it.
+        facts = structs.replace(facts, is_open=False)
+    cluster.faults.put(reading.subject, reading.faults)
+    put_queue(cluster, facts, facts.name, reading.digest, problem)
+
+
+def _see_group(cluster: Cluster, reading: Reading) -> None:
+    facts = _facts_of(reading, PodGroupObject, group_facts)
+    group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
+    if group is None or group.digest != reading.digest:
+        cluster.put_group(facts, reading.digest)
+        cluster.faults.put(reading.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
+        heed_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
+
+
+def _see_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
+    def whole(content: bytes) -> tuple[int, bool]:
+        obj = read(PriorityClassObject, content)
+        return (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
+
+    value = reading.of(whole, lambda *_: (0, False))
+    cluster.faults.put(reading.subject, reading.faults)
+    put_class(cluster, name, value)
+
+
+def _see_budget(cluster: Cluster, reading: Reading) -> None:
+    def whole(content: bytes) -> BudgetFacts | None:
+        obj = read(BudgetObject, content)
+        return None if isinstance(obj, str) else budget_facts(obj)
+
+    facts = reading.of(whole, lambda *_: None)
+    cluster.faults.put(reading.subject, reading.faults)
+    if facts is not None and cluster.budgets.put(facts, cluster.pods.values()):
+        anyone_may_leave(cluster)
+
+
+def _see_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
+    def whole(content: bytes) -> Metadata:
+        obj = read(PlainObject, content)
+        return Metadata(name=name) if isinstance(obj, str) else obj.metadata
+
+    found = reading.of(whole, lambda *_: Metadata(name=name))
+    annotations, faults = _with_queue_name(found.annotations or {})
+    cluster.faults.put(reading.subject, (*reading.faults, *faults))
+    put_namespace(cluster, name, found.labels or {})
+    if queue := annotations.get(QUEUE_NAME):
+        cluster.namespaces[name] = queue
+    else:
+        cluster.namespaces.pop(name, None)
+
+
+def _facts_of(
+    reading: Reading, kind: type[WholeT], facts_of: Callable[[WholeT, str], FaultedT]
+) -> FaultedT:
+    """The facts of an object that is read whole; with a problem, those of one of which only the metadata is known."""
+
+    def bare(problem: str, metadata: Metadata) -> FaultedT:
+        return facts_of(kind(metadata=metadata), problem)
+
+    def whole(content: bytes) -> FaultedT:
+        obj = read(kind, content)
+        return bare(obj, reading.metadata()) if isinstance(obj, str) else facts_of(obj, "")
+
+    return _with_faults(reading.of(whole, bare), reading)
+
+
+def _with_faults(facts: FaultedT, reading: Reading) -> FaultedT:
+    """Facts with what is wrong with their reading among their faults."""
+    if not reading.faults:
+        return facts
+    own: Faults = () if reading.is_failed else facts.faults
+    return structs.replace(facts, faults=(*reading.faults, *own))
+
+
+def _with_queue_name(annotations: dict[str, str]) -> tuple[dict[str, str], Faults]:
+    """Annotations without the name of a queue that cannot be one, and what that is a fault of."""
+    problem = object_name_problem(annotations.get(QUEUE_NAME, ""))
+    if not problem:
+        return annotations, ()
+    kept = {key: text for key, text in annotations.items() if key != QUEUE_NAME}
+    text = f"{QUEUE_NAME}: {problem}; it counts as absent"
+    return kept, (("InvalidQueueName", text),)

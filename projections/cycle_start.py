@@ -1,0 +1,60 @@
+"""What is settled as a cycle opens, rather than with every record."""
+
+from projections.cluster import Cluster
+from projections.deserved import real_capability
+from projections.job_order import job_order
+from projections.pod_class import Amounts
+from projections.proportion import WHOLE, Asking, deserve
+from projections.queues import Queue
+
+
+def open_cycle(cluster: Cluster) -> None:
+    """Bring what follows from sums over the whole cluster in line with them."""
+    cluster.trim_settled()
+    commons = cluster.commons
+    if commons.totals != cluster.totals:
+        commons.totals = dict(sorted(cluster.totals.items()))
+        if "drf" in cluster.policy.job_order:
+            _reorder(cluster)
+    if cluster.policy.quota == "proportion":
+        _share_out(cluster)
+
+
+def _reorder(cluster: Cluster) -> None:
+    """Shares have changed: put who holds something into its place."""
+    for group in cluster.groups.values():
+        lines = cluster.lines.of(group) if group.held else []
+        if lines:
+            order = job_order(cluster, group)
+            cluster.lines.place(group, order, tuple(line.key for line in lines))
+            group.mark = (group.mark[0], order, *group.mark[2:])
+
+
+def _share_out(cluster: Cluster) -> None:
+    """Find what queues deserve, unless all that it follows from is as it was."""
+    total = {name: amount for name, amount in cluster.totals.items() if name != "pods"}
+    asking = [
+        _asking(cluster, queue, list(total))
+        for _, queue in sorted(cluster.queues.items())
+        if queue.groups
+    ]
+    commons = cluster.commons
+    if (total, asking) != commons.shared_out:
+        commons.shared_out = (total, asking)
+        commons.deserved = deserve(total, asking)
+
+
+def _asking(cluster: Cluster, queue: Queue, names: list[str]) -> Asking:
+    facts = queue.facts
+    most = {name: real_capability(cluster, queue, name) for name in names if facts is not None}
+    return Asking(
+        name=queue.name,
+        weight=1 if facts is None else max(1, facts.weight),
+        request=_millionths(queue.request),
+        most=_millionths({name: one for name, one in most.items() if one is not None}),
+        least={} if facts is None else _millionths(facts.guarantee),
+    )
+
+
+def _millionths(amounts: Amounts) -> Amounts:
+    return {name: amount * WHOLE for name, amount in amounts.items()}

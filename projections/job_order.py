@@ -1,0 +1,106 @@
+"""Where a pod group stands: its place in the order, and the lines in which it waits."""
+
+from collections.abc import Callable
+from typing import Final
+
+from projections import quota_charging
+from projections.overcommit import least_of
+from projections.pod_class import Amounts
+from projections.pod_groups import WAITING, LineKey, PodGroup
+from projections.preemption_triggers import contest_keys
+from projections.quota_charging import Books
+from projections.shares import dominant
+from projections.sla import deadline_of, is_overdue
+
+
+def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
+    """A group's place among all of its queue: what the plugins say, then age, UID and name."""
+    said = tuple([_PLUGINS[plugin](books, group) for plugin in books.policy.job_order])
+    return (*said, group.created_ns, group.uid, group.key)
+
+
+def _priority(books: Books, group: PodGroup) -> object:
+    return -group.priority
+
+
+def _gang(books: Books, group: PodGroup) -> object:
+    return group.is_ready
+
+
+def _drf(books: Books, group: PodGroup) -> object:
+    return dominant(group.held, books.commons.totals) if group.held else 0
+
+
+def _sla(books: Books, group: PodGroup) -> object:
+    deadline = deadline_of(books, group)
+    return (1, 0) if deadline is None else (0, deadline)
+
+
+_PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
+    "priority": _priority,
+    "gang": _gang,
+    "drf": _drf,
+    "sla": _sla,
+}
+"""What each plugin makes of a group; smaller is sooner."""
+
+
+def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
+    """The lines in which a group waits; none when it waits for nothing."""
+    if group.is_foreign:
+        return ()
+    alone: tuple[object, ...] = ("alone", group.key)
+    if group.phase == WAITING and "enqueue" in books.policy.actions:
+        if group.facts is None and not group.pending:
+            return ()
+        return (("enqueue", alone if group.problem else _admission(books, group)),)
+    if group.phase == WAITING and group.facts is not None and not group.pending:
+        return (("allocate", alone if group.problem else ("admit",)),)
+    keys: list[LineKey] = []
+    step: tuple[object, ...] | None = None
+    if group.pending_classes:
+        step = _next_step(group)
+        if step is not None and is_overdue(books, group):
+            step = ("overdue", *step)
+        keys.append(("allocate", step or alone))
+    keys += contest_keys(books, group, step)
+    if group.best_effort_count:
+        keys.append(("backfill", alone))
+    return tuple(keys)
+
+
+def _admission(books: Books, group: PodGroup) -> tuple[object, ...]:
+    """Equal for groups that are admitted alike: what they need at least, and whether they waited too long.
+
+    Where somebody could be evicted for them, those of equal priority.
+    """
+    if books.policy.preempts:
+        return (group.priority, *_least(books, group))
+    return _least(books, group)
+
+
+def _least(books: Books, group: PodGroup) -> tuple[object, ...]:
+    key = _amounts(quota_charging.minimum(books, group))
+    if books.policy.overcommit is not None:
+        key = (*key, _amounts(least_of(books, group)))
+    return ("overdue", *key) if is_overdue(books, group) else key
+
+
+def _amounts(least: Amounts | None) -> tuple[object, ...]:
+    return ("free",) if least is None else ("least", tuple(sorted(least.items())))
+
+
+def _next_step(group: PodGroup) -> tuple[object, ...] | None:
+    """Equal for groups whose next step asks for the same; None for one that is like no other."""
+    if len(group.pending_classes) != 1 or group.best_effort_count or group.promise:
+        return None
+    if group.enforced_roles or group.problem or not group.has_enough_pods:
+        return None
+    if group.parts is not None or (group.closeness is not None and group.allocated_count):
+        return None
+    [index] = group.pending_classes
+    close = () if group.closeness is None else (group.closeness,)
+    if group.is_ready_with(1, {}):
+        return ("one", index, group.phase, *close)
+    missing = group.min_available - group.ready_count
+    return ("gang", index, missing, len(group.pending), group.phase, *close)

@@ -1,0 +1,98 @@
+"""Nodes into the cluster: what they bring, and what follows for cards and quotas."""
+
+from collections.abc import Callable
+
+from projections import quota_charging
+from projections.cluster import Cluster
+from projections.hyper_nodes import HyperNodeFacts
+from projections.hyper_tree import HyperTree
+from projections.nodes import Node, NodeFacts
+from projections.overcommit import occupy, widen
+from projections.pods import ALLOCATED
+from projections.queues import add
+from projections.wakeup_events import EVERYONE
+
+
+def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
+    """A node came or changed."""
+    node = cluster.nodes.node(facts.name)
+    mix = node.mix
+    cards_changed = _count(cluster, node, -1)
+    cluster.nodes.put(facts, digest)
+    cluster.due.remade[facts.name] = None
+    cluster.faults.put(f"Node//{facts.name}", facts.faults)
+    cards_changed |= _count(cluster, node, 1)
+    _changed(cluster, facts.name, cards_changed and node.mix != mix)
+    if node.mix != mix:
+        for uid in list(node.pods):
+            pod = cluster.pods[uid]
+            if pod.group_key and pod.status in ALLOCATED and quota_charging.is_open(cluster, pod):
+                cluster.charge_anew(pod)
+
+
+def drop_node(cluster: Cluster, name: str) -> None:
+    """A node is gone; pods on it stay until they are gone too."""
+    node = cluster.nodes.nodes[name]
+    cards_changed = _count(cluster, node, -1)
+    cluster.nodes.drop(name)
+    cluster.faults.put(f"Node//{name}", ())
+    _changed(cluster, name, cards_changed)
+
+
+def put_hyper_node(cluster: Cluster, facts: HyperNodeFacts) -> None:
+    """A HyperNode came or changed."""
+    there = ((name, one.facts.labels) for name, one in cluster.nodes.nodes.items() if one.facts)
+    _rewire(cluster, facts.name, lambda tree: tree.put(facts, there))
+
+
+def drop_hyper_node(cluster: Cluster, name: str) -> None:
+    """A HyperNode is gone."""
+    _rewire(cluster, name, lambda tree: tree.drop(name))
+
+
+def _rewire(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
+    tree = cluster.nodes.hyper
+    before = _readiness(tree, name)
+    version, kin, touched = tree.version, tree.kin(name), list(tree.below(name))
+    change(tree)
+    if tree.version == version:
+        return
+    tree.tell(cluster.faults, {**kin, **tree.kin(name)})
+    cluster.touched.topology.update(dict.fromkeys((*touched, *tree.below(name))))
+    cluster.due.rewired = cluster.position
+    if _readiness(tree, name) != before:
+        close = (key for key, group in cluster.groups.items() if group.is_close)
+        cluster.unsettled.update(dict.fromkeys(close))
+
+
+def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
+    """What decides whether groups can be placed by the tree at all, as far as one HyperNode changes that."""
+    facts = tree.facts.get(name)
+    return tree.problem, bool(tree.facts), None if facts is None else facts.tier_name
+
+
+def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
+    cluster.touched.nodes[name] = cluster.touched.topology[name] = None
+    cluster.free_up(name)
+    if cluster.regards.lookers:
+        cluster.due.met[EVERYONE] = None
+    if cards_changed:
+        cluster.recharge()
+    if cluster.policy.quota == "capacity":
+        for queue in cluster.queues:
+            cluster.ease(queue)
+    elif cluster.policy.quota == "proportion":
+        cluster.ease("")
+
+
+def _count(cluster: Cluster, node: Node, sign: int) -> bool:
+    """Count what the node can allocate in or out; whether this changed which cards there are."""
+    if node.facts is None:
+        return False
+    add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
+    widen(cluster, node.facts.allocatable, sign)
+    occupy(cluster, tuple(node.occupied.items()), sign)
+    changed = False
+    for resource, card in node.facts.cards.items():
+        changed |= cluster.cards.shift(card, resource, sign)
+    return changed

@@ -1,0 +1,295 @@
+"""Who is charged what: the rules that turn requests into entries of a queue's ledger.
+
+Under `capacity-card` a queue is charged cpu, memory and card names; under `capacity` every resource by its
+name. A waiting pod that would take any of several cards is counted under their compound name.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from projections.blocked import is_blocked
+from projections.cards import REQUEST_ANNOTATION
+from projections.cluster_totals import Commons
+from projections.group_facts import compound
+from projections.nodes import NodeTable
+from projections.pod_class import Amounts, PodClass
+from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
+from projections.pods import GATED, Charge, Pod
+from projections.policy import Policy
+from projections.queues import Queue
+
+
+class Cards:
+    """The card models there are: by name the resource that counts them, and on how many nodes."""
+
+    def __init__(self) -> None:
+        self.resource: dict[str, str] = {}
+        self.by_resource: dict[str, dict[str, int]] = {}
+        """Resource name to card name to number of nodes."""
+
+    def shift(self, name: str, resource: str, sign: int) -> bool:
+        """Count a node in or out; whether this changed which cards there are."""
+        nodes = self.by_resource.setdefault(resource, {})
+        left = nodes.get(name, 0) + sign
+        if left:
+            nodes[name] = left
+        else:
+            del nodes[name]
+            if not nodes:
+                del self.by_resource[resource]
+        if left > 1 or (left and sign < 0):
+            return False
+        # Where several resources count one card, the first by name does, in whatever order they came.
+        counted = [one for one in sorted(self.by_resource) if name in self.by_resource[one]]
+        if counted:
+            self.resource[name] = counted[0]
+        else:
+            del self.resource[name]
+        return True
+
+
+class Books(Protocol):
+    """What of State the rules look at."""
+
+    policy: Policy
+    commons: Commons
+    cards: Cards
+    nodes: NodeTable
+    queues: dict[str, Queue]
+    owners: dict[str, dict[str, str]]
+    charges: dict[int, dict[str, Charge]]
+    """Class index and mix of a node's cards to charge: what was found out already. Emptied when cards or
+    rules change."""
+
+
+def ask(books: Books, pod_class: PodClass) -> Charge:
+    """What a waiting pod of this class would be charged, a choice of cards under its compound name."""
+    return _charge(books, pod_class, "")
+
+
+def charge(books: Books, pod: Pod) -> Charge:
+    """What a pod is charged where it is."""
+    return _charge(books, pod.pod_class, pod.node)
+
+
+def is_open(books: Books, pod: Pod) -> bool:
+    """Whether a pod is charged for a choice of cards, as its node was not there to tell which it got."""
+    return any("|" in name or name in books.cards.by_resource for name, _ in pod.charge or ()) and (
+        not books.policy.charges_resources
+    )
+
+
+def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
+    """What a pod of this class is charged on a node."""
+    return _charge(books, pod_class, node)
+
+
+def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
+    """Nodes with the same cards charge the same."""
+    found = books.nodes.nodes.get(node) if node else None
+    mix = "" if found is None else found.mix
+    of_class = books.charges.get(pod_class.index)
+    if of_class is None:
+        of_class = books.charges[pod_class.index] = {}
+    known = of_class.get(mix)
+    if known is None:
+        there = {} if found is None or found.facts is None else found.facts.cards
+        known = of_class[mix] = _charge_for(books, pod_class, there)
+    return known
+
+
+def _charge_for(books: Books, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
+    if books.policy.charges_resources:
+        return tuple(one for one in pod_class.request if one[0] != "pods")
+    by_resource = books.cards.by_resource
+    cards: list[tuple[str, int]] = []
+    for name, amount in pod_class.request:
+        if name in by_resource:
+            cards.append((_card(books, pod_class, name, on), amount))
+    if books.policy.cards.cardUnlimitedCpuMemory and (cards or pod_class.cards):
+        return tuple(cards)
+    plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
+    return (*cards, *plain)
+
+
+def _card(books: Books, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
+    """The card charged for a resource: that of the node, else the choice, else the resource itself."""
+    if resource in on:
+        return on[resource]
+    there = books.cards.by_resource.get(resource, {})
+    listed = tuple(name for name in pod_class.cards if name in there)
+    if not listed and not any(name in books.cards.resource for name in pod_class.cards):
+        listed = pod_class.cards
+    return compound(listed) if listed else resource
+
+
+def members(books: Books, name: str) -> tuple[str, ...]:
+    """The cards that a charge name stands for: those of a compound, or of a card resource."""
+    if "|" in name:
+        return tuple(name.split("|"))
+    if name in books.cards.by_resource:
+        return tuple(sorted(books.cards.by_resource[name]))
+    return (name,)
+
+
+def minimum(books: Books, group: PodGroup) -> Amounts | None:
+    """What the gang needs at least, by charge name; None where nothing says so and nothing is checked."""
+    if group.facts is None:
+        return _least(books, group, cards_only=False)
+    if group.facts.min_resources is None:
+        return None
+    stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
+    if books.policy.charges_resources:
+        stated.pop("pods", None)
+        return stated
+    cards = (
+        _least(books, group, cards_only=True) if group.live_classes else group.facts.card_request
+    )
+    if cards and books.policy.cards.cardUnlimitedCpuMemory:
+        return dict(cards)
+    plain: Amounts = {name: amount for name, amount in stated.items() if name in ("cpu", "memory")}
+    return {**plain, **cards}
+
+
+def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
+    """What the first `min_available` pods ask for, in task order, finished and leaving pods left out."""
+    total: Amounts = {}
+    for pod_class, count in first_classes(group):
+        for name, amount in ask(books, pod_class):
+            if name in ("cpu", "memory"):
+                if cards_only:
+                    continue
+            elif _is_denied(books, pod_class, name):
+                continue
+            total[name] = total.get(name, 0) + amount * count
+    return total
+
+
+def _is_denied(books: Books, pod_class: PodClass, name: str) -> bool:
+    """Whether no pod of the class can ever be charged this: cards that it should have named, and did not.
+
+    Nothing is reserved for such a pod, or it would stand in the way of others for ever.
+    """
+    if books.policy.charges_resources or name not in books.cards.by_resource:
+        return False
+    return bool(pod_class.cards) or books.policy.cards.unnamedCardPolicy != "infer"
+
+
+def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
+    """The classes of the first `min_available` live pods, each with how many of them.
+
+    Where roles have minimums of their own the first pods of each role come before all others.
+    """
+    wanted = group.min_available
+    if len(group.live_classes) == 1:
+        [(index, count)] = group.live_classes.items()
+        return [(group.classes[index], min(count, wanted))]
+    counted = [(group.classes[index], count) for index, count in sorted(group.live_classes.items())]
+    if sum(group.live_classes.values()) <= wanted:
+        return counted
+    if len({(one.request, one.cards) for one, _ in counted}) == 1:
+        return [(counted[0][0], wanted)]
+    return [(group.classes[index], count) for index, count in group.first.classes()]
+
+
+def request_differs(books: Books, group: PodGroup) -> str:
+    """How the cards that the pods ask for differ from what the group said; empty where they do not."""
+    stated = {} if group.facts is None else group.facts.card_request
+    if not stated or books.policy.charges_resources:
+        return ""
+    asked: Amounts = {}
+    for pod in group.pods.values():
+        for name, amount in ask(books, pod.pod_class):
+            if name not in ("cpu", "memory"):
+                asked[name] = asked.get(name, 0) + amount
+    listed = {card for name in stated for card in members(books, name)}
+    is_listed = all(card in listed for name in asked for card in members(books, name))
+    if is_listed and sum(asked.values()) == sum(stated.values()):
+        return ""
+    theirs, ours = (_listed(one) for one in (stated, asked))
+    return f"{REQUEST_ANNOTATION} asks for {theirs}, the pods for {ours}: the pods count"
+
+
+def _listed(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amounts[name]} {name}" for name in sorted(amounts)) or "none"
+
+
+def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
+    """What the group adds to its queue's `inqueue` and `elastic`."""
+    if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
+        return (), ()
+    least = minimum(books, group)
+    if least is None:
+        return (), tuple(group.allocated.items())
+    used = dict(group.allocated)
+    missing: list[tuple[str, int]] = []
+    for name, amount in least.items():
+        for member in members(books, name):
+            taken = min(used.get(member, 0), amount)
+            if taken:
+                used[member] -= taken
+                amount -= taken
+        if name in used and amount:
+            taken = min(used[name], amount)
+            used[name] -= taken
+            amount -= taken
+        if amount:
+            missing.append((name, amount))
+    if missing and any(used.values()) and not books.policy.charges_resources:
+        missing = _with_strays(books, group, missing, used)
+    reserves = bool(missing) and not is_blocked(books, group)
+    if group.phase == INQUEUE:
+        reserves = reserves and not group.is_hopeless
+    else:
+        is_running = group.phase == RUNS and group.allocated_count >= group.min_available
+        reserves = reserves and is_running
+    if reserves and books.policy.charges_resources and group.counts.get(GATED):
+        missing = _without_gated(books, group, missing)
+    elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
+    return tuple(missing) if reserves else (), elastic
+
+
+def _without_gated(
+    books: Books, group: PodGroup, missing: list[tuple[str, int]]
+) -> list[tuple[str, int]]:
+    """What is missing, less what pods ask for that are held back by gates (Volcano's `capacity`)."""
+    gated: Amounts = {}
+    for pod in group.pods.values():
+        for name, amount in ask(books, pod.pod_class) if pod.status == GATED else ():
+            gated[name] = gated.get(name, 0) + amount
+    left = [(name, amount - gated.get(name, 0)) for name, amount in missing]
+    return [one for one in left if one[1] > 0]
+
+
+def _with_strays(
+    books: Books, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
+) -> list[tuple[str, int]]:
+    """What is missing of cards, less what pods are charged of cards that none of them asks for.
+
+    Such a pod has what it needs: its node has another label by now, or somebody else placed it there.
+    """
+    live = _asked_by(books, [group.classes[index] for index in group.live_classes])
+    if all(name in live for name in used if name not in ("cpu", "memory")):
+        return missing
+    classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
+    asked = _asked_by(books, classes.values())
+    strays = [name for name in used if name not in ("cpu", "memory") and name not in asked]
+    left: list[tuple[str, int]] = []
+    for name, amount in missing:
+        for stray in strays if name not in ("cpu", "memory") else ():
+            taken = min(used[stray], amount)
+            used[stray] -= taken
+            amount -= taken
+        if amount:
+            left.append((name, amount))
+    return left
+
+
+def _asked_by(books: Books, classes: Iterable[PodClass]) -> set[str]:
+    """The cards that pods of these classes ask for, and whatever else they are charged."""
+    return {
+        card
+        for one in classes
+        for name, _ in ask(books, one)
+        for card in (name, *members(books, name))
+    }

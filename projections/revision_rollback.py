@@ -1,0 +1,51 @@
+"""What is no longer relied upon when the API server's data was set back.
+
+An answer that was recorded holds no more: what it was about may never have happened on the server as it is now. A
+list of everything follows, and decides. Bindings without an outcome stay: each is asked for again, and is answered
+by what the server holds. Nothing is decided or asked before the list is there.
+"""
+
+from typing import Protocol
+
+from projections.apply_outcome import Commitment, unplaced
+from projections.cluster import Cluster
+
+
+class Doubted(Protocol):
+    """The part of State that is changed here."""
+
+    cluster: Cluster
+    commitments: dict[str, Commitment]
+    evictions: dict[str, Commitment]
+
+
+def distrust(state: Doubted, resource: str) -> None:
+    """Rely no longer on what was done to objects of a kind, as far as no observation shows it."""
+    match resource:
+        case "Pod":
+            _distrust_pods(state)
+        case "PodGroup":
+            for group in state.cluster.groups.values():
+                group.voice.told = group.voice.conditions_told = 0
+                state.cluster.telling.weigh(group)
+        case "Queue":
+            for name, queue in state.cluster.queues.items():
+                queue.is_mute = False
+                state.cluster.telling.queues[name] = None
+        case _:
+            pass
+
+
+def _distrust_pods(state: Doubted) -> None:
+    """Pods said to be bound that were not seen there wait again; nobody is on the way out by our doing."""
+    cluster = state.cluster
+    state.evictions.clear()
+    for uid, old in list(cluster.pods.items()):
+        is_bound_unseen = bool(old.assumed) and not old.facts.node and uid not in state.commitments
+        if not (is_bound_unseen or old.evicted or old.told):
+            continue
+        pod = unplaced(old) if is_bound_unseen else old.twin()
+        pod.evicted = pod.told = 0
+        cluster.replace_pod(old, pod)
+        if old.evicted and pod.node:
+            cluster.free_up(pod.node)

@@ -1,0 +1,214 @@
+"""Trying a placement: try, then commit or discard, and nothing in between.
+
+A trial takes room on the nodes it tries, so that the next pod of the gang sees it gone, and gives it all
+back before anything is decided: only a decision in the log changes what is true.
+"""
+
+from collections import Counter
+from typing import Self
+
+from events.decision import Placement
+from projections import quota_charging
+from projections.cluster import Cluster
+from projections.nodes import Node, Request
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup, Promise
+from projections.pods import Charge, Pod
+from projections.queues import add
+from projections.sub_groups import PartKey
+
+
+class Trial:
+    """The nodes tried for pods of one group."""
+
+    def __init__(self, cluster: Cluster, group: PodGroup) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.now: list[tuple[Pod, Node]] = []
+        """Pods with a node that has room now."""
+        self.later: list[tuple[Pod, Node]] = []
+        """Pods with a node that will have room once leaving pods have left."""
+        self.extra: Amounts = {}
+        """What these pods would be charged."""
+        self.roles: dict[str, int] = {}
+        """Role to pods placed now."""
+        self.nodes_of: dict[PartKey, list[Node]] = {}
+        """Sub-group to the nodes of its pods that are placed now or later."""
+        self.evicted: list[Pod] = []
+        """Pods that would leave, in the order in which they were chosen."""
+        self.taken: dict[str, list[Pod]] = {}
+        """The same by pod group."""
+        self.released: dict[str, Amounts] = {}
+        """What queues above the group's own would no longer be charged for those of other queues."""
+        self.lost: dict[str, Amounts] = {}
+        """Queue to what its pods and those of queues below it that would leave are charged."""
+        self.moved: list[str] = []
+        """Keys of the groups of which a pod was evicted or spared, one for each time."""
+        self._given: dict[str, Amounts] = {}
+        self._held: list[tuple[Node, str, Request]] = []
+        self._lifted: dict[str, Promise] = {}
+
+    def __enter__(self) -> Self:
+        """Begin: pods of the group are where the trial puts them, and not where they were promised room."""
+        self._expect(is_expected=False)
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Give everything back, whatever happened. What was tried can still be read."""
+        self._discard()
+
+    @property
+    def placed(self) -> list[tuple[Pod, Node]]:
+        """All pods with a node, those that have room now first."""
+        return [*self.now, *self.later]
+
+    @property
+    def count(self) -> int:
+        """How many pods have a node."""
+        return len(self.now) + len(self.later)
+
+    def lift(self, pod: Pod) -> Promise | None:
+        """What the pod is promised already does not stand in its own way. What that is, if anything."""
+        held = self.group.promise.get(pod.facts.uid)
+        if held is not None and pod.facts.uid not in self._lifted:
+            self._lifted[pod.facts.uid] = held
+            self._lift(held, -1)
+        return held
+
+    def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
+        """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
+        self.lift(pod)
+        (self.later if later else self.now).append((pod, node))
+        self._note_part(pod, node)
+        if is_last:
+            return
+        kind = "promised" if later else "occupied"
+        node.guests[pod.facts.uid] = None
+        self._held.append((node, kind, pod.pod_class.request))
+        self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
+        self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), 1)
+        if not later:
+            self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
+
+    def take_back(self, left: int) -> None:
+        """Undo what was placed last, until only so many pods have a node. None of them may be the last one."""
+        while len(self._held) > left:
+            node, kind, request = self._held.pop()
+            self.cluster.nodes.shift(node, kind, request, -1)
+            pod, _ = (self.later if kind == "promised" else self.now).pop()
+            del node.guests[pod.facts.uid]
+            self._note_part(pod, None)
+            self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), -1)
+            if kind != "promised":
+                self.roles[pod.facts.role] -= 1
+
+    @property
+    def parts(self) -> dict[PartKey, int]:
+        """Sub-group to pods placed now or later."""
+        return {key: len(nodes) for key, nodes in self.nodes_of.items()}
+
+    @property
+    def parts_now(self) -> dict[PartKey, int]:
+        """Sub-group to pods placed now."""
+        if not self.later or not self.nodes_of:
+            return self.parts
+        parts = self.group.parts
+        keys = [] if parts is None else [parts.key_of(pod.facts.labels) for pod, _ in self.now]
+        return dict(Counter(key for key in keys if key is not None))
+
+    def _note_part(self, pod: Pod, node: Node | None) -> None:
+        """A pod of a sub-group has a node; or (None) the one that got its node last has it no longer."""
+        key = None if self.group.parts is None else self.group.parts.key_of(pod.facts.labels)
+        if key is None:
+            return
+        if node is not None:
+            self.nodes_of.setdefault(key, []).append(node)
+        else:
+            self.nodes_of[key].pop()
+
+    def evict(self, pod: Pod) -> None:
+        """Let a pod leave: its room will be free, and its queue is charged for it no longer."""
+        self.evicted.append(pod)
+        self.taken.setdefault(pod.group_key, []).append(pod)
+        self._give(pod, 1)
+        self._leave(pod, 1)
+
+    def spare(self, pod: Pod) -> None:
+        """Let a pod stay after all."""
+        self.evicted.remove(pod)
+        self.taken[pod.group_key].remove(pod)
+        self._give(pod, -1)
+        self._leave(pod, -1)
+
+    def given(self, queue: str) -> Amounts:
+        """What a queue would no longer be charged for its own pods that would leave. Not to be changed."""
+        return self._given.get(queue, {})
+
+    def _give(self, pod: Pod, sign: int) -> None:
+        """Keep up the sums over pods that would leave, so that asking for them costs no look at each."""
+        self.moved.append(pod.group_key)
+        queue = self.cluster.queue(self.cluster.groups[pod.group_key].queue)
+        add(self._given.setdefault(queue.name, {}), pod.charge or (), sign)
+        for one in queue.lineage:
+            add(self.lost.setdefault(one.name, {}), pod.charge or (), sign)
+
+    def _discard(self) -> None:
+        for node, kind, request in reversed(self._held):
+            self.cluster.nodes.shift(node, kind, request, -1)
+        for pod, node in (*self.now, *self.later):
+            node.guests.pop(pod.facts.uid, None)
+        for pod in reversed(self.evicted):
+            self._leave(pod, -1)
+        for held in self._lifted.values():
+            self._lift(held, 1)
+        self._expect(is_expected=True)
+
+    def _leave(self, pod: Pod, sign: int) -> None:
+        node = self.cluster.nodes.node(pod.node)
+        if sign > 0:
+            node.going[pod.facts.uid] = None
+        else:
+            del node.going[pod.facts.uid]
+        self.cluster.nodes.shift(node, "releasing", pod.pod_class.request, sign)
+        theirs = self.cluster.groups[pod.group_key].queue
+        if theirs == self.group.queue:
+            self._charge(pod.charge or (), -sign)
+            return
+        for above in self.cluster.queue(theirs).lineage[1:]:
+            add(self.released.setdefault(above.name, {}), pod.charge or (), sign)
+
+    def _expect(self, *, is_expected: bool) -> None:
+        """Pods of the group are where the trial puts them, and not where they were promised room."""
+        for uid, held in self.group.promise.items():
+            node = self.cluster.nodes.node(held.node)
+            if is_expected:
+                node.expected[uid] = None
+            else:
+                node.expected.pop(uid, None)
+            self.cluster.nodes.stir(held.node)
+
+    def _lift(self, held: Promise, sign: int) -> None:
+        node = self.cluster.nodes.node(held.node)
+        self.cluster.nodes.shift(node, "promised", held.request, sign)
+        self._charge(held.charge, sign)
+
+    def _charge(self, charge: Charge, sign: int) -> None:
+        for name, amount in charge:
+            self.extra[name] = self.extra.get(name, 0) + sign * amount
+
+
+def placements(cluster: Cluster, placed: list[tuple[Pod, Node]]) -> tuple[Placement, ...]:
+    """Placed pods as a decision states them."""
+    return tuple(
+        Placement(
+            pod=pod.key,
+            uid=pod.facts.uid,
+            node=node.name,
+            cards={
+                name: amount
+                for name, amount in quota_charging.charge_on(cluster, pod.pod_class, node.name)
+                if name in cluster.cards.resource
+            },
+        )
+        for pod, node in placed
+    )

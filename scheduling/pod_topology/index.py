@@ -1,0 +1,143 @@
+"""Who stands where: the tallies and domains that terms about other pods ask for.
+
+Each is made when it is first asked for and then kept up to date node by node. They only ever save time: each
+can be made anew from State.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from projections.cluster import Cluster
+from projections.pod_terms import HostPort, Labels, PodTerm, Regard, Selector, selects
+from projections.pods import Pod
+from scheduling.pod_topology.counts import Count, Tally
+from scheduling.pod_topology.domains import Domain
+
+TALLIES_MAX: Final = 1024
+"""Tallies kept at a time; when there are more, all are forgotten."""
+
+TALLIES_BYTES_MAX: Final = 256 << 20
+"""Bytes of tallies kept at a time: three columns of eight bytes for each node."""
+
+KINDS_MAX: Final = 1 << 12
+"""Kinds of pods (namespace and labels, or class) that a tally remembers its verdict on."""
+
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Equal as long as nothing moved."""
+
+
+class Neighbourhood:
+    """The tallies and domains of one State."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._layout = (-1, -1)
+        self._tallies: dict[object, Tally] = {}
+        self._domains: dict[str, Domain] = {}
+
+    @property
+    def stamp(self) -> Stamp:
+        """What was looked at so far."""
+        table = self.cluster.nodes
+        return table.layout, len(table.moved), len(table.remade), self.cluster.regards.version
+
+    def domain(self, key: str) -> Domain:
+        """The domains of a topology key."""
+        self._look()
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = Domain(self.cluster.nodes, key)
+        found.refresh()
+        return found
+
+    def covered(self, terms: tuple[PodTerm, ...]) -> Tally:
+        """Pods that all of the terms mean."""
+        labels_of = self.cluster.regards.labels_of
+
+        def is_meant(namespace: str, labels: Mapping[str, str]) -> bool:
+            return all(one.covers(namespace, labels, labels_of) for one in terms)
+
+        return self._tally(("covered", terms), lambda: _by_labels(is_meant))
+
+    def selected(self, namespace: str, selector: Selector | None) -> Tally:
+        """Pods of a namespace with such labels."""
+
+        def is_selected(of: str, labels: Mapping[str, str]) -> bool:
+            return of == namespace and selects(selector, labels)
+
+        return self._tally(("selected", namespace, selector), lambda: _by_labels(is_selected))
+
+    def holding(self, regard: Regard) -> Tally:
+        """Pods that think so of others; one that says so twice counts twice."""
+        return self._tally(
+            ("holding", regard), lambda: _by_class(lambda pod: _regards(pod).count(regard))
+        )
+
+    def listening(self, ports: tuple[HostPort, ...]) -> Tally:
+        """Pods that have one of these ports of their node."""
+        return self._tally(
+            ("listening", ports),
+            lambda: _by_class(
+                lambda pod: int(
+                    any(a.collides(b) for a in ports for b in pod.pod_class.terms.ports)
+                )
+            ),
+        )
+
+    def _tally(self, key: object, count: Callable[[], Count]) -> Tally:
+        self._look()
+        found = self._tallies.get(key)
+        if found is None:
+            column_bytes = 24 * max(1, len(self.cluster.nodes.order))
+            if len(self._tallies) >= min(TALLIES_MAX, max(1, TALLIES_BYTES_MAX // column_bytes)):
+                self._tallies.clear()
+            found = self._tallies[key] = Tally(self.cluster, count())
+        found.refresh()
+        return found
+
+    def forget(self) -> None:
+        """Drop all tallies: terms that they are of may be gone."""
+        self._tallies, self._domains = {}, {}
+
+    def _look(self) -> None:
+        now = (self.cluster.nodes.layout, self.cluster.regards.version)
+        if now != self._layout:
+            self._layout = now
+            self._tallies, self._domains = {}, {}
+
+
+def _regards(pod: Pod) -> tuple[Regard, ...]:
+    return pod.pod_class.terms.regards
+
+
+def _by_labels(judge: Callable[[str, Mapping[str, str]], bool]) -> Count:
+    """Counts pods by namespace and labels, asking once for all that agree in both."""
+    known: dict[tuple[str, Labels], int] = {}
+
+    def count(pod: Pod) -> int:
+        facts = pod.facts
+        key = (facts.namespace, facts.labels)
+        found = known.get(key)
+        if found is None:
+            if len(known) >= KINDS_MAX:
+                known.clear()
+            found = known[key] = int(judge(facts.namespace, dict(facts.labels)))
+        return found
+
+    return count
+
+
+def _by_class(judge: Count) -> Count:
+    """Counts pods by class, asking once for each."""
+    known: dict[int, int] = {}
+
+    def count(pod: Pod) -> int:
+        index = pod.pod_class.index
+        found = known.get(index)
+        if found is None:
+            if len(known) >= KINDS_MAX:
+                known.clear()
+            found = known[index] = judge(pod)
+        return found
+
+    return count

@@ -1,0 +1,378 @@
+"""Serving the queues: whose turn it is, which of its lines is next, and when a line is done.
+
+The queue with the first turn serves the first group of all its lines, and goes back among the others. A
+line whose head is refused is done for this cycle, and everyone in it is refused alike.
+
+An action that has used up half of its part of the cycle's work shares out the other half evenly, first between
+queues and then between the namespaces of a queue, those first on which the least was spent. When its part is
+used up it ends, and what it did not look at is left to the next cycle, which shares out the whole of its part;
+queues, namespaces and lines that got no turn since then come first.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from events.union import Decision
+from projections.pod_groups import PodGroup
+from projections.scheduling_queue import Line, Order
+from scheduling.quota.queue_order import Turns
+from scheduling.session import Session
+from scheduling.unschedulable import Reason, refusal
+from scheduling.work import DECISION, LINE, PLACEMENT
+
+ServeLine: TypeAlias = Callable[[Session, Line], Iterator[Decision]]
+"""Serves the head of a line. When it decides nothing that moves the head on, the line is done."""
+
+
+QUANTA: Final = 64
+"""Into how many parts the work of an action is divided between queues, and between namespaces."""
+
+
+class SafeTurns:
+    """Whose turn it is. Where finding out raises, the queues are served in turn, those served least first.
+
+    So an error in the order of queues costs the fairness between them in this cycle, and not the cycle.
+    """
+
+    def __init__(self, session: Session, action: str, names: Iterable[str]) -> None:
+        self._session = session
+        self._action = action
+        self._served = dict.fromkeys(names, 0)
+        """Queue that is still to be served to how often it was."""
+        self._turns: Turns | None = None
+        self._errors: list[Exception] = []
+        try:
+            self._turns = Turns(session.cluster, names, session.fair)
+        except Exception as error:  # a bug, whatever it is
+            self._fail(error)
+
+    def first(self) -> str | None:
+        """The queue whose turn it is; None once all are dropped."""
+        if self._turns is not None:
+            try:
+                return self._turns.first()
+            except Exception as error:
+                self._fail(error)
+        return min(self._served, key=lambda name: (self._served[name], name), default=None)
+
+    def add(self, name: str) -> None:
+        """Serve a queue that was dropped, again."""
+        self._served.setdefault(name, 0)
+        if self._turns is not None:
+            try:
+                self._turns.add(name)
+            except Exception as error:
+                self._fail(error)
+
+    def drop(self, name: str) -> None:
+        """Be done with a queue."""
+        self._served.pop(name, None)
+        if self._turns is not None:
+            self._turns.drop(name)
+
+    def served(self, name: str) -> None:
+        """Put a queue that had its turn back among the others."""
+        self._served[name] += 1
+        if self._turns is not None:
+            try:
+                self._turns.served(name)
+            except Exception as error:
+                self._fail(error)
+
+    def failures(self) -> Iterator[Decision]:
+        """What is to be recorded of that."""
+        errors, self._errors = self._errors, []
+        for error in errors:
+            yield from self._session.action_failed(self._action, error, is_abandoned=False)
+
+    def _fail(self, error: Exception) -> None:
+        self._turns = None
+        self._session.forget_shares()
+        self._errors.append(error)
+
+
+class _Waiting:
+    """The lines of one queue that are still to be served, those with the first head first.
+
+    Where work was deferred, those that were not looked at since come before the others.
+    """
+
+    def __init__(self, lines: list[Line], looked: Mapping[str, int]) -> None:
+        self._looked = looked
+        self._lines: dict[int, Line] = {}
+        self._heap: list[tuple[int, Order, int]] = []
+        for line in lines:
+            self.add(line)
+
+    def first(self) -> Line | None:
+        """The line whose head is first of all. Entries that are out of date are put right on the way."""
+        while self._heap:
+            *place, key = self._heap[0]
+            line = self._lines.get(key)
+            if line is None or not line.jobs:
+                heapq.heappop(self._heap)
+                self._lines.pop(key, None)
+            elif list(self._place(line)) != place:
+                heapq.heapreplace(self._heap, (*self._place(line), key))
+            else:
+                return line
+        return None
+
+    def add(self, line: Line) -> None:
+        """Serve a line, too. If it is there already its place is put right."""
+        self._lines[id(line)] = line
+        heapq.heappush(self._heap, (*self._place(line), id(line)))
+
+    def drop(self, line: Line) -> None:
+        """Be done with a line."""
+        self._lines.pop(id(line), None)
+
+    def _place(self, line: Line) -> tuple[int, Order]:
+        order, head = line.jobs[0]
+        return self._looked.get(head.key, 0), order
+
+    @property
+    def lines(self) -> list[Line]:
+        """All of them."""
+        return [line for line in self._lines.values() if line.jobs]
+
+
+Spent: TypeAlias = tuple[int, int]
+"""How often the quantum was spent on it in this cycle, and the cycle in which it last got a turn before."""
+
+
+class _Shares:
+    """What was spent on queues, or on the namespaces of one, and which are to have the next turns."""
+
+    def __init__(self, quantum: int) -> None:
+        self._quantum = quantum
+        self._spent: dict[str, int] = {}
+        self.turn_of: dict[str, int] = {}
+        """Name to the cycle in which it last got a turn, since work was deferred."""
+
+    def spend(self, name: str, units: int) -> None:
+        """So much was spent."""
+        self._spent[name] = self._spent.get(name, 0) + units
+
+    def of(self, name: str) -> Spent:
+        """What counts between names: the smaller is first."""
+        return self._spent.get(name, 0) // self._quantum, self.turn_of.get(name, 0)
+
+
+class _FairWaiting:
+    """The lines of one queue by the namespaces of their heads, which share its work evenly."""
+
+    def __init__(self, waiting: _Waiting, shares: _Shares, looked: Mapping[str, int]) -> None:
+        self._shares = shares
+        self._looked = looked
+        self._by_namespace: dict[str, _Waiting] = {}
+        self._heap: list[tuple[Spent, str]] = []
+        for line in waiting.lines:
+            self.add(line)
+
+    def first(self) -> Line | None:
+        """The line to be served next."""
+        while self._heap:
+            spent, name = self._heap[0]
+            line = self._by_namespace[name].first()
+            if line is None:
+                heapq.heappop(self._heap)
+                del self._by_namespace[name]
+            elif self._shares.of(name) != spent:
+                heapq.heapreplace(self._heap, (self._shares.of(name), name))
+            elif _namespace(line) != name:
+                self._by_namespace[name].drop(line)
+                self.add(line)
+            else:
+                return line
+        return None
+
+    def add(self, line: Line) -> None:
+        """Serve a line, too. If it is there already its place is put right."""
+        name = _namespace(line)
+        waiting = self._by_namespace.get(name)
+        if waiting is None:
+            waiting = self._by_namespace[name] = _Waiting([], self._looked)
+            heapq.heappush(self._heap, (self._shares.of(name), name))
+        waiting.add(line)
+
+    def drop(self, line: Line) -> None:
+        """Be done with a line."""
+        for waiting in self._by_namespace.values():
+            waiting.drop(line)
+
+    @property
+    def lines(self) -> list[Line]:
+        """All of them."""
+        return [line for waiting in self._by_namespace.values() for line in waiting.lines]
+
+
+def _namespace(line: Line) -> str:
+    return line.head.key.partition("/")[0]
+
+
+class _Serving:
+    """One action that serves its lines within its part of the cycle's work."""
+
+    def __init__(self, session: Session, action: str, lines: dict[str, list[Line]]) -> None:
+        self._session = session
+        self._action = action
+        carried = session.state.carried
+        self._before = carried.looked.get(action, {})
+        """Pod group to the cycle in which its line was last looked at, since work was deferred."""
+        self._waiting: dict[str, _Waiting | _FairWaiting] = {
+            name: _Waiting(of, self._before) for name, of in lines.items()
+        }
+        self._is_fair = False
+        quantum = max(1, session.work.allowance // QUANTA)
+        self._quantum = quantum
+        self._queues = _Shares(quantum)
+        self._namespaces: dict[str, _Shares] = {}
+        self._parked: dict[Spent, list[str]] = {}
+        """Queues that others go before now."""
+        self._level: Spent = (0, 0)
+        self.turns = SafeTurns(session, action, self._waiting)
+        self.looked: dict[str, None] = {}
+        """Keys of the pod groups whose lines were looked at."""
+        if any(action in batch.actions for batch in carried.batches):
+            self._share_out()
+
+    def next(self) -> tuple[str, Line] | None:
+        """The queue whose turn it is, and the line that it serves; None once all are done."""
+        while True:
+            name = self.turns.first()
+            if name is None:
+                if not self._parked:
+                    return None
+                self._level = min(self._parked)
+                for one in self._parked.pop(self._level):
+                    self.turns.add(one)
+                continue
+            if self._is_fair and (level := self._queues.of(name)) > self._level:
+                self.turns.drop(name)
+                self._parked.setdefault(level, []).append(name)
+                continue
+            line = self._waiting[name].first()
+            if line is not None:
+                return name, line
+            self.turns.drop(name)
+
+    def looks_at(self, line: Line) -> None:
+        """A line is about to be served."""
+        self.looked[line.head.key] = None
+
+    def spend(self, queue: str, namespace: str, units: int) -> None:
+        """So much work was spent on a queue for a namespace. From half of the action's part on all get even parts."""
+        self._queues.spend(queue, units)
+        shares = self._namespaces.get(queue)
+        if shares is None:
+            shares = self._namespaces[queue] = _Shares(self._quantum)
+        shares.spend(namespace, units)
+        if not self._is_fair and self._session.work.is_half_used:
+            self._share_out()
+
+    def add(self, queue: str, line: Line) -> None:
+        """Serve a line, too."""
+        self._waiting[queue].add(line)
+
+    def drop(self, queue: str, line: Line) -> None:
+        """Be done with a line."""
+        self._waiting[queue].drop(line)
+
+    def left(self) -> list[Line]:
+        """Lines that were not looked at and whose answers could be others now."""
+        lines = [line for waiting in self._waiting.values() for line in waiting.lines]
+        return [line for line in lines if self._session.could_change(line)]
+
+    def _share_out(self) -> None:
+        self._is_fair = True
+        for key, cycle in self._before.items():
+            group = self._session.cluster.groups.get(key)
+            if group is None:
+                continue
+            namespaces = self._namespaces.setdefault(group.queue, _Shares(self._quantum))
+            for shares, name in (
+                (self._queues, group.queue),
+                (namespaces, key.partition("/")[0]),
+            ):
+                shares.turn_of[name] = max(cycle, shares.turn_of.get(name, 0))
+        for name, waiting in self._waiting.items():
+            assert isinstance(waiting, _Waiting)
+            shares = self._namespaces.setdefault(name, _Shares(self._quantum))
+            self._waiting[name] = _FairWaiting(waiting, shares, self._before)
+
+
+def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Decision]:
+    """Serve the lines of an action until none is left to be served, or its part of the work is used up."""
+    work = session.work
+    work.open_action()
+    lines = session.lines_to_serve(action)
+    if not lines:
+        return
+    serving = _Serving(session, action, lines)
+    turns = serving.turns
+    while (found := serving.next()) is not None:
+        name, line = found
+        yield from turns.failures()
+        if not session.could_change(line):
+            # What woke it has gone to someone else in the meantime.
+            serving.drop(name, line)
+            continue
+        if work.is_used_up and serving.looked:
+            session.cut_short(action, name, line.head, serving.left(), serving.looked)
+            break
+        begun, namespace = work.done, line.head.key.partition("/")[0]
+        serving.looks_at(line)
+        work.add(LINE)
+        head = line.head
+        before = head.mark
+        trials = session.trials_so_far()
+        has_failed = False
+        try:
+            yield from _counted(session, serve_line(session, line))
+        except Exception as error:  # a bug, whatever it is
+            has_failed = True
+            yield from session.group_failed(head, action, error, trials)
+        if has_failed and not line.is_led_by(head):
+            pass  # The next in the line is served.
+        elif head.mark == before or has_failed:
+            serving.drop(name, line)
+        else:
+            for other in session.cluster.lines.of(head):
+                if other.action == action and other.queue == name:
+                    session.mark_due(other)
+                    serving.add(name, other)
+        turns.served(name)
+        serving.spend(name, namespace, work.done - begun)
+    yield from turns.failures()
+
+
+def _counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decision]:
+    """Decisions, each counted as work."""
+    for decision in decisions:
+        pods = getattr(decision, "placements", ()) or getattr(decision, "evictions", ())
+        session.work.add(DECISION + PLACEMENT * len(pods))
+        yield decision
+
+
+def refuse_line(
+    line: Line, reason: Reason, retell: Callable[[PodGroup, Reason], Reason] | None = None
+) -> Iterator[Decision]:
+    """Refuse everyone in a line who is not refused for the same thing already.
+
+    `retell` puts a reason found at the head of the line into the words for another group.
+    """
+    head = line.head
+    anew = [
+        group
+        for _, group in line.jobs
+        if (standing := group.refusals.get(line.action)) is None
+        or standing.code != reason.code
+        or standing.limit != reason.limit
+        or (standing.is_hopeless, standing.is_shut) != (reason.is_hopeless, reason.is_shut)
+        or (standing.barred, standing.lacks_node) != (reason.barred, reason.lacks_node)
+    ]
+    for group in anew:
+        told = reason if retell is None or group is head else retell(group, reason)
+        yield refusal(group, line.action, told)

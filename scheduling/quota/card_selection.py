@@ -1,0 +1,110 @@
+"""Which cards a pod may be charged: the ones it names, as far as its queue's quota of each goes.
+
+Of several cards that a pod names those count that the cluster has; they must all be counted by the same
+resource, as a pod asks for one resource and not for another depending on its node. The texts are those of
+the card-quota design.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from projections.cluster import Cluster
+from projections.pod_class import CARD_NAME, PodClass
+from projections.queues import Queue
+from scheduling.quota.quota_check import Shortage, limit, shortage, used
+from scheduling.quota.selector_conflict import contradiction
+
+UNNAMED: Final = "UnnamedCard"
+FAILED: Final = "GetTaskRequestResourceFailed"
+
+
+class CardChoice(Struct, frozen=True):
+    """The cards a pod may be charged, in order of preference, or None where it uses none."""
+
+    cards: tuple[str, ...] | None
+    barred: tuple[str, ...] = ()
+    """Cards that would do as well, of which the queue may use no more."""
+
+
+def choose_cards(
+    cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
+) -> CardChoice | Shortage:
+    """Which cards a pod of this class may be charged now, or why none."""
+    if cluster.policy.quota != "capacity-card":
+        return CardChoice(None)
+    found = _acceptable(cluster, queue, pod_class)
+    if found is None or isinstance(found, Shortage):
+        return CardChoice(None) if found is None else found
+    names, amount = found
+    short: list[tuple[int, Shortage]] = []
+    fitting: list[str] = []
+    for name in names:
+        most = limit(cluster, queue, name)
+        total = used(queue, name, extra) + amount
+        if most is None or total <= most:
+            fitting.append(name)
+        else:
+            short.append((total - most, shortage(queue, name, amount, total, most)))
+    if fitting:
+        return CardChoice(tuple(fitting), tuple(one.limit for _, one in short))
+    short.sort(key=lambda one: one[0])
+    nearest = short[0][1]
+    message = "; ".join(one.message for _, one in short)
+    others = tuple(one.limit for _, one in short[1:])
+    return Shortage(nearest.code, nearest.limit, message, others)
+
+
+def _acceptable(
+    cluster: Cluster, queue: Queue, pod_class: PodClass
+) -> tuple[tuple[str, ...], int] | Shortage | None:
+    """The cards that would do and how many of one are asked for; None for a pod without cards."""
+    cards, amounts = cluster.cards, pod_class.amounts
+    asked = [name for name in amounts if name in cards.by_resource]
+    if not pod_class.cards:
+        return _unnamed(cluster, queue, asked, amounts)
+    listed = "|".join(pod_class.cards)
+    known = {
+        card: next((one for one in asked if card in cards.by_resource[one]), cards.resource[card])
+        for card in pod_class.cards
+        if card in cards.resource
+    }
+    if not known:
+        text = f"no resource name found for card <{listed}>"
+        both = contradiction(pod_class)
+        return _failed(queue, listed, f"{text}; {both}" if both else text)
+    kinds = tuple(dict.fromkeys(known.values()))
+    if len(kinds) > 1:
+        named = "|".join(known)
+        text = f"cards <{named}> are counted by different resources: {', '.join(kinds)}"
+        return _failed(queue, listed, text)
+    if kinds[0] not in amounts:
+        named = "|".join(known)
+        text = f"no resource <{kinds[0]}> defined in requests/limits for card <{named}>"
+        return _failed(queue, listed, text)
+    others = [one for one in asked if one != kinds[0]]
+    if others:
+        text = f"pod asks for <{others[0]}> beside the cards that it names: {listed}"
+        return Shortage(UNNAMED, others[0], text)
+    return tuple(known), amounts[kinds[0]]
+
+
+def _unnamed(
+    cluster: Cluster, queue: Queue, asked: list[str], amounts: Mapping[str, int]
+) -> tuple[tuple[str, ...], int] | Shortage | None:
+    """What becomes of a pod that names no card."""
+    if not asked:
+        return None
+    if cluster.policy.cards.unnamedCardPolicy != "infer":
+        text = f"pod asks for <{asked[0]}> and names no card: annotation {CARD_NAME}"
+        return Shortage(UNNAMED, asked[0], text)
+    if len(asked) > 1:
+        text = f"pod asks for cards of different resources: {', '.join(asked)}"
+        return _failed(queue, asked[0], text)
+    return tuple(sorted(cluster.cards.by_resource[asked[0]])), amounts[asked[0]]
+
+
+def _failed(queue: Queue, what: str, text: str) -> Shortage:
+    message = f"Get request resource failed, Queue <{queue.name}>, error: <{text}>"
+    return Shortage(FAILED, what, message)

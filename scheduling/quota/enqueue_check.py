@@ -1,0 +1,108 @@
+"""May a pod group enter: the votes of the plugins, tier by tier (Volcano's enqueueable functions).
+
+A plugin permits, rejects or abstains. Whoever rejects first keeps the group out; once somebody of a tier
+has permitted, later tiers are not asked; where all abstain it may enter. A group that does not say what it
+needs at least is permitted by all who keep a limit.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from projections import quota_charging
+from projections.cluster import Cluster
+from projections.overcommit import least_of
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
+from projections.sla import is_overdue
+from scheduling.quota.quota_check import Shortage, amount_text, may_enqueue
+from scheduling.quota.reclaimable import Relief
+
+Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
+
+
+def why_not_admitted(cluster: Cluster, relief: Relief, group: PodGroup) -> Shortage | None:
+    """Why the group may not enter its queue now, or None."""
+    for tier in cluster.policy.tiers:
+        is_permitted = False
+        for plugin in tier:
+            if plugin.name not in _VOTES or not plugin.takes_part("enableJobEnqueued"):
+                continue
+            vote = _VOTES[plugin.name](cluster, relief, group)
+            if isinstance(vote, Shortage):
+                return vote
+            is_permitted |= vote == "permit"
+        if is_permitted:
+            return None
+    return None
+
+
+def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
+    """Whether a gang keeps the room that it found for some of its pods only, as it waited too long.
+
+    `gang` rejects that, so `sla` must stand in a tier before it (Volcano's pipelined functions).
+    """
+    for tier in cluster.policy.tiers:
+        names = [one.name for one in tier if one.takes_part("enableJobPipelined")]
+        if "gang" in names:
+            return False
+        if "sla" in names:
+            return is_overdue(cluster, group)
+    return False
+
+
+def _by_quota(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+    least = quota_charging.minimum(cluster, group)
+    if least is None:
+        return "permit"
+    queue = cluster.queue(group.queue)
+    short = may_enqueue(cluster, queue, least)
+    if short is not None and cluster.policy.evicting:
+        short = may_enqueue(cluster, queue, least, relief.of_queue(group, least))
+    return short or "permit"
+
+
+def _by_overcommit(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+    """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
+    least = least_of(cluster, group)
+    vote = _within_factor(cluster, least or {}, {})
+    if vote != "permit" and cluster.policy.evicting:
+        vote = _within_factor(cluster, least or {}, relief.of_cluster(group, least or {}))
+    return vote
+
+
+def _within_factor(cluster: Cluster, least: Amounts, spare: Amounts) -> Vote:
+    rules, commons = cluster.policy.overcommit, cluster.commons
+    assert rules is not None
+    over: list[str] = []
+    numbers: list[str] = []
+    for name, amount in least.items():
+        used = commons.used.get(name, 0) - spare.get(name, 0)
+        total = used + commons.backlog.get(name, 0) + amount
+        most = cluster.totals.get(name, 0) * rules.of(name)
+        if total > most:
+            over.append(name)
+            numbers.append(_numbers(name, amount, total, most))
+    if not over:
+        return "permit"
+    names = ", ".join(f"overused {name}" for name in sorted(over))
+    message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
+    return Shortage("ResourceOverused", over[0], message)
+
+
+def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
+    requested, would_be, limit = (amount_text(name, one) for one in (amount, total, int(most)))
+    return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
+
+
+def _by_sla(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+    return "permit" if is_overdue(cluster, group) else "abstain"
+
+
+_VOTES: Final[dict[str, Callable[[Cluster, Relief, PodGroup], Vote]]] = {
+    "capacity": _by_quota,
+    "capacity-card": _by_quota,
+    "proportion": _by_quota,
+    "overcommit": _by_overcommit,
+    "sla": _by_sla,
+}

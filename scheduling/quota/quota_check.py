@@ -1,0 +1,220 @@
+"""May it enter, may it be charged: the limits of a queue against its ledger.
+
+    enqueue : minimum(group) + allocated + inqueue - elastic <= limit
+    allocate: request(pod) + allocated                       <= limit
+
+Only what is asked for is compared, and equality passes. Room promised to pods counts as allocated.
+Under `capacity-card` the limits are the queue's capability of cpu and memory and its card quota; under
+`capacity` they are its real capability, and that of each queue above it; under `proportion` a queue may
+reserve up to its real capability and use what it deserves.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, structs
+
+from projections.cluster import Cluster
+from projections.deserved import deserved_of, real_capability
+from projections.pod_class import Amounts
+from projections.queues import Queue
+from projections.quota_charging import members
+from scheduling.quota.reservation_flow import extra_flow
+
+
+class Shortage(Struct, frozen=True):
+    """A refusal by quota: code, the resource or card that is short, and the numbers."""
+
+    code: str
+    limit: str
+    message: str
+    barred: tuple[str, ...] = ()
+    """Other cards of which some would do as well."""
+
+
+def gate(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
+    """Why the queue takes nobody at all, if so; `allocates` where it is about pods of admitted groups."""
+    if (reason := queue.closed_reason) is not None:
+        return Shortage(reason[0], queue.name, reason[1])
+    if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
+        what = f"capability <cpu 0, memory 0> is empty, deny it to {_verb(allocates)}"
+        return Shortage("EmptyQueueCapability", "", f"Queue <{queue.name}> {what}")
+    return None
+
+
+def _verb(allocates: bool) -> str:
+    return "allocate" if allocates else "enqueue"
+
+
+def _is_empty(cluster: Cluster, queue: Queue) -> bool:
+    """Whether the queue may use nothing at all: neither cpu nor memory nor any card."""
+    if queue.facts is None:
+        return False
+    plain = [limit(cluster, queue, name) for name in ("cpu", "memory")]
+    return plain == [0, 0] and not any(queue.facts.quota.values())
+
+
+def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """How much of a resource or card the queue may use; None for no limit."""
+    quota = cluster.policy.quota
+    if queue.facts is None and (quota != "proportion" or not cluster.queue_objects):
+        if not cluster.queue_objects or not quota or name in ("cpu", "memory"):
+            return None
+        return 0 if quota == "capacity-card" else None
+    facts = queue.facts
+    if quota == "capacity-card" and facts is not None:
+        if name in ("cpu", "memory"):
+            unset = 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
+            return facts.capability.get(name, unset)
+        return facts.quota.get(name, 0)
+    if quota == "proportion":
+        return deserved_of(cluster, queue).get(name, 0)
+    return real_capability(cluster, queue, name) if quota == "capacity" else None
+
+
+def admission_limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
+    """How much of a resource or card a queue may use and have reserved; None for no limit."""
+    if cluster.policy.quota == "proportion" and queue.facts is not None:
+        return real_capability(cluster, queue, name)
+    return limit(cluster, queue, name)
+
+
+def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
+    """What is allocated or promised of a resource, `extra` included."""
+    if queue.below:
+        return queue.sum_of("allocated", name) + queue.sum_of("promised", name) + extra.get(name, 0)
+    return queue.allocated.get(name, 0) + queue.promised.get(name, 0) + extra.get(name, 0)
+
+
+def may_enqueue(
+    cluster: Cluster, queue: Queue, least: Amounts, relief: Mapping[str, Amounts] | None = None
+) -> Shortage | None:
+    """Why a group with this minimum is not admitted, or None. `relief` is by how much ledgers could be less."""
+    relief = relief or {}
+    choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
+    by_card = cluster.policy.quota == "capacity-card"
+    plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
+    for one in queue.lineage:
+        short: list[Shortage] = []
+        for name, amount in plain.items():
+            less = relief.get(one.name, {}).get(name, 0)
+            total = used(one, name, {}) + reserved(one, name) - less + amount
+            most = admission_limit(cluster, one, name)
+            if most is not None and total > most:
+                short.append(shortage(one, name, amount, total, most))
+        if short:
+            return short[0] if by_card else _all_of(short)
+    if choices and by_card:
+        return _may_reserve(cluster, queue, choices, relief.get(queue.name, {}))
+    return None
+
+
+def reserved(queue: Queue, name: str) -> int:
+    """What is reserved of a resource, less what groups use above their minimum."""
+    return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
+
+
+def _all_of(short: list[Shortage]) -> Shortage:
+    """One refusal for all resources that are short, begun in the words of Volcano's `capacity`."""
+    names = ", ".join(f"insufficient {name}" for name in sorted(one.limit for one in short))
+    numbers = "; ".join(one.message for one in short)
+    message = f"queue resource quota insufficient: {names}: {numbers}"
+    return Shortage(short[0].code, short[0].limit, message)
+
+
+def _may_reserve(
+    cluster: Cluster, queue: Queue, wanted: Amounts, relief: Amounts
+) -> Shortage | None:
+    """Whether the card quotas can host these reservations beside all that are already made.
+
+    Reservations of several cards are a flow from reservations to the cards they may fall on.
+    """
+    held = {name: amount for name, amount in queue.inqueue.items() if name not in ("cpu", "memory")}
+    cards = {card for name in (*held, *wanted) for card in members(cluster, name)}
+    room: Amounts = {}
+    for card in sorted(cards):
+        most = limit(cluster, queue, card)
+        if most is None:
+            return None
+        spare = queue.elastic.get(card, 0) + relief.get(card, 0)
+        room[card] = max(0, most - used(queue, card, {}) + spare)
+    reach = {name: members(cluster, name) for name in (*held, *wanted)}
+    for name in sorted(wanted):
+        amount, ours = wanted[name], reach[name]
+        most = sum(limit(cluster, queue, one) or 0 for one in ours)
+        total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
+        total -= sum(relief.get(one, 0) for one in ours)
+        # The sum is the rule of the design. It is the stricter one where a card is used above its quota.
+        fits = total <= most and (
+            _has_room_of_its_own(ours, amount, held, room, reach)
+            or extra_flow(held, (name, amount), room, reach) >= amount
+        )
+        if not fits:
+            total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
+            short = shortage(queue, name, amount, total, most)
+            # What is reserved may move over to any card that comes free.
+            others = tuple(card for card in room if card not in ours) if held else ()
+            return structs.replace(short, barred=others)
+        held = {**held, name: held.get(name, 0) + amount}
+    return None
+
+
+def _has_room_of_its_own(
+    cards: tuple[str, ...],
+    amount: int,
+    held: Amounts,
+    room: Amounts,
+    reach: Mapping[str, tuple[str, ...]],
+) -> bool:
+    """Whether one card has room even if every reservation that could fall on it did: no flow needed."""
+    left = {card: room[card] for card in cards}
+    for name, kept in held.items():
+        for card in reach[name]:
+            if card in left:
+                left[card] -= kept
+    return any(free >= amount for free in left.values())
+
+
+def may_allocate(
+    cluster: Cluster,
+    queue: Queue,
+    plain: tuple[tuple[str, int], ...],
+    extra: Mapping[str, int],
+    released: Mapping[str, Amounts] | None = None,
+) -> Shortage | None:
+    """Why a pod may not be charged these amounts, a choice of cards left out, or None.
+
+    `extra` is what the queue is charged for a trial; `released` what queues above it no longer are, as
+    pods of other queues would leave.
+    """
+    if not cluster.policy.limits_pods and cluster.policy.charges_resources:
+        return None
+    for one in queue.lineage:
+        less = released.get(one.name, {}) if released else {}
+        for name, amount in plain:
+            most = limit(cluster, one, name)
+            total = used(one, name, extra) + amount - less.get(name, 0)
+            if most is not None and total > most:
+                return shortage(one, name, amount, total, most)
+    return None
+
+
+def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Shortage:
+    """The refusal for a resource that is short, in the words of the card-quota design."""
+    codes = {"cpu": "InsufficientCPUQuota", "memory": "InsufficientMemoryQuota"}
+    shown = {"cpu": "CPU", "memory": "memory"}.get(name, f"<{name}>")
+    requested, would_be, capability = (amount_text(name, one) for one in (amount, total, most))
+    return Shortage(
+        code=codes.get(name, "InsufficientScalarQuota"),
+        limit=name,
+        message=(
+            f"Queue <{queue.name}> has insufficient {shown} quota: requested <{requested}>, "
+            f"total would be <{would_be}>, but capability is <{capability}>"
+        ),
+    )
+
+
+def amount_text(name: str, amount: int) -> str:
+    """cpu in milli-cores, memory in Mi, everything else in thousandths."""
+    if name == "memory":
+        return f"{amount / (1 << 20):.10g} Mi"
+    return str(amount if name == "cpu" else amount * 1000)

@@ -1,0 +1,56 @@
+"""The place that a decision chose for a pod, found again from where it put the pod's group."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from events.decision import Placement
+from projections.pod_groups import PodGroup
+from projections.sub_groups import PartKey
+from scheduling.topology.network import PLUGIN, Network, slots_by_part, slots_of
+from scheduling.topology.placement_domain import Nearness, Where, Within
+
+
+def place_of(
+    network: Network, group: PodGroup, placements: Iterable[Placement], uid: str
+) -> tuple[Where, str]:
+    """Where a pod of the group could go, those noted that were placed before it; and what that is called.
+
+    It is the smallest domain that holds all that had to be as close as the pod.
+    """
+    cluster = network.rankings.cluster
+    part, is_close = _closest(group, uid)
+    if not is_close or cluster.nodes.hyper.problem:
+        return network.anywhere, ""
+    by_part = slots_by_part(cluster, group)
+    standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
+    before, held = Counter(standing), dict(standing)
+    is_before = True
+    for one in placements:
+        node = cluster.nodes.nodes.get(one.node)
+        if node is None or node.facts is None:
+            continue
+        if part is None or _part_of(group, one.uid) == part:
+            is_before = is_before and one.uid != uid
+            held[node.slot] = 1
+            before.update([node.slot] if is_before else [])
+    domain = network.domains.holding(held)
+    policy, nearness = cluster.policy, None
+    if policy.topology is not None and policy.has(PLUGIN, "enableNodeOrder"):
+        weight = policy.topology.weight
+        nearness = Nearness(network.domains, weight, before, len(group.pods))
+    place = Within(cluster.nodes, domain, nearness, lambda room: int(room.sum()))
+    return place, place.extent.name
+
+
+def _closest(group: PodGroup, uid: str) -> tuple[PartKey | None, bool]:
+    """The sub-group that a pod must be close to, or None for the whole group; and whether it must be close."""
+    part = _part_of(group, uid)
+    rules = () if group.parts is None else group.parts.rules
+    if part is not None and rules[part[0]].closeness is not None:
+        return part, True
+    return None, group.closeness is not None
+
+
+def _part_of(group: PodGroup, uid: str) -> PartKey | None:
+    pod = group.pods.get(uid)
+    return None if group.parts is None or pod is None else group.parts.key_of(pod.facts.labels)

@@ -1,0 +1,266 @@
+"""Refusals: the code, what limits, and a text with the numbers of the moment."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, structs
+
+from events.decision import PipelineWithdrawn, RefusalDecided
+from projections.nodes import PODS_UNLIMITED
+from projections.pod_class import PodClass
+from projections.pod_groups import PodGroup
+from projections.pods import PENDING, SUCCEEDED, Pod
+from projections.refusals import CARD_CODES
+from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
+from scheduling.pod_topology.filters import AROUND, LIMITS, NO_PORTS
+from scheduling.quota.card_selection import CardChoice
+from scheduling.quota.quota_check import Shortage
+from scheduling.quota.selector_conflict import against, contradiction
+from scheduling.ranking import Cards, Rankings
+
+NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
+ORIGIN: Final = "Origin reason is "
+
+
+class Reason(Struct, frozen=True):
+    """Why something cannot be placed, and at which pod that was found."""
+
+    code: str
+    limit: str
+    message: str
+    pod: str = ""
+    barred: tuple[str, ...] = ()
+    """What else the queue's quota kept out: cards that would have done, and what limits other pods of the group."""
+    lacks_node: bool = False
+    """Whether nodes, too, stand in the way of others of its pods."""
+    is_hopeless: bool = False
+    """Whether no node there is could take the pod, whatever else was on it; or not all those of its gang."""
+    is_shut: bool = False
+    """Whether that is so of the nodes that are open to it now, cordons and taints being what they are."""
+
+
+Most: TypeAlias = Callable[[npt.NDArray[np.int64]], int]
+"""How many pods of a gang may be had together, of how many each node has room for."""
+
+
+class Extent(Struct, frozen=True):
+    """The nodes that a refusal speaks of."""
+
+    inside: npt.NDArray[np.bool_] | None = None
+    """Slot by slot whether the node is one of them; None for all nodes."""
+    name: str = ""
+    """What they are called together; empty for all nodes."""
+    most: Most = lambda room: int(room.sum())
+
+
+EVERYWHERE: Final = Extent()
+
+
+def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
+    """A refusal by the queue."""
+    key = pod.key if pod else ""
+    is_hopeless = short.code in CARD_CODES
+    return Reason(
+        short.code, short.limit, short.message, key, short.barred, is_hopeless=is_hopeless
+    )
+
+
+def no_node(
+    rankings: Rankings,
+    pod: Pod,
+    choice: CardChoice,
+    needed: int = 1,
+    extent: Extent = EVERYWHERE,
+) -> Reason:
+    """No node can take the pod: how many nodes fail for which reason. `needed` such pods are in the gang."""
+    cards, barred = choice.cards, choice.barred
+    counts, limit = node_reasons(rankings, pod.pod_class, cards, extent.inside)
+    total = len(rankings.cluster.nodes.order)
+    if extent.inside is not None:
+        total = int(np.count_nonzero(extent.inside))
+    listed = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    of = f" of {extent.name}" if extent.name else ""
+    message = (
+        f"0/{total} nodes{of} are unavailable: {listed}." if listed else "0/0 nodes are available."
+    )
+    if both := _contradiction(rankings, pod.pod_class, cards):
+        message += f" N{both[1:]}."
+    would_do = None if cards is None else (*cards, *barred)
+    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, would_do, needed, extent)
+    return Reason(
+        "NotEnoughResources",
+        limit,
+        message,
+        pod.key,
+        barred,
+        is_hopeless=is_hopeless,
+        is_shut=is_shut,
+    )
+
+
+def still_hopeless(
+    rankings: Rankings, pod: Pod, reason: Reason, needed: int, extent: Extent = EVERYWHERE
+) -> Reason:
+    """The refusal by a queue of a group for which there was no hope, whatever the queue allows."""
+    known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
+    rankings.of(pod.pod_class, known or None).scores()  # The verdicts on nodes are as of now.
+    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, known or None, needed, extent)
+    return structs.replace(reason, is_hopeless=reason.is_hopeless or is_hopeless, is_shut=is_shut)
+
+
+def _prospects(
+    rankings: Rankings, pod_class: PodClass, cards: Cards, needed: int, extent: Extent
+) -> tuple[bool, bool]:
+    """Whether all nodes that the pods select, and those that are open now, could not hold `needed` of them if
+    they were empty."""
+    verdicts = rankings.admission(pod_class).verdicts
+    room = _room_of(rankings, pod_class, cards)
+    most = extent.most(np.where(verdicts != NOT_SELECTED, room, 0))
+    return most < needed, extent.most(np.where(verdicts == ADMITTED, room, 0)) < needed
+
+
+def needed_of(group: PodGroup, pod_class: PodClass) -> int:
+    """How many pods of a class the gang cannot do without; at least one."""
+    others = sum(group.live_classes.values()) - group.live_classes.get(pod_class.index, 0)
+    return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
+
+
+def _room_of(rankings: Rankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
+    """How many such pods each node could hold if nothing else were on it, slot by slot."""
+    room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
+    if cards is not None:
+        room[~rankings.suited(cards)] = 0
+    for name, amount in pod_class.request:
+        column = rankings.cluster.nodes.allocatable.get(name)
+        room = np.minimum(room, 0 if column is None else column // amount)
+    return np.maximum(room, 0)
+
+
+def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
+    """Both demands, where those nodes that have the cards are not those that the pod selects."""
+    if cards is None or not pod_class.cards:
+        return ""
+    verdicts, suited = rankings.admission(pod_class).verdicts, rankings.suited(cards)
+    if (suited & (verdicts == ADMITTED)).any() or not (suited & (verdicts == NOT_SELECTED)).any():
+        return contradiction(pod_class)
+    return against(pod_class)
+
+
+def node_reasons(
+    rankings: Rankings,
+    pod_class: PodClass,
+    cards: Cards,
+    inside: npt.NDArray[np.bool_] | None = None,
+) -> tuple[dict[str, int], str]:
+    """Reason to number of nodes (of those `inside`), and the resource that most nodes lack. Of the verdicts on
+    a node only the first counts; of the resources each one that it lacks."""
+    table = rankings.cluster.nodes
+    counts: dict[str, int] = {}
+    verdicts = rankings.admission(pod_class).verdicts
+    if inside is None:
+        inside = np.ones(len(verdicts), dtype=np.bool_)
+    for code, text in REASONS.items():
+        if count := int((inside & (verdicts == code)).sum()):
+            counts[text] = count
+    open_nodes = inside & (verdicts == ADMITTED)
+    if cards is not None:
+        suited = rankings.suited(cards)
+        if count := int((open_nodes & ~suited).sum()):
+            counts[f"node(s) had none of the cards {'|'.join(cards)} that the queue may use"] = (
+                count
+            )
+        open_nodes = open_nodes & suited
+    lacking: list[tuple[int, str]] = []
+    around = rankings.surroundings(pod_class)
+    closed = {} if around is None else around.closed()
+    # In the order in which Kubernetes asks: ports, then room, then who stands where.
+    open_nodes = _less(open_nodes, closed, (NO_PORTS,), counts, lacking)
+    has_room = open_nodes
+    for name, amount in pod_class.request:
+        column = table.column(name)
+        short = open_nodes if column is None else open_nodes & (column < amount)
+        has_room = has_room & ~short
+        if count := int(np.count_nonzero(short)):
+            counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
+            lacking.append((-count, name))
+    _less(has_room, closed, AROUND, counts, lacking)
+    return counts, min(lacking)[1] if lacking else ""
+
+
+def _less(
+    nodes: npt.NDArray[np.bool_],
+    closed: dict[str, npt.NDArray[np.bool_]],
+    reasons: tuple[str, ...],
+    counts: dict[str, int],
+    lacking: list[tuple[int, str]],
+) -> npt.NDArray[np.bool_]:
+    """The nodes that none of these reasons closes; each node counts for the first that does."""
+    for reason in reasons:
+        mask = closed.get(reason)
+        if mask is None:
+            continue
+        if count := int(np.count_nonzero(nodes & mask)):
+            counts[reason] = count
+            lacking.append((-count, LIMITS[reason]))
+        nodes = nodes & ~mask
+    return nodes
+
+
+def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
+    """The refusal of a whole gang: how many of its pods could go, and where it failed.
+
+    `could` of its waiting pods found a node before the gang failed. Of a gang that is whole the pod beyond it
+    says its own reason.
+    """
+    if group.min_available <= 1 or group.is_ready:
+        return reason
+    return structs.replace(reason, message=fit_text(group, reason.pod, reason.message, could=could))
+
+
+def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
+    """What keeps a gang from being whole, in Volcano's words (B.14); `message` is why the pod has no node."""
+    total, least = len(group.pods), group.min_available
+    waiting = len(group.pending)
+    missing = max(0, least - group.ready_count - could)
+    counts = sorted(
+        f"{count} {status.capitalize()}" for status, count in group.counts.items() if count
+    )
+    stuck = [f"{waiting - could} Unschedulable"] if waiting > could else []
+    free = [f"{could} Schedulable"] if could else []
+    found = f"; {PENDING.capitalize()}: {', '.join(sorted(stuck + free))}" if stuck or free else ""
+    origin = f". {ORIGIN}{pod.rpartition('/')[2]}: {message}" if pod else f". {message}"
+    return (
+        f"{missing}/{total} {NOT_READY}, {', '.join([*counts, f'{least} minAvailable'])}"
+        f"{found}{origin if message else '.'}"
+    )
+
+
+def origin_of(message: str) -> str:
+    """Of the refusal of a gang, why the first of its pods without a node has none."""
+    _, found, origin = message.partition(ORIGIN)
+    return origin.partition(": ")[2] if found else message
+
+
+def withdrawal(group: PodGroup, reason: Reason) -> Iterator[PipelineWithdrawn]:
+    """The record by which a group loses the room that is promised to it; none where nothing is."""
+    if group.promise:
+        yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
+
+
+def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
+    """The record of a refusal."""
+    return RefusalDecided(
+        pod_group=group.key,
+        queue=group.queue,
+        action=action,
+        code=reason.code,
+        limit=reason.limit,
+        message=reason.message,
+        pod=reason.pod,
+        barred=reason.barred,
+        lacks_node=reason.lacks_node,
+        is_hopeless=reason.is_hopeless,
+        is_shut=reason.is_shut,
+    )

@@ -1,0 +1,142 @@
+"""Bundles: pods that leave together, so that nobody loses a part of a gang and keeps the rest for nothing.
+
+A pod that its gang does not need is a bundle of its own (*safe*); all pods of a gang are another (*whole*).
+Safe ones go first; then those whose group's turn would be last; then those that give more of what is
+needed. What must not leave (budgets, votes of plugins, pods that say so) keeps its whole bundle.
+"""
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+
+from msgspec import Struct
+
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
+from projections.pods import ALLOCATED, RUNNING, Pod
+from projections.preemption_triggers import MOVABLE
+from projections.queues import add
+from scheduling.quota.reclaiming import givers
+from scheduling.topology.placement_domain import Where
+from scheduling.victims.candidates import places_of
+from scheduling.victims.pdb_filter import not_held
+from scheduling.victims.preemptor import Claim
+from scheduling.victims.victim_plugins import released
+
+
+class Bundle(Struct, frozen=True):
+    """Pods of one group that leave together, or stay."""
+
+    group: PodGroup
+    pods: tuple[Pod, ...]
+    is_safe: bool
+
+
+def bundles(claim: Claim, where: Where, need: Amounts, groups: Iterable[PodGroup]) -> list[Bundle]:
+    """The bundles of these groups that give anything of what is needed on the nodes of a domain, first to go first."""
+    ganging = claim.policy.told.of_gangs(claim.action)
+    found: list[tuple[Fraction, Bundle]] = []
+    for group in groups:
+        pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
+        near = [
+            pod for pod in pods if _may_leave(claim, pod) and freed(claim.cluster, [pod], where)
+        ]
+        spare = _spare(group, near)
+        whole = [Bundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
+        if any(not _may_leave(claim, pod) for pod in pods) or len(spare) == len(pods):
+            whole = []
+        every = (*(Bundle(group, (pod,), True) for pod in spare), *whole)
+        found += [(_worth(claim, one, where, need), one) for one in every]
+    found = [one for one in found if one[0]]
+    place = places_of(claim, [one.group for _, one in found])
+    # Least telling first: pods of a group, then groups with the same place, then groups, then kinds.
+    found.sort(key=lambda one: one[1].pods[0].heading, reverse=True)
+    rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
+    for worth, one in found:
+        key = (one.group.key, one.is_safe)
+        most, _, node, _ = rank.get(key, (-worth, 0, one.pods[0].node, ""))
+        # Of groups of one age those side by side, so that whole nodes are freed.
+        rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
+    found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
+    found.sort(key=lambda one: place[one[1].group.key], reverse=True)
+    found.sort(key=lambda one: not one[1].is_safe)
+    return [one for _, one in found]
+
+
+def may_go(claim: Claim, bundle: Bundle) -> bool:
+    """Whether all of its pods may be evicted, after those that were chosen."""
+    return len(not_held(claim, released(claim, list(bundle.pods)))) == len(bundle.pods)
+
+
+def givers_of(claim: Claim) -> Iterator[PodGroup]:
+    """The groups that could have to give: less urgent ones of the queue, or those of other queues."""
+    cluster = claim.cluster
+    for name in _queues(claim):
+        for key in cluster.queue(name).groups:
+            if _could_give(claim, cluster.groups[key]):
+                yield cluster.groups[key]
+
+
+def givers_on(claim: Claim, nodes: Iterable[Node]) -> Iterator[PodGroup]:
+    """Those of them with pods on some nodes."""
+    cluster, names = claim.cluster, dict.fromkeys(_queues(claim))
+    keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
+    for key in keys:
+        group = cluster.groups.get(key)
+        if group is not None and group.queue in names and _could_give(claim, group):
+            yield group
+
+
+def _queues(claim: Claim) -> list[str]:
+    if claim.is_reclaiming:
+        return sorted(givers(claim.cluster, claim.queue.name))
+    return [claim.queue.name]
+
+
+def _could_give(claim: Claim, group: PodGroup) -> bool:
+    is_less = claim.is_reclaiming or group.priority < claim.group.priority
+    return group is not claim.group and bool(group.allocated_count) and is_less
+
+
+def _may_leave(claim: Claim, pod: Pod) -> bool:
+    if not pod.facts.is_evictable or pod.facts.uid in claim.cluster.spared:
+        return False
+    return pod.status == RUNNING if claim.is_reclaiming else pod.status in MOVABLE
+
+
+def _spare(group: PodGroup, pods: list[Pod]) -> list[Pod]:
+    """Pods that the gang does not need, the last first, by number and by role. Of sub-groups nobody is."""
+    if group.parts is not None:
+        return []
+    count = group.ready_count - group.best_effort_count - group.min_available
+    roles = {
+        role: group.ready_by_role.get(role, 0) - least
+        for role, least in group.enforced_roles.items()
+    }
+    found: list[Pod] = []
+    for pod in sorted(pods, key=lambda one: one.heading, reverse=True):
+        role = pod.facts.role
+        if len(found) < count and roles.get(role, 1) > 0:
+            found.append(pod)
+            if role in roles:
+                roles[role] -= 1
+    return found
+
+
+def _worth(claim: Claim, bundle: Bundle, where: Where, need: Amounts) -> Fraction:
+    """How much of what is needed it gives: the sum of the parts of each resource."""
+    given = freed(claim.cluster, bundle.pods, where)
+    return sum(
+        (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()), Fraction(0)
+    )
+
+
+def freed(cluster: Cluster, pods: Iterable[Pod], where: Where) -> Amounts:
+    """What pods give on the nodes of a domain."""
+    total: Amounts = {}
+    for pod in pods:
+        node = cluster.nodes.nodes.get(pod.node)
+        if node is not None and node.facts is not None and where.admits(node):
+            add(total, pod.pod_class.request, 1)
+    return total

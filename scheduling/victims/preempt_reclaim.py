@@ -1,0 +1,56 @@
+"""Making way: what `preempt` and `reclaim` do with the head of a line."""
+
+from collections.abc import Iterator
+
+from events.decision import SearchDeferred
+from events.union import Decision
+from projections.pod_groups import PodGroup
+from projections.policy import GANGING
+from projections.scheduling_queue import Line
+from scheduling.gang_attempt import incomplete, standing_problem
+from scheduling.queue_iteration import refuse_line, serve
+from scheduling.session import Session
+from scheduling.victims.gang_search import GangSearch
+from scheduling.victims.search import Search
+from scheduling.victims.wanted import wanted
+
+
+def make_way(session: Session, action: str) -> Iterator[Decision]:
+    """Decide on every group that starves and for which the action could evict somebody."""
+
+    def for_head(session: Session, line: Line) -> Iterator[Decision]:
+        group = line.head
+        problem = standing_problem(session, group) or incomplete(group)
+        if problem is not None:
+            yield from refuse_line(line, problem)
+            return
+        left = session.search_left(line)
+        if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
+            left = None
+        search = _search(session, action, group, None if left is None else left.so_far)
+        is_outdated = left is not None and session.is_outdated(line, left)
+        if search.is_whole:
+            yield from search.decisions()
+        elif search.is_cut or is_outdated:
+            yield search.deferred(is_outdated=is_outdated, is_over=not search.is_cut)
+        else:
+            yield from refuse_line(line, search.reason)
+
+    yield from serve(session, action, for_head)
+
+
+def _search(
+    session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
+) -> Search | GangSearch:
+    """Search among the pods of others, then, to preempt, among those of the group itself."""
+    if action in GANGING:
+        return GangSearch(session, action, group, so_far)
+    is_within = so_far is not None and so_far.is_within
+    if is_within:
+        return Search(session, action, group, so_far, is_within=True)
+    search = Search(session, action, group, so_far)
+    if action != "preempt" or search.is_whole or search.is_cut or not group.allocated_count:
+        return search
+    within = Search(session, action, group, is_within=True)
+    within.come_after(search)
+    return within if within.is_whole or within.is_cut else search
