@@ -27,10 +27,10 @@ from daemon.log.opening import open_log
 from daemon.log.sqlite import WRITER_PRAGMAS
 from daemon.log.statements import Statements, statements
 from daemon.log.writing import LogRow, log_rows
+from engine.engine import Engine
 from events.messages import Seen, Sighting
 from projections.batch import Batch
 from projections.views.catalogue import VIEWS
-from scheduling.step import Step
 
 BATCH = 1_000
 """Events taken in at a time: what comes while the batch before is being written."""
@@ -195,7 +195,7 @@ async def measure(scale: Scale) -> list[Figure]:
     ]
 
 
-async def _opened(path: Path, scale: Scale) -> Step:
+async def _opened(path: Path, scale: Scale) -> Engine:
     """A database with a cluster in it, closed again; the step is at its head."""
     log = await open_log(str(path), "write")
     step, first = begin(with_views=True, head=await log.take_over("benchmark"))
@@ -204,7 +204,7 @@ async def _opened(path: Path, scale: Scale) -> Step:
     return step
 
 
-def _taken_in(step: Step, chunks: list[bytes]) -> Iterator[Batch]:
+def _taken_in(step: Engine, chunks: list[bytes]) -> Iterator[Batch]:
     """Chunks through the watch and the step, so many events at a time."""
     waiting: list[Sighting] = []
     for sightings in shown(chunks):

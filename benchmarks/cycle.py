@@ -26,9 +26,9 @@ from benchmarks.figures import Figure, exponent
 from benchmarks.manifests import MODELS, QUEUES, PodShape
 from benchmarks.scale import Scale
 from daemon.log.opening import open_log
+from engine.engine import Engine
 from events.messages import Sighting
 from projections.policy import BUILT_IN
-from scheduling.step import Step
 
 GANG_PODS: Final = 16
 BOTH: Final = MODELS[:2]
@@ -181,7 +181,7 @@ def prepare(case: Case, scale: Scale, node_count: int) -> Iterator[Sighting]:
     yield from manifests.listed("Pod", pods)
 
 
-def decided(case: Case, scale: Scale, node_count: int) -> tuple[Step, Run]:
+def decided(case: Case, scale: Scale, node_count: int) -> tuple[Engine, Run]:
     """A step after its cycle, and what the cycle cost."""
     step, _ = begin(with_views=False, rules=case.rules)
     for _ in take_in(step, prepare(case, scale, node_count)):
@@ -211,7 +211,7 @@ async def durable_run(case: Case, scale: Scale, node_count: int) -> Run:
     return _run(step, seconds)
 
 
-def _run(step: Step, seconds: float) -> Run:
+def _run(step: Engine, seconds: float) -> Run:
     decider = step.decider
     return Run(seconds, bindings(step), decider.examined, decider.session.groups_examined)
 

@@ -14,6 +14,7 @@ import msgspec
 from daemon.composition import audits_of, core_of
 from daemon.log.contract import Log
 from daemon.loop import INTAKE_MAX
+from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Answer, BindRequest, Done, Listed, Sighting
 from events.record import GENESIS, Head
@@ -21,7 +22,6 @@ from projections.batch import Batch
 from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.project import Views
-from scheduling.step import Step
 
 SECOND: Final = 1_000_000_000
 
@@ -45,7 +45,9 @@ WHOLE: Final = msgspec.json.encode(
 """A policy with the whole session: every action, and every plugin that can stand beside the others."""
 
 
-def begin(*, with_views: bool, head: Head = GENESIS, rules: bytes = BUILT_IN) -> tuple[Step, Batch]:
+def begin(
+    *, with_views: bool, head: Head = GENESIS, rules: bytes = BUILT_IN
+) -> tuple[Engine, Batch]:
     """A step that has just taken over an empty log, and its first batch."""
     state = State()
     step = core_of(state, head, views=Views(state) if with_views else None)
@@ -60,7 +62,7 @@ def process_started() -> DaemonStarted:
     )
 
 
-def take_in(step: Step, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -> Iterator[Batch]:
+def take_in(step: Engine, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -> Iterator[Batch]:
     """Observe in batches of a size, with the audits of a daemon beside."""
     rest = iter(sightings)
     audits = audits_of(step, perf_counter_ns)
@@ -76,7 +78,7 @@ def nothing_of(*kinds: str) -> list[Sighting]:
     return [Listed(resource=kind, resource_version="1", count=0) for kind in kinds]
 
 
-def decide(step: Step, now_ns: int) -> list[Batch]:
+def decide(step: Engine, now_ns: int) -> list[Batch]:
     """Hold cycles at a moment as the loop does: one, and another at once while work was deferred."""
     batches = [one for one in (step.cycle(now_ns),) if one is not None]
     while step.is_cut_short:
@@ -86,7 +88,7 @@ def decide(step: Step, now_ns: int) -> list[Batch]:
     return batches
 
 
-def answered(step: Step) -> Batch | None:
+def answered(step: Engine) -> Batch | None:
     """Every request that is open, done."""
     answers = [
         Answer(request=request, reply=Done(), latency_ns=1_000_000) for request in step.requests()
@@ -94,7 +96,7 @@ def answered(step: Step) -> Batch | None:
     return step.report(answers, SECOND)
 
 
-def bindings(step: Step) -> int:
+def bindings(step: Engine) -> int:
     """Pods that are to be bound."""
     return sum(isinstance(request, BindRequest) for request in step.requests())
 

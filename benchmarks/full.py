@@ -9,9 +9,9 @@ from msgspec import Struct
 from benchmarks import manifests
 from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take_in
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
+from engine.engine import Engine
 from events.messages import Sighting
 from projections.policy import BUILT_IN
-from scheduling.step import Step
 
 TURNS: Final = 1_000
 CHANGES: Final = 20
@@ -28,7 +28,7 @@ class Filled(Struct, frozen=True, kw_only=True):
     rules: bytes = BUILT_IN
 
 
-def filled(shape: Filled) -> Step:
+def filled(shape: Filled) -> Engine:
     """A step that has taken the cluster in and held no cycle yet."""
     step, _ = begin(with_views=False, rules=shape.rules)
     for _ in take_in(step, _sightings(shape)):
@@ -70,7 +70,7 @@ def ran(node: int, turn: int, shape: Filled, phase: str) -> Sighting:
     return manifests.pod(pod, PodLife(f"node-{node:05}", phase, 3))
 
 
-def idle(step: Step) -> float:
+def idle(step: Engine) -> float:
     """Seconds of a cycle in which nothing could change."""
     position = step.head.position
     assert step.cycle(3 * SECOND) is None
@@ -82,7 +82,7 @@ def idle(step: Step) -> float:
     return seconds / TURNS
 
 
-def one_arrives(step: Step) -> float:
+def one_arrives(step: Engine) -> float:
     """One pod more that has to wait, and a cycle: median seconds."""
     spent: list[float] = []
     for turn in range(CHANGES):
@@ -94,7 +94,7 @@ def one_arrives(step: Step) -> float:
     return sorted(spent)[len(spent) // 2]
 
 
-def one_ends(step: Step, size: int, shape: Filled | None = None) -> tuple[float, float, float]:
+def one_ends(step: Engine, size: int, shape: Filled | None = None) -> tuple[float, float, float]:
     """A pod ends, and a cycle: median seconds, nodes examined and pods bound a time."""
     shape = shape or Filled(nodes=size, waiting=0)
     spent: list[float] = []

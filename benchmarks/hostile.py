@@ -18,9 +18,9 @@ from benchmarks.driving import SECOND, begin, nothing_of, take_in
 from benchmarks.figures import Figure
 from benchmarks.manifests import listed
 from benchmarks.scale import Scale
+from engine.engine import Engine
 from events.messages import Seen, Sighting
 from projections.state import REQUIRED
-from scheduling.step import Step
 
 JsonObject: TypeAlias = dict[str, object]
 
@@ -343,7 +343,7 @@ LOADS: Final = (
 )
 
 
-def begun(load: Load, part: int = 1) -> Step:
+def begun(load: Load, part: int = 1) -> Engine:
     """A daemon that has just read the whole load."""
     step, _ = begin(with_views=False, rules=msgspec.json.encode(load.policy))
     for _ in take_in(step, load.objects(part)):
@@ -391,7 +391,7 @@ def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
     return job_status
 
 
-def _is_decided(step: Step, key: str) -> bool:
+def _is_decided(step: Engine, key: str) -> bool:
     pod = next(one for one in step.state.cluster.pods.values() if one.key == key)
     group = step.state.cluster.groups[pod.group_key]
     return bool(pod.node or group.promise or group.refusals)

@@ -16,10 +16,10 @@ from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take
 from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, NAMESPACE, PodShape
 from benchmarks.scale import Scale
+from engine.engine import Engine
 from events.messages import Seen, Sighting
 from events.normalize import JsonObject
 from projections.policy import BUILT_IN
-from scheduling.step import Step
 
 WIDTHS: Final = (("rack", 16), ("spine", 16), ("core", 10))
 PART: Final = 8
@@ -101,7 +101,7 @@ def _figure(asked: Asked, scale: Scale) -> Figure:
     )
 
 
-def _decided(asked: Asked, scale: Scale, size: int) -> tuple[Step, float]:
+def _decided(asked: Asked, scale: Scale, size: int) -> tuple[Engine, float]:
     step, _ = begin(with_views=False, rules=asked.rules)
     for _ in take_in(step, _shown(asked, scale, size)):
         pass

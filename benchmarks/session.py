@@ -17,8 +17,8 @@ from benchmarks.figures import Figure
 from benchmarks.full import Filled, filled, idle, one_arrives, one_ends
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
 from benchmarks.scale import Scale
+from engine.engine import Engine
 from events.messages import EvictRequest, Sighting
-from scheduling.step import Step
 
 EVICTING: Final = msgspec.json.encode(
     {
@@ -104,7 +104,7 @@ def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[Si
         yield manifests.pod(shape)
 
 
-def _contended(size: int, waiting: list[Sighting], owned: int) -> Step:
+def _contended(size: int, waiting: list[Sighting], owned: int) -> Engine:
     """Every node taken by a pod of 8 cards, those of the first `owned` queues."""
     step, _ = begin(with_views=False, rules=EVICTING)
     running = [
@@ -132,7 +132,7 @@ def _contended(size: int, waiting: list[Sighting], owned: int) -> Step:
     return step
 
 
-def _evicting(step: Step, name: str) -> Figure:
+def _evicting(step: Engine, name: str) -> Figure:
     seconds, _ = timed(lambda: decide(step, 2 * SECOND))
     evicted = sum(isinstance(request, EvictRequest) for request in step.requests())
     assert evicted, "nobody makes way"

@@ -20,9 +20,9 @@ from benchmarks.scale import Scale
 from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import INTAKE_MAX
+from engine.engine import Engine
 from events.messages import Sighting
 from projections import snapshot
-from scheduling.step import Step
 
 
 class Spent(Struct):
@@ -122,5 +122,5 @@ def _chunks(sightings: Iterator[Sighting]) -> Iterator[list[Sighting]]:
         yield chunk
 
 
-def _is_bound(step: Step) -> bool:
+def _is_bound(step: Engine) -> bool:
     return any(one.pod == f"{manifests.NAMESPACE}/new" for one in step.state.commitments.values())

@@ -38,13 +38,13 @@ from daemon.settings import Settings, supervision
 from daemon.standby import StandbyFollower
 from daemon.stop_signal import Stop
 from daemon.version import VERSION
+from engine.engine import Engine
 from events.daemon import PolicyChanged
 from events.errors import ClusterError
 from events.messages import Progress, Reply, Request, Sighting, Unknown
 from events.record import Head
 from projections.batch import Batch
 from projections.state import State
-from scheduling.step import Step
 
 ACCESS_SECONDS: Final = 60.0
 """Time between two checks of permissions, while some are missing or the server does not answer."""
@@ -213,14 +213,14 @@ class DaemonApp:
             return plan.running
         return structs.replace(plan.running, policy=plan.policy.current)
 
-    def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Step]]:
+    def _refold(self, log: Log, warm: Warm) -> Callable[[Head], Awaitable[Engine]]:
         """The first step of a term is the standby's; later ones are folded from the log."""
         secret = self._plan.settings.secret_annotations
         on_error = self._operation.on_error
         fold = refolder(log, with_views=True, secret=secret, on_error=on_error)
         is_first = True
 
-        async def refold(head: Head) -> Step:
+        async def refold(head: Head) -> Engine:
             nonlocal is_first
             step = await warm(head) if is_first else None
             is_first = False
@@ -256,7 +256,7 @@ class DaemonApp:
         sources.watches = lambda: () if self._cluster is None else self._cluster.watch_health()
 
     @property
-    def _step(self) -> Step | None:
+    def _step(self) -> Engine | None:
         return None if self._loop is None else self._loop.step
 
     def _state(self) -> State | None:

@@ -10,6 +10,7 @@ from daemon.composition import core_of
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
 from daemon.view_rebuild import write_views_anew
+from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
 from events.record import Head
@@ -19,7 +20,6 @@ from projections.left_out import LeftOut, folded
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
 from projections.views.project import Views, is_whole
-from scheduling.step import Step
 
 logger: Final = structlog.get_logger("muster")
 
@@ -72,13 +72,13 @@ def refolder(
     with_views: bool,
     secret: tuple[str, ...] = (),
     on_error: OnError = ignore,
-) -> Callable[[Head], Awaitable[Step]]:
-    """Return a function that folds the log into a Step each time it is called.
+) -> Callable[[Head], Awaitable[Engine]]:
+    """Return a function that folds the log into a Engine each time it is called.
 
     Annotations named in `secret` never enter the log.
     """
 
-    async def refold(head: Head) -> Step:
+    async def refold(head: Head) -> Engine:
         if not with_views:
             state = await fold(log, on_error=on_error)
             return core_of(state, head, views=None, secret=secret, on_error=on_error)

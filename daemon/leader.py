@@ -15,9 +15,9 @@ import structlog
 from msgspec import Struct
 
 from daemon.leadership import Elector
+from engine.engine import Engine
 from events.errors import FencedError, LogUnavailableError
 from events.record import Head
-from scheduling.step import Step
 
 PAUSE_SECONDS: Final = 3.0
 """How long a daemon that could not lead waits before it campaigns again."""
@@ -45,14 +45,14 @@ class Standby(Protocol):
     async def follow(self) -> None:
         """Keep State up to date, until cancelled."""
 
-    async def hand_over(self, head: Head) -> Step | None:
+    async def hand_over(self, head: Head) -> Engine | None:
         """Return its step at exactly this head, or None."""
 
     async def close(self) -> None:
         """Release everything."""
 
 
-Warm: TypeAlias = Callable[[Head], Awaitable[Step | None]]
+Warm: TypeAlias = Callable[[Head], Awaitable[Engine | None]]
 """Called once after the log was taken over: the step to begin with, or None to fold it."""
 
 Begin: TypeAlias = Callable[[Warm], AbstractAsyncContextManager[Work]]
@@ -230,5 +230,5 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-async def _nothing_warm(head: Head) -> Step | None:
+async def _nothing_warm(head: Head) -> Engine | None:
     return None

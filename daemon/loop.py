@@ -1,6 +1,6 @@
 """The loop: observe, fold, decide, make durable, act, and record what came of it.
 
-Everything interesting happens in `scheduling/step.py`, which does not wait. The loop waits: for what the
+Everything interesting happens in `engine/engine.py`, which does not wait. The loop waits: for what the
 cluster shows, for the time of the next cycle, for the log. Its shores are arguments; the same loop runs in
 production and in a simulation.
 
@@ -24,6 +24,7 @@ from daemon.deciding_thread import DecidingThread, StuckCycleError
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
 from daemon.steady import Clock, SteadyClock
+from engine.engine import Engine, ObjectFailedError
 from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
 from events.messages import Answer, Progress, Sighting
@@ -31,7 +32,6 @@ from events.record import Head
 from projections import snapshot
 from projections.batch import Batch
 from scheduling.failed_objects import FailedObjects
-from scheduling.step import ObjectFailedError, Step
 
 INTAKE_MAX: Final = 10_000
 """Sightings taken into one batch."""
@@ -143,7 +143,7 @@ class Loop:
         log: Log,
         cluster: Cluster,
         clock: Clock,
-        refold: Callable[[Head], Awaitable[Step]],
+        refold: Callable[[Head], Awaitable[Engine]],
         running: Running,
         health: Health | None = None,
         thread: DecidingThread | None = None,
@@ -183,7 +183,7 @@ class Loop:
         self.is_synced = False
         """Whether every required kind has been listed, and requests are made."""
         self.cycles = self.batches = 0
-        self.step: Step | None = None
+        self.step: Engine | None = None
 
     def stop(self) -> None:
         """Finish the turn, wait for what is under way, and leave."""
@@ -250,7 +250,7 @@ class Loop:
         await self._append(batch)
         logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
 
-    def _new_policy(self, step: Step) -> PolicyChanged | None:
+    def _new_policy(self, step: Engine) -> PolicyChanged | None:
         """The policy that is to be in force, unless the log's says the same."""
         policy = self._policy
         return None if policy is None or step.is_in_force(policy) else policy
@@ -467,7 +467,7 @@ class Loop:
         )
         self._kept = step.head.position
 
-    def _present(self) -> Step:
+    def _present(self) -> Engine:
         assert self.step is not None
         return self.step
 

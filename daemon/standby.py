@@ -18,6 +18,7 @@ from daemon.composition import core_of
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
+from engine.engine import Engine
 from events.chain import check_link
 from events.codec import event_of
 from events.errors import DamagedLogError, LogUnavailableError, UsageError
@@ -28,7 +29,6 @@ from projections.left_out import ApplyError, LeftOut, leave_out
 from projections.state import State
 from projections.views.catalogue import DECISION, OUTCOME, VIEWS
 from projections.views.project import Views, is_whole
-from scheduling.step import Step
 
 RETRY_SECONDS: Final = 2.0
 """Time between two tries to read an unavailable log."""
@@ -133,7 +133,7 @@ class StandbyFollower:
                 self._begin_again(group)
             await asyncio.sleep(self._retry_seconds)
 
-    async def hand_over(self, head: Head) -> Step | None:
+    async def hand_over(self, head: Head) -> Engine | None:
         """Return a step at exactly this head, which has our epoch; None if the log has to be folded.
 
         May be called only after `follow` was cancelled.

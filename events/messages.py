@@ -1,6 +1,6 @@
 """What a shore hands to the loop, before it is a record: objects as they came, and answers.
 
-These are not stored. `scheduling/step.py` turns them into observations and outcomes.
+These are not stored. `engine/engine.py` turns them into observations and outcomes.
 """
 
 from typing import TypeAlias

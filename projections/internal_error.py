@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-CORE: Final = ("events", "projections", "scheduling")
+CORE: Final = ("engine", "events", "projections", "scheduling")
 """Packages of which functions are named."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
+from engine.engine import subject_of
 from events.chain import check_link
 from events.codec import encode, event_of
 from events.cycle import CycleOpened
@@ -32,7 +33,6 @@ from projections.left_out import LeftOut
 from projections.policy import parse_policy
 from projections.state import State
 from scheduling.decide import DECIDER, Decider
-from scheduling.step import subject_of
 from scheduling.wake import wakes
 
 NEW_BEGINNINGS = ("cycle_opened.", "daemon_started.")

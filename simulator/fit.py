@@ -10,6 +10,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from engine.engine import Engine
+from engine.ingest import COUNTED
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EvictionDecided
@@ -23,8 +25,6 @@ from projections.state import REQUIRED, State
 from replay.log_time import format_time
 from replay.why_answer import Waiting
 from replay.why_waiting import waiting
-from scheduling.intake import COUNTED
-from scheduling.step import Step
 from simulator.cluster import SimulatedCluster
 from simulator.manifest import LocatedManifest
 from simulator.scenario import Apply, Scenario
@@ -88,7 +88,7 @@ class FitSimulation:
     ) -> None:
         self._state = state
         self._position, self._now_ns = state.position, state.now_ns
-        self._step = Step(state, Head(position=state.position, digest="0" * 64, epoch=0))
+        self._step = Engine(state, Head(position=state.position, digest="0" * 64, epoch=0))
         steps = tuple(Apply(0, one.kind, one.manifest) for one in manifests)
         self._simulated = SimulatedCluster(
             Scenario(name="fit", steps=steps), state.now_ns, era_ns=ERA_NS

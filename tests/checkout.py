@@ -4,7 +4,16 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("daemon", "events", "migrations", "projections", "replay", "scheduling", "simulator")
+PACKAGES = (
+    "daemon",
+    "engine",
+    "events",
+    "migrations",
+    "projections",
+    "replay",
+    "scheduling",
+    "simulator",
+)
 
 
 def tracked(*suffixes: str) -> list[Path]:

@@ -10,11 +10,11 @@ from daemon.log.opening import open_log
 from daemon.log.store import SqlLog
 from daemon.simulation import simulate
 from daemon.standby import StandbyFollower
+from engine.engine import Engine
 from events.daemon import DaemonStarted
 from projections import snapshot
 from projections.views.catalogue import VIEWS
 from projections.views.project import Views
-from scheduling.step import Step
 from simulator.scenario import parse_scenario
 from simulator.scenario_sources import load_sources
 
@@ -77,7 +77,7 @@ def rows_of(views: Views) -> dict[str, object]:
     return found
 
 
-async def must_equal_a_cold_fold(warm: Step, log: Log) -> None:
+async def must_equal_a_cold_fold(warm: Engine, log: Log) -> None:
     """Whatever a standby hands over is what a fold of the whole log would have made, order included; and
     both go on alike."""
     cold = await refolder(log, with_views=True)(log.head)

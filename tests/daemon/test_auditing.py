@@ -94,7 +94,7 @@ def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
 
 def test_the_composition_of_a_daemon_is_made_in_one_place() -> None:
     """Benchmarks and daemons make no step and no audits themselves, so they cannot differ in how."""
-    made = ("Step", "Audits", "RollingAudit", "Decider")
+    made = ("Engine", "Audits", "RollingAudit", "Decider")
     folders = ("benchmarks", "daemon")
     files = [path for path in tracked(".py") if short(path).split("/")[0] in folders]
     found = {
@@ -104,7 +104,7 @@ def test_the_composition_of_a_daemon_is_made_in_one_place() -> None:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in made
     }
     place = "daemon/composition.py"
-    assert found == {(place, "Step"), (place, "Audits")}
+    assert found == {(place, "Engine"), (place, "Audits")}
     driving = (ROOT / "benchmarks/driving.py").read_text(encoding="utf-8")
     assert "core_of(" in driving
     assert "audits_of(" in driving

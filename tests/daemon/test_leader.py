@@ -8,9 +8,9 @@ import pytest
 
 from daemon.leader import LeaderLoop, Warm, Work
 from daemon.leadership import Elector
+from engine.engine import Engine
 from events.errors import DamagedLogError, FencedError, LogUnavailableError
 from events.record import GENESIS, Head
-from scheduling.step import Step
 from tests.daemon.leases import Server, Wire
 from tests.daemon.processes import Process, Universe
 
@@ -115,7 +115,7 @@ class Idle:
                 raise self._daemon.damage
             await asyncio.sleep(0.1)
 
-    async def hand_over(self, head: Head) -> Step | None:
+    async def hand_over(self, head: Head) -> Engine | None:
         self._daemon.tell("hand over")
         return None
 

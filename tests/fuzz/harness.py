@@ -23,6 +23,7 @@ from daemon.loop import Loop, Running
 from daemon.metrics.export import text_of
 from daemon.operation import Operation
 from daemon.stderr import Teller
+from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
 from events.decision import ActionFailed, RefusalDecided
@@ -37,7 +38,6 @@ from replay.narrate import sentences
 from replay.why import Inquiry
 from replay.why_text import lines_of
 from scheduling.decide import DECIDER
-from scheduling.step import Step
 from tests.fuzz.case import Case
 from tests.fuzz.server import SECOND_NS, FuzzServer
 from tests.storm.judge import entries_of, replayed
@@ -119,7 +119,7 @@ async def _live(
     operation = Operation(server.elapsed_ns, Teller(), "test", DECIDER)
     heard = operation.heard(log, told.take)
 
-    async def timed(head: Head) -> Step:
+    async def timed(head: Head) -> Engine:
         step = await refold(head)
         _measure(step, outcome)
         return step
@@ -204,7 +204,7 @@ def same(left: State, right: State) -> None:
         assert value == other[name], f"{name}: {str(value)[:500]} is not {str(other[name])[:500]}"
 
 
-def _measure(step: Step, outcome: Outcome) -> None:
+def _measure(step: Engine, outcome: Outcome) -> None:
     """Note the CPU time of whatever the step is asked to do."""
     for name in ("observe", "cycle", "report"):
         setattr(step, name, _timed(name, getattr(step, name), outcome))

@@ -17,13 +17,13 @@ import msgspec
 
 from daemon.log.copying import export
 from daemon.log.memory import MemoryLog
+from engine.ingest import SEEN
 from events.chain import Draft, seal
 from events.cluster import Observed
 from events.messages import Seen
 from events.normalize import JsonObject, normalize
 from events.record import Head, Record, StoredObject
 from projections.batch import Batch
-from scheduling.intake import SEEN
 from tests.scheduling.given import Told, node, pod, raw
 
 DIGITS = "9" * 5_000

@@ -1,5 +1,6 @@
 """What State holds of an API server that turns out to be set back: nothing that was not seen again."""
 
+from engine.pending_requests import to_do
 from events.messages import (
     Answer,
     BindRequest,
@@ -14,7 +15,6 @@ from events.outcome import PodBound
 from events.watch import WENT_BACK
 from projections.snapshot import restore, take
 from projections.state import NEWEST_MAX, REQUIRED
-from scheduling.asking import to_do
 from tests.scheduling.given import Told, node, pod, raw
 
 

@@ -5,6 +5,7 @@ from hashlib import sha256
 import pytest
 from msgspec import structs
 
+from engine.pending_requests import to_do
 from events.cluster import PodObserved
 from events.codec import encode
 from events.decision import Eviction, EvictionDecided
@@ -17,7 +18,6 @@ from projections.apply_outcome import SPARED_NS
 from projections.pods import RELEASING, RUNNING
 from projections.snapshot import restore, take
 from projections.state import State
-from scheduling.asking import to_do
 from tests.scheduling.given import Told, node, pod
 
 DECIDED = EvictionDecided(

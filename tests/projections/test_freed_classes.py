@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.engine import Engine
 from events.messages import Gone, Seen
 from events.normalize import Json, JsonObject
 from projections.pod_class import PodClass
 from projections.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
 from projections.snapshot import restore, take
-from scheduling.step import Step
 from tests.checkout import ROOT
 from tests.properties.witness import same
 from tests.scheduling.given import Told, node, pod
@@ -73,7 +73,7 @@ def test_a_state_from_a_snapshot_gives_classes_the_same_indexes() -> None:
             pass
     keeps = unlike(9, 9)
     told.see(Seen(keeps))
-    again.step = Step(restore(take(told.state)), told.step.head)
+    again.step = Engine(restore(take(told.state)), told.step.head)
     for one in (told, again):
         one.show_all("Pod", keeps, unlike(10, 0))
         assert list(one.state.cluster.regards.classes.by_index) == [15, 16]

@@ -1,11 +1,11 @@
 """A pod that turns up where a decision wanted it, after its binding was recorded as failed, is ours."""
 
+from engine.pending_requests import to_do
 from events.codec import event_of
 from events.messages import Answer, BindRequest, Done, Refused, Reply, Seen
 from events.outcome import PodBound
 from events.watch import ForeignPodPlaced
 from projections.snapshot import restore, take
-from scheduling.asking import to_do
 from tests.scheduling.given import Told, node, pod
 
 REFUSED = Refused("Forbidden", "no role allows this")

@@ -2,11 +2,11 @@
 
 import pytest
 
+from engine.pending_requests import has_to_tell, to_do, to_tell
 from events.messages import Gone, PhaseRequest, QueueStatusRequest, Seen
 from events.normalize import JsonObject
 from projections.foreign_pod_groups import schedulers_of
 from projections.snapshot import restore, take
-from scheduling.asking import has_to_tell, to_do, to_tell
 from tests.scheduling.given import Told, node, raw
 
 OWNER: JsonObject = {

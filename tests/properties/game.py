@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Answer, BindRequest, EvictRequest, PhaseRequest, Reply, Sighting
 from events.record import GENESIS
 from projections.batch import Batch
 from projections.pods import RUNNING
 from projections.state import State
-from scheduling.step import Step
 from tests.properties.api import Api
 from tests.properties.overlooked import overlooked
 from tests.properties.witness import Witness
@@ -23,7 +23,7 @@ class Game:
     """The cluster; the witness holds every decision to the rules. `evict` answers evictions."""
 
     def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
-        self.api, self.witness, self.step = Api(), Witness(), Step(State(), GENESIS)
+        self.api, self.witness, self.step = Api(), Witness(), Engine(State(), GENESIS)
         self.evict = evict or self.api.evict
         self.bind: Callable[[BindRequest], Reply] = self.api.bind
         self.arrange: Callable[[list[Sighting]], list[Sighting]] = list

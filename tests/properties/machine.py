@@ -5,6 +5,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import (
     Answer,
@@ -20,7 +21,6 @@ from events.record import GENESIS
 from projections.batch import Batch
 from projections.snapshot import restore, take
 from projections.state import State
-from scheduling.step import Step
 from tests.properties import shapes
 from tests.properties.api import Api
 from tests.properties.overlooked import overlooked
@@ -44,7 +44,7 @@ class History(RuleBasedStateMachine):
         super().__init__()
         self.api = Api()
         self.witness = Witness()
-        self.step = Step(State(), GENESIS)
+        self.step = Engine(State(), GENESIS)
         self.now_ns = 0
         self.policy = b""
         self.is_checked = False
@@ -271,7 +271,7 @@ class History(RuleBasedStateMachine):
     def restart(self, policy: bytes | None) -> None:
         """A daemon that knows nothing but the log starts from a snapshot and lists everything."""
         self.is_checked = False
-        self.step = Step(restore(take(self.step.state)), self.step.head)
+        self.step = Engine(restore(take(self.step.state)), self.step.head)
         same(self.step.state, self.witness.state)
         self._start(policy)
 

@@ -5,17 +5,17 @@ may fit in part once there is less room for the first: it is looked at when room
 And so is whoever others would have to make way for.
 """
 
+from engine.engine import Engine
 from events.codec import event_of
 from events.decision import EvictionDecided, RefusalDecided
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
-from scheduling.step import Step
 
 
-def overlooked(step: Step, now_ns: int) -> list[str]:
+def overlooked(step: Engine, now_ns: int) -> list[str]:
     """What would be decided now if every group were looked at."""
     groups = step.state.cluster.groups
-    again = Step(restore(take(step.state)), step.head)
+    again = Engine(restore(take(step.state)), step.head)
     again.state.cluster.due.everything = True
     batch = again.cycle(now_ns)
     found: list[str] = []

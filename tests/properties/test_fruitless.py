@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from benchmarks import manifests
 from benchmarks.driving import SECOND, WHOLE, begin, nothing_of, take_in
 from benchmarks.manifests import MODELS, PodLife, PodShape
+from engine.engine import Engine
 from events.messages import Answer, BindRequest, Done, EvictRequest, Sighting
 from events.record import Head
 from scheduling.failed_preemption_cache import Fruitless
-from scheduling.step import Step
 
 Arrival: TypeAlias = tuple[int, int, tuple[str, ...], int, int]
 """Queue, cards, models and priority of a pod; or of so many pods, of which one is enough."""
@@ -89,7 +89,7 @@ class Town:
         shape, life = self.living.pop(name)
         return manifests.pod(shape, PodLife(life.node, phase, 9))
 
-    def _carry_out(self, step: Step) -> None:
+    def _carry_out(self, step: Engine) -> None:
         requests = list(step.requests())
         answers = [Answer(request=one, reply=Done(), latency_ns=1) for one in requests]
         shown: list[Sighting] = []

@@ -6,11 +6,11 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Gone, Listed, Seen, Sighting
 from events.record import GENESIS
 from projections.state import State
-from scheduling.step import Step
 from simulator.manifest_fields import section
 from tests.properties import shapes
 from tests.properties.api import KINDS, Api
@@ -59,7 +59,7 @@ def agreed(meta: shapes.Body, body: shapes.Body) -> shapes.Shape:
 
 def decisions(api: Api, policy: bytes, shuffled: dict[str, list[int]]) -> list[tuple[str, bytes]]:
     """What the first cycle decides, each kind being listed in some order."""
-    step = Step(State(), GENESIS)
+    step = Engine(State(), GENESIS)
     started = DaemonStarted(holder="test", version="0", period_ns=1, scheduler_names=("muster",))
     step.start(started, PolicyChanged(source="test", policy=msgspec.Raw(policy)), 1, 0)
     for kind in KINDS:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.engine import Engine
 from events.codec import event_of
 from events.decision import GangBindDecided, RefusalDecided, WorkDeferred
 from events.messages import Seen
@@ -14,7 +15,6 @@ from events.record import Record
 from events.union import Event
 from projections import snapshot
 from replay.log_replay import Replay
-from scheduling.step import Step
 from tests.scheduling.given import Told, gone, node, raw
 
 QUEUE: Final = "scheduling.volcano.sh/queue-name"
@@ -125,7 +125,7 @@ def test_a_replay_and_a_daemon_started_from_a_snapshot_decide_the_same(
 ) -> None:
     told = cluster(NARROW, _pods(described), cpu, ALL)
     while told.step.is_due(told.now_ns):
-        restored = Step(snapshot.restore(snapshot.take(told.state)), told.step.head)
+        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.step.head)
         before = len(told.records)
         told.cycle(0)
         batch = restored.cycle(told.now_ns)

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EnqueueDecided, EvictionDecided, GangBindDecided, PipelineDecided
@@ -24,7 +25,6 @@ from projections.internal_error import InternalError
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
 from projections.state import State
-from scheduling.step import Step
 from tests.properties.api import Api
 from tests.properties.reached import reached
 
@@ -227,9 +227,9 @@ class Played:
             self.api.put("Queue", name, {"spec": spec, "status": {"state": "Open"}})
         self.step = self._daemon()
 
-    def _daemon(self) -> Step:
+    def _daemon(self) -> Engine:
         """A daemon that has listed all there is."""
-        step = Step(State(), GENESIS, on_error=_raise)
+        step = Engine(State(), GENESIS, on_error=_raise)
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
@@ -532,8 +532,8 @@ class Played:
             self.seen["a fresh daemon is asked"] += 1
             self._must_rest(self._daemon(), "a fresh daemon")
 
-    def _forgetful(self) -> Step:
-        step = Step(restore(take(self.step.state)), self.step.head, on_error=_raise)
+    def _forgetful(self) -> Engine:
+        step = Engine(restore(take(self.step.state)), self.step.head, on_error=_raise)
         cluster = step.state.cluster
         for group in list(cluster.groups.values()):
             group.refusals.clear()
@@ -544,7 +544,7 @@ class Played:
     def _group_of(self, pod: str) -> str:
         return pod.rpartition("-")[0]
 
-    def _must_rest(self, step: Step, what: str) -> None:
+    def _must_rest(self, step: Engine, what: str) -> None:
         now_ns, found = self.now_ns, []
         for _ in range(FRESH_CYCLES):
             now_ns += SECOND

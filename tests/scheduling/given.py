@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Raw
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Gone, Listed, Listing, Seen, Sighting
 from events.normalize import JsonObject
@@ -10,7 +11,6 @@ from events.record import GENESIS, Record
 from projections.batch import Batch
 from projections.internal_error import OnError, ignore
 from projections.state import REQUIRED, State
-from scheduling.step import Step
 
 SECOND = 1_000_000_000
 
@@ -25,7 +25,7 @@ class Told:
         policy: dict[str, object] | None = None,
         on_error: OnError = ignore,
     ) -> None:
-        self.step = Step(State(), GENESIS, on_error=on_error)
+        self.step = Engine(State(), GENESIS, on_error=on_error)
         self.step.tells = tells
         self.now_ns = 0
         self.records: list[Record] = []

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from engine import outcomes, pending_requests
+from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
 from events.decision import ActionFailed, GangBindDecided, RefusalDecided
@@ -23,11 +25,10 @@ from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay
 from replay.why_waiting import waiting
-from scheduling import answers, asking, gang_placement, wake
+from scheduling import gang_placement, wake
 from scheduling.actions import allocate, backfill, enqueue
 from scheduling.node_overlay import Trial
 from scheduling.quota import queue_order
-from scheduling.step import Step
 from scheduling.victims import preempt_reclaim
 from scheduling.wake import wakes
 from tests.properties.witness import same
@@ -58,7 +59,7 @@ class Broken(Told):
         super().__init__(policy=policy)
 
     def start(self, policy: dict[str, object] | None = None) -> None:
-        self.step = Step(self.step.state, self.step.head, on_error=self.errors.append)
+        self.step = Engine(self.step.state, self.step.head, on_error=self.errors.append)
         super().start(policy)
 
     def begin(self, *pods: bytes, groups: tuple[bytes, ...] = (), nodes: int = 3) -> None:
@@ -380,11 +381,11 @@ def test_what_to_ask_of_others_is_asked_when_one_object_raises(
         return {one.name for one in told.step.requests()}
 
     with monkeypatch.context() as patch:
-        raising(patch, asking, "conditions_to_tell")
+        raising(patch, pending_requests, "conditions_to_tell")
         assert "other" in subjects()
     assert [one.subject for one in told.errors] == [f"PodGroup/{BAD}"]
     with monkeypatch.context() as patch:
-        raising(patch, asking, "_phase")
+        raising(patch, pending_requests, "_phase")
         assert "other" in subjects()
 
 
@@ -394,14 +395,14 @@ def test_the_answers_of_others_are_recorded_when_one_raises(
     told = Broken()
     told.begin(pod("good"), pod("bad"))
     asked = [one for one in told.step.requests() if one.name in ("good", "bad")]
-    real = answers.outcome_of
+    real = outcomes.outcome_of
 
     def bug(answer: Answer) -> object:
         if answer.request.name == "bad":
             raise IndexError
         return real(answer)
 
-    monkeypatch.setattr("scheduling.step.outcome_of", bug)
+    monkeypatch.setattr("engine.engine.outcome_of", bug)
     told.records = []
     told.keep(told.step.report([Answer(one, Done(), 1, 1) for one in asked], told.now_ns))
     assert told.kinds() == ["pod_bound Pod/default/good"]

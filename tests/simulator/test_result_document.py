@@ -2,6 +2,7 @@
 
 import msgspec
 
+from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Answer, BindRequest
@@ -9,7 +10,6 @@ from events.normalize import JsonObject
 from events.record import GENESIS
 from projections.batch import Batch
 from projections.state import State
-from scheduling.step import Step
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import list_at
 from simulator.result_document import DecisionEntries, ScenarioResult, scenario_result
@@ -40,7 +40,7 @@ class Run:
     def __init__(self, expect: str) -> None:
         self.scenario = parse_scenario(SCENARIO + expect, "quota.yaml")
         self.simulated = SimulatedCluster(self.scenario)
-        self.step = Step(State(), GENESIS)
+        self.step = Engine(State(), GENESIS)
         self.decisions = DecisionEntries()
 
     def play(self) -> ScenarioResult:

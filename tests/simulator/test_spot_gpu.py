@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from benchmarks.make_spot_gpu_table import Published, make_table
+from engine.engine import Engine
 from projections.duration import SECOND
-from scheduling.step import Step
 from simulator.generated_workload import GeneratedWorkload, with_workload
 from simulator.manifest import Manifest
 from simulator.manifest_fields import list_at, section, text_at, whole_at
@@ -183,4 +183,4 @@ async def test_a_drawn_load_is_served_within_its_quotas_replays_and_overlooks_no
     assert account["evictions"]
     assert account["above_quota"] == {"pods": 0, "decisions": []}
     assert played.divergence is None
-    assert overlooked(Step(played.end.state, played.end.head), 3 * HOUR) == []
+    assert overlooked(Engine(played.end.state, played.end.head), 3 * HOUR) == []

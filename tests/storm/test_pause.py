@@ -1,5 +1,6 @@
 """A pause between two lives of a daemon is not a cycle missed."""
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import Listed, Seen, Sighting
 from events.record import Head, Record
@@ -7,7 +8,6 @@ from projections.batch import Batch
 from projections.duration import SECOND
 from projections.state import REQUIRED, State
 from replay.log_replay import Replay
-from scheduling.step import Step
 
 STARTED = DaemonStarted(
     holder="test", version="test", period_ns=SECOND, scheduler_names=("muster",)
@@ -19,7 +19,7 @@ POD = b"""{"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "muster"
 def test_a_daemon_that_died_with_a_cycle_due_and_returned_late_missed_none() -> None:
     shown: list[Sighting] = [Seen(POD)]
     shown += [Listed(resource=kind, resource_version="1", count=0) for kind in REQUIRED]
-    step = Step(State(), Head(position=0, digest="0" * 64, epoch=1))
+    step = Engine(State(), Head(position=0, digest="0" * 64, epoch=1))
     batches: list[Batch | None] = [
         step.start(STARTED, None, 1, SECOND),
         step.observe(shown, 2 * SECOND),

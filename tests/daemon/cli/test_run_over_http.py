@@ -151,11 +151,11 @@ def until(holds: Callable[[], bool]) -> None:
 STUCK = """\
 import pathlib, sys, threading
 reached = pathlib.Path(sys.argv.pop())
-from scheduling.step import Step
+from engine.engine import Engine
 def stuck(*_):
     reached.touch()
     threading.Event().wait()
-Step.cycle = stuck
+Engine.cycle = stuck
 from daemon.cli.app import main
 main()
 """

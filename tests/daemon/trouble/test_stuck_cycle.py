@@ -17,9 +17,9 @@ from structlog.testing import capture_logs
 
 from daemon.deciding_thread import LATE_SECONDS, STUCK_SECONDS, StuckCycleError
 from daemon.settings import Settings, Supervision
+from engine.engine import Engine
 from projections.batch import Batch
 from projections.state import State
-from scheduling.step import Step
 from tests.daemon.trouble.rig import MERGE, Given, Trial, Try
 from tests.storm.over_http.hurry import hurriedly
 
@@ -28,7 +28,7 @@ GIVEN: Final = Given(has_deciding_thread=True)
 
 
 class Gate:
-    """Holds up the cycles of a Step, or its intake, in whatever thread they run."""
+    """Holds up the cycles of a Engine, or its intake, in whatever thread they run."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
@@ -57,14 +57,14 @@ class Gate:
 def gate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Holds up one of the two calls that take long."""
     gate, name = Gate(), request.param
-    original = getattr(Step, name)
+    original = getattr(Engine, name)
 
-    def held_up(step: Step, *given: object) -> Batch | None:
+    def held_up(step: Engine, *given: object) -> Batch | None:
         gate.pass_through()
         batch: Batch | None = original(step, *given)
         return batch
 
-    monkeypatch.setattr(Step, name, held_up)
+    monkeypatch.setattr(Engine, name, held_up)
     yield gate
     gate.open()
 

@@ -21,9 +21,9 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
+from engine.engine import Engine
 from events.errors import ClusterError
 from events.record import Head
-from scheduling.step import Step
 from simulator.scenario import Scenario, parse_scenario
 from tests.daemon.cli.given import muster
 from tests.daemon.log.contract import entries
@@ -124,7 +124,7 @@ class Daemon:
         log = await open_log(self._url, "write")
         cold = refolder(log, with_views=True)
 
-        async def refold(head: Head) -> Step:
+        async def refold(head: Head) -> Engine:
             step = await warm(head)
             self.warm.append(step is not None)
             if step is not None:
@@ -141,7 +141,7 @@ class Daemon:
             await log.close()
 
 
-async def must_equal_a_cold_fold_at(step: Step, log: Log, head: Head) -> None:
+async def must_equal_a_cold_fold_at(step: Engine, log: Log, head: Head) -> None:
     """The views of a warm step go by the same numbers as those in the database."""
     assert (step.head, log.head) == (head, head)
     found = {one.name: one.checksum for one in await log.projections()}

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.engine import Engine
 from events.messages import Listed, Seen, Sighting
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import Turn, Turns
-from scheduling.step import Step
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -138,7 +138,7 @@ def calls_for(shape: str, plugin: str, count: int) -> int:
     return counted(step, shown)
 
 
-def counted(step: Step, shown: list[Sighting]) -> int:
+def counted(step: Engine, shown: list[Sighting]) -> int:
     """Calls of functions while a step takes something in and decides."""
     calls = 0
 

@@ -2,12 +2,12 @@
 
 import msgspec
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import Listed, Listing, Seen
 from events.record import GENESIS
 from projections.cluster import Cluster
 from projections.state import State
-from scheduling.step import Step
 
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 
@@ -31,7 +31,7 @@ def cluster(pods: int = 2, *, has_group: bool = True, running: int = 0) -> Clust
         one["spec"] = {"schedulerName": "muster", "containers": containers, **on}
         one["status"] = {"phase": "Running" if runs else "Pending"}
         shown.append(one)
-    step = Step(State(), GENESIS)
+    step = Engine(State(), GENESIS)
     step.start(
         DaemonStarted(holder="h", version="0", period_ns=1, scheduler_names=("muster",)), None, 1, 0
     )

@@ -6,6 +6,8 @@ from hashlib import sha256
 import msgspec
 import pytest
 
+from engine import ingest
+from engine.outcomes import outcome_of
 from events.cluster import ObjectUnreadable
 from events.codec import event_of
 from events.decision import ObjectFaulted, RefusalDecided
@@ -20,8 +22,6 @@ from projections.objects import QueueObject
 from projections.pod_reading import read_facts
 from projections.queues import QueueFacts, queue_facts
 from replay.log_replay import Replay
-from scheduling import intake
-from scheduling.answers import outcome_of
 from tests.scheduling.given import Told, gone, node, pod, raw
 
 ATTACK: JsonObject = {"annotations": {"attack": "yes"}}
@@ -96,8 +96,8 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
         return genuine(*given)
 
     monkeypatch.setattr(apply_observation, reader, raising)
-    if hasattr(intake, reader):
-        monkeypatch.setattr(intake, reader, raising)
+    if hasattr(ingest, reader):
+        monkeypatch.setattr(ingest, reader, raising)
     errors: list[InternalError] = []
     told = begun(errors.append)
     shown = make(ATTACK)

@@ -1,10 +1,10 @@
 """The step: what of an object enters the log."""
 
+from engine.engine import Engine
 from events.daemon import DaemonStarted
 from events.messages import Listed, Seen
 from events.record import Head
 from projections.state import State
-from scheduling.step import Step
 
 POD = b"""{"kind": "Pod", "metadata": {"name": "a", "uid": "u1", "namespace": "default",
  "annotations": {"example.com/token": "s3cret", "example.com/team": "blue"}},
@@ -12,7 +12,7 @@ POD = b"""{"kind": "Pod", "metadata": {"name": "a", "uid": "u1", "namespace": "d
 
 
 def test_annotations_named_as_secret_never_enter_the_log() -> None:
-    step = Step(State(), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"])
+    step = Engine(State(), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"])
     started = DaemonStarted(
         holder="test", version="0", period_ns=1_000_000_000, scheduler_names=("muster",)
     )

@@ -7,6 +7,9 @@ arrived and the time, makes the batch durable, and only then has its decisions c
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from engine.ingest import Intake
+from engine.outcomes import outcome_of
+from engine.pending_requests import has_to_tell, phases_to_tell, to_do, to_tell
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
@@ -22,11 +25,8 @@ from projections.left_out import ApplyError
 from projections.policy import parse_policy
 from projections.state import State
 from projections.views.project import Views
-from scheduling.answers import outcome_of
-from scheduling.asking import has_to_tell, phases_to_tell, to_do, to_tell
 from scheduling.decide import DECIDER, Decider
 from scheduling.failed_objects import FailedObjects
-from scheduling.intake import Intake
 from scheduling.wake import wakes
 
 KNOWN_OBJECTS_MAX: Final = 50_000
@@ -38,7 +38,7 @@ class ObjectFailedError(ApplyError):
     """State could not take in an object that the cluster showed."""
 
 
-class Step:
+class Engine:
     """The core around one State. `head` is the head of the log that State was folded from."""
 
     def __init__(

@@ -1,0 +1,1 @@
+"""The deterministic core: watch events become records, State, decisions, requests and outcomes."""
