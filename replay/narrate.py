@@ -135,10 +135,10 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             seen = f"{_subject(record)} is seen{': ' if said else ''}{said}"
             return seen + _answering(record)
         case Deleted():
-            gone = ", unseen until listed" if event.synthesized else ""
+            gone = ", found missing by a list" if event.synthesized else ""
             return f"{_subject(record)} is gone{gone}"
         case ObjectUnreadable():
-            return f"{_subject(record)} is shown and cannot be taken in: {event.reason}"
+            return f"{_subject(record)} cannot be read: {event.reason}"
         case _:
             return _view(record, event)
 
@@ -161,9 +161,9 @@ def _decision(event: Decision) -> list[str]:
         case GangBindDecided():
             return _placed(f"bind {event.pod_group} in {event.queue}", event.placements)
         case PipelineDecided():
-            return _placed(f"promise {event.pod_group} in {event.queue} room", event.placements)
+            return _placed(f"nominate {event.pod_group} in {event.queue}", event.placements)
         case PipelineWithdrawn():
-            return [f"take back the room promised to {event.pod_group}: {event.code}"]
+            return [f"withdraw the nomination of {event.pod_group}: {event.code}"]
         case EvictionDecided():
             why = f" for {event.in_favour_of}" if event.in_favour_of else ""
             because = f": {event.message}" if event.message else ""
@@ -220,10 +220,10 @@ def _outcome(event: Outcome) -> str:
         case BindOutcomeUnknown():
             return f"pod {event.pod}, bound to {event.node}: no answer{tries}: {event.message}"
         case PodGroupUpdated():
-            return f"pod group {event.pod_group} is told that it is {event.phase}{tries}"
+            return f"status of pod group {event.pod_group} is updated to {event.phase}{tries}"
         case PodGroupUpdateFailed():
             why = f"{event.code}: {event.message}"
-            return f"pod group {event.pod_group} is not told that it is {event.phase}{tries}: {why}"
+            return f"status of pod group {event.pod_group} is not updated to {event.phase}{tries}: {why}"
         case PodEvicted():
             return f"pod {event.pod} is evicted from {event.node}{tries}"
         case EvictionFailed():
@@ -237,8 +237,8 @@ def _outcome(event: Outcome) -> str:
 
 def _told(event: StatusTold | StatusNotTold) -> str:
     if isinstance(event, StatusTold):
-        return f"is told its {event.what}"
-    return f"is not told its {event.what}: {event.code}: {event.message}"
+        return f"has its status updated: {event.what}"
+    return f"does not have its status updated: {event.what}: {event.code}: {event.message}"
 
 
 def _view(
@@ -270,17 +270,21 @@ def _view(
             return f"every {event.resource} is seen up to revision {event.resource_version}"
         case KindCompared():
             differs = (
-                f"{event.differences} differ from the log" if event.differences else "as known"
+                f"{event.differences} differ from the log"
+                if event.differences
+                else "equal to the log"
             )
-            return f"every {event.resource} is listed beside its watch: {event.count}, {differs}"
+            return f"every {event.resource} is listed to check its watch: {event.count}, {differs}"
         case ServerDiscovered():
-            return f"API server {event.version} serves {len(event.served)} kinds that matter"
+            return f"API server {event.version} serves {len(event.served)} kinds that muster reads"
         case BindRejectedByNode():
             short = ", ".join(event.resources)
-            return f"pod {event.pod} is turned away by {event.node}: {event.reason} ({short}){_because(record)}"
+            return f"pod {event.pod} is rejected by the kubelet of {event.node}: {event.reason} ({short}){_because(record)}"
         case ForeignPodPlaced():
-            who = event.scheduler or "nobody"
-            return f"pod {event.pod} stands on dedicated node {event.node}, put there by {who}{_because(record)}"
+            by = f"by {event.scheduler}" if event.scheduler else "without a scheduler"
+            return (
+                f"pod {event.pod} is on dedicated node {event.node}, bound {by}{_because(record)}"
+            )
 
 
 def _policy(event: PolicyChanged) -> str:

@@ -148,11 +148,11 @@ SAID: list[tuple[Event, list[str]]] = [
                 Placement(pod="d/b", uid="v", node="n1"),
             ),
         ),
-        ["promise d/g in q room: 2 pods (because of 3)", "d/a -> n1", "d/b -> n1"],
+        ["nominate d/g in q: 2 pods (because of 3)", "d/a -> n1", "d/b -> n1"],
     ),
     (
         PipelineWithdrawn(pod_group="d/g", queue="q", code="NotEnoughPods"),
-        ["take back the room promised to d/g: NotEnoughPods (because of 3)"],
+        ["withdraw the nomination of d/g: NotEnoughPods (because of 3)"],
     ),
     (
         QueueFaulted(queue="q", code="InvalidCardQuota", message="not JSON"),
@@ -206,11 +206,11 @@ SAID: list[tuple[Event, list[str]]] = [
     ),
     (
         PodGroupUpdated(pod_group="d/g", phase="Inqueue"),
-        ["pod group d/g is told that it is Inqueue"],
+        ["status of pod group d/g is updated to Inqueue"],
     ),
     (
         PodGroupUpdateFailed(pod_group="d/g", phase="Inqueue", code="NotFound", message="gone"),
-        ["pod group d/g is not told that it is Inqueue: NotFound: gone"],
+        ["status of pod group d/g is not updated to Inqueue: NotFound: gone"],
     ),
     (
         EvictionDecided(
@@ -240,15 +240,15 @@ SAID: list[tuple[Event, list[str]]] = [
     ),
     (
         StatusTold(uid="u", what="PodScheduled"),
-        ["pod group d/g is told its PodScheduled"],
+        ["pod group d/g has its status updated: PodScheduled"],
     ),
     (
         StatusNotTold(uid="u", what="conditions", code="NotFound", message="gone"),
-        ["pod group d/g is not told its conditions: NotFound: gone"],
+        ["pod group d/g does not have its status updated: conditions: NotFound: gone"],
     ),
     (
         ServerDiscovered(version="v1.34.4", served=("/v1/nodes", "/v1/pods")),
-        ["API server v1.34.4 serves 2 kinds that matter"],
+        ["API server v1.34.4 serves 2 kinds that muster reads"],
     ),
     (
         WatchOpened(resource="Pod", resource_version="7"),
@@ -275,23 +275,23 @@ SAID: list[tuple[Event, list[str]]] = [
     ),
     (
         KindCompared(resource="Pod", resource_version="9", count=7, differences=0),
-        ["every Pod is listed beside its watch: 7, as known"],
+        ["every Pod is listed to check its watch: 7, equal to the log"],
     ),
     (
         KindCompared(resource="Pod", resource_version="9", count=7, differences=2),
-        ["every Pod is listed beside its watch: 7, 2 differ from the log"],
+        ["every Pod is listed to check its watch: 7, 2 differ from the log"],
     ),
     (
         ObjectUnreadable(reason="metadata.uid is missing", shown_digest="0" * 64, size_bytes=90),
-        ["pod group d/g is shown and cannot be taken in: metadata.uid is missing"],
+        ["pod group d/g cannot be read: metadata.uid is missing"],
     ),
     (
         BindRejectedByNode(pod="d/a", uid="u", node="n1", reason="OutOfcpu", resources=("cpu",)),
-        ["pod d/a is turned away by n1: OutOfcpu (cpu) (because of 3)"],
+        ["pod d/a is rejected by the kubelet of n1: OutOfcpu (cpu) (because of 3)"],
     ),
     (
         ForeignPodPlaced(pod="d/a", uid="u", node="n1", scheduler=""),
-        ["pod d/a stands on dedicated node n1, put there by nobody (because of 3)"],
+        ["pod d/a is on dedicated node n1, bound without a scheduler (because of 3)"],
     ),
 ]
 
