@@ -31,7 +31,7 @@ from benchmarks import (
 )
 from benchmarks.figures import Figure, show, write
 from benchmarks.scale import SCALES, Scale
-from daemon.memory import collect_rarely
+from daemon.memory_tuning import collect_rarely
 
 Benchmark: TypeAlias = Callable[[Scale], Awaitable[list[Figure]]]
 

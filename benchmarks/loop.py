@@ -19,10 +19,10 @@ from benchmarks.full import Filled, ran, waits
 from benchmarks.scale import Scale
 from daemon.clock import WallClock
 from daemon.deciding_thread import DecidingThread
-from daemon.durable import DurableLog
 from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
+from daemon.notifying_log import NotifyingLog
 from daemon.settings import Settings
 from events.messages import Done, Progress, Reply, Request, Sighting
 from projections.batch import Batch
@@ -121,7 +121,7 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
     thread = DecidingThread(clock.elapsed_ns)
     with folder() as place:
         stored = await open_log(str(place / "loop.db"), "write")
-        log = DurableLog(stored, clock.elapsed_ns, (feed.on_batch,), ignore)
+        log = NotifyingLog(stored, clock.elapsed_ns, (feed.on_batch,), ignore)
         running = Running(
             holder="benchmark",
             version="0",

@@ -32,7 +32,7 @@ from daemon.log.opening import is_postgresql, open_log
 from daemon.log.store import SqlLog
 from daemon.loop import Loop, Running
 from daemon.metrics.sources import Lag
-from daemon.operation import Operation
+from daemon.observability import Observability
 from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, supervision
 from daemon.standby import StandbyFollower
@@ -68,7 +68,7 @@ class DaemonConfig(Struct, frozen=True):
 class DaemonApp:
     """One daemon on one API server."""
 
-    def __init__(self, plan: DaemonConfig, operation: Operation, clock: WallClock) -> None:
+    def __init__(self, plan: DaemonConfig, operation: Observability, clock: WallClock) -> None:
         self._plan = plan
         self._operation = operation
         self._clock = clock
@@ -371,7 +371,7 @@ def _cluster_options(settings: Settings) -> ClusterOptions:
     )
 
 
-async def run_daemon(plan: DaemonConfig, operation: Operation, stop: Stop) -> None:
+async def run_daemon(plan: DaemonConfig, operation: Observability, stop: Stop) -> None:
     """Run a daemon until it is stopped."""
     life = DaemonApp(plan, operation, WallClock())
     stop.reaches(life.stop)

@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from daemon.sparsely import Sparsely
+from daemon.log_rate_limit import LogRateLimit
 
 CONNECTIONS_MAX: Final = 128
 """Connections open at a time. Kubelet, Prometheus and a few people need less than ten."""
@@ -90,7 +90,7 @@ class Connections:
     ) -> None:
         self._bounds = bounds
         self._observe = observe
-        self._sparsely = Sparsely(elapsed_ns)
+        self._sparsely = LogRateLimit(elapsed_ns)
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
         """In the order in which each began to wait: the oldest first."""
         self._per_peer: Counter[str] = Counter()

@@ -23,7 +23,7 @@ from daemon.composition import audits_of
 from daemon.deciding_thread import DecidingThread, StuckCycleError
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
-from daemon.steady import Clock, SteadyClock
+from daemon.monotonic_clock import Clock, MonotonicClock
 from engine.engine import Engine, ObjectFailedError
 from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
@@ -150,7 +150,7 @@ class Loop:
     ) -> None:
         self._log = log
         self._cluster = cluster
-        self._clock = SteadyClock(clock)
+        self._clock = MonotonicClock(clock)
         self._refold = refold
         self._running = running
         self._policy, self._rules_are_new = running.policy, False

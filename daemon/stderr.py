@@ -17,7 +17,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from daemon.clock import WallClock
-from daemon.sparsely import Sparsely
+from daemon.log_rate_limit import LogRateLimit
 from events.watch import WatchProgressed
 from projections.batch import Batch
 from replay.printable import printable, printable_json
@@ -138,7 +138,7 @@ class _Sparse(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sparsely = Sparsely(WallClock().elapsed_ns, burst=LIBRARY_LINES_MAX)
+        self._sparsely = LogRateLimit(WallClock().elapsed_ns, burst=LIBRARY_LINES_MAX)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether this line is written."""

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from daemon.memory import collect_rarely
+from daemon.memory_tuning import collect_rarely
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane, prepared
 

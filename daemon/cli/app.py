@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from daemon.cli.failure import PIPE_CLOSED, explain
-from daemon.memory import collect_rarely, return_large_blocks
+from daemon.memory_tuning import collect_rarely, return_large_blocks
 from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError

@@ -26,7 +26,7 @@ from daemon.fold import refolder
 from daemon.log.auditing import keep_audited
 from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
-from daemon.operation import Operation
+from daemon.observability import Observability
 from daemon.policy_file import PolicyFile
 from daemon.settings import Settings, read_settings, supervision
 from daemon.simulation import policy_of
@@ -145,7 +145,7 @@ async def _run(options: Options) -> None:
         raise UsageError("the log has no name: give --log, MUSTER_LOG or `log` in the settings")
     stop = Stop()
     on_signals(stop)
-    operation = Operation(WallClock().elapsed_ns, teller, VERSION, DECIDER)
+    operation = Observability(WallClock().elapsed_ns, teller, VERSION, DECIDER)
     if options.scenario is None:
         for name in ("world", "http"):
             if getattr(options, name) is not None:
@@ -197,7 +197,7 @@ def _plan(
 
 
 async def _simulate_over_http(
-    options: Options, settings: Settings, operation: Operation, stop: Stop
+    options: Options, settings: Settings, operation: Observability, stop: Stop
 ) -> None:
     """Run the daemon as on a real API server, on a simulated cluster behind HTTP in this process."""
     assert options.scenario is not None
@@ -235,7 +235,7 @@ async def _simulate(  # the command line, and what was made of it
     options: Options,
     settings: Settings,
     url: str,
-    operation: Operation,
+    operation: Observability,
     stop: Stop,
 ) -> None:
     """Run the loop against a simulated cluster that is stored in a file."""

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from msgspec import Struct
 
 from daemon.cluster.acting.actor import Actor
-from daemon.cluster.acting.errand import Pacing
 from daemon.cluster.acting.evicting import EvictionBudget
 from daemon.cluster.acting.recorder import Recorder
+from daemon.cluster.acting.request_budget import Pacing
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.watching.audit import FULL_LIST_SECONDS
 from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
 from daemon.health import Health
-from daemon.watchfulness import Watchfulness
+from daemon.watch_health import WatchHealthCheck
 from events.messages import Progress, Reply, Request, Sighting
 from events.record import Record
 from projections.cluster import Cluster
@@ -96,10 +96,10 @@ class KubernetesCluster:
 
     async def run(self, health: Health) -> None:
         """Keep watching, until cancelled."""
-        watchfulness = Watchfulness(
+        watch_check = WatchHealthCheck(
             self._watches.health, self._elapsed_ns, lambda: health.stands("log"), self.server
         )
-        with health.asking(watchfulness):
+        with health.asking(watch_check):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watches.run(), name="watches")
                 tasks.create_task(self.recorder.run(), name="events")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from daemon.cluster.acting.verdict import REFUSALS
+from daemon.cluster.acting.error_classification import REFUSALS
 from daemon.cluster.client.calls import CALLS, WATCHED
 from events.watch import WENT_BACK
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from daemon.cluster.acting.actor import Actor
-from daemon.cluster.acting.errand import Pacing
-from daemon.cluster.acting.notices import Notice, Regarding
+from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 from daemon.cluster.acting.recorder import Recorder
+from daemon.cluster.acting.request_budget import Pacing
 from daemon.cluster.client.calls import BUDGETS, EVENTS, POD_GROUPS, QUEUES
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
@@ -278,7 +278,7 @@ async def test_events_are_taken_and_made_anew_when_they_are_gone(
     now_ns = AT_NS
     recorder = Recorder(client, pacing, lambda: now_ns, "host-" + "x" * 200)
     regarding = Regarding("Pod", "p" * 200, NOBODY, server.namespace)
-    notice = Notice(regarding, "Warning", "FailedScheduling", "NotEnoughResources", "é" * 2000)
+    notice = EventNotice(regarding, "Warning", "FailedScheduling", "NotEnoughResources", "é" * 2000)
     path = EVENTS.collection_path(server.namespace)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(recorder.run())

@@ -8,7 +8,7 @@ import pytest
 from tests.checkout import ROOT
 
 BURST = """
-from daemon.memory import return_large_blocks
+from daemon.memory_tuning import return_large_blocks
 return_large_blocks()
 
 def resident() -> int:

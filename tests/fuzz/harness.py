@@ -14,14 +14,14 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from daemon.cluster.acting.correlation import Correlator
-from daemon.cluster.acting.notices import NOTICED, Noticer
+from daemon.cluster.acting.k8s_events import NOTICED, EventFactory
 from daemon.fold import fold, refolder
 from daemon.log.contract import Log
 from daemon.log.entry import Entry
 from daemon.log.verify import verify
 from daemon.loop import Loop, Running
 from daemon.metrics.export import text_of
-from daemon.operation import Operation
+from daemon.observability import Observability
 from daemon.stderr import Teller
 from engine.engine import Engine
 from events.codec import event_of
@@ -116,7 +116,7 @@ async def _live(
     )
     held: list[InternalError] = []
     refold = refolder(log, with_views=with_views, on_error=held.append)
-    operation = Operation(server.elapsed_ns, Teller(), "test", DECIDER)
+    operation = Observability(server.elapsed_ns, Teller(), "test", DECIDER)
     heard = operation.heard(log, told.take)
 
     async def timed(head: Head) -> Engine:
@@ -146,7 +146,7 @@ class _Told:
     def __init__(self, server: FuzzServer) -> None:
         self.loop: Loop | None = None
         self._server = server
-        self._noticer = Noticer()
+        self._noticer = EventFactory()
         self._correlator = Correlator("fuzz")
 
     def take(self, batch: Batch, _seconds: float) -> None:

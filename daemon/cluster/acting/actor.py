@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from daemon.cluster.acting.binding import bind
-from daemon.cluster.acting.errand import Errand, Pacing, Requester
 from daemon.cluster.acting.evicting import EvictionBudget, evict
 from daemon.cluster.acting.pod_groups import GroupTeller
-from daemon.cluster.acting.telling import PodTeller, tell_queue
+from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
+from daemon.cluster.acting.request_budget import Pacing, RequestBudget, Requester
 from events.errors import ClusterError
 from events.messages import (
     BindRequest,
@@ -36,7 +36,7 @@ class Actor:
         self._client = client
         self._pacing = pacing
         self._budget = budget
-        self._pods = PodTeller(now_ns)
+        self._pods = PodStatusWriter(now_ns)
         self._groups = GroupTeller(now_ns)
 
     async def perform(self, request: Request) -> Reply:
@@ -45,48 +45,48 @@ class Actor:
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Carry a request out, and count the requests to the API server that it took."""
-        errand = self._errand(request)
+        budget = self._request_budget(request)
         try:
-            return await self._carry_out(errand, request), errand.attempts
+            return await self._carry_out(budget, request), budget.attempts
         except ClusterError as error:
-            return Unknown(message=str(error)), errand.attempts
+            return Unknown(message=str(error)), budget.attempts
 
     async def preview(self, request: EvictRequest) -> Reply:
         """Whether a pod could be evicted now, without any effect (K9.4)."""
         try:
-            return await evict(self._errand(request), request, is_preview=True)
+            return await evict(self._request_budget(request), request, is_preview=True)
         except ClusterError as error:
             return Unknown(message=str(error))
 
-    async def _carry_out(self, errand: Errand, request: Request) -> Reply:
+    async def _carry_out(self, budget: RequestBudget, request: Request) -> Reply:
         match request:
             case BindRequest():
-                return await bind(errand, request)
+                return await bind(budget, request)
             case EvictRequest():
-                return await self._evict(errand, request)
+                return await self._evict(budget, request)
             case ConditionRequest():
-                return await self._pods.tell(errand, request)
+                return await self._pods.write(budget, request)
             case PhaseRequest():
-                return await self._groups.tell_phase(errand, request)
+                return await self._groups.update_phase(budget, request)
             case GroupCountsRequest():
-                return await self._groups.tell_counts(errand, request)
+                return await self._groups.update_counts(budget, request)
             case GroupConditionRequest():
-                return await self._groups.tell_condition(errand, request)
+                return await self._groups.update_condition(budget, request)
             case QueueStatusRequest():
-                return await tell_queue(errand, request)
+                return await update_queue_status(budget, request)
 
-    async def _evict(self, errand: Errand, request: EvictRequest) -> Reply:
+    async def _evict(self, budget: RequestBudget, request: EvictRequest) -> Reply:
         if self._budget is None:
-            return await evict(errand, request)
+            return await evict(budget, request)
         now_ns = int(self._pacing.elapsed_seconds() * 1_000_000_000)
         over = self._budget.take(request.uid, request.workload, now_ns)
         if over is not None:
             return over
-        reply = await evict(errand, request)
+        reply = await evict(budget, request)
         if isinstance(reply, Refused):
             self._budget.give_back(request.uid)
         return reply
 
-    def _errand(self, request: Request) -> Errand:
+    def _request_budget(self, request: Request) -> RequestBudget:
         namespace = "" if isinstance(request, QueueStatusRequest) else request.namespace
-        return Errand(self._client, self._pacing, request.name, namespace)
+        return RequestBudget(self._client, self._pacing, request.name, namespace)

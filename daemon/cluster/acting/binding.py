@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.acting.errand import Errand
-from daemon.cluster.acting.verdict import is_overload, may_be_done, refusal_of
+from daemon.cluster.acting.error_classification import is_overload, may_be_done, refusal_of
+from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import BIND_POD, GET_POD
 from events.errors import ClusterError
@@ -41,14 +41,14 @@ class PodGlance(Struct):
 POD: Final = msgspec.json.Decoder(PodGlance)
 
 
-async def bind(errand: Errand, request: BindRequest) -> Reply:
+async def bind(budget: RequestBudget, request: BindRequest) -> Reply:
     """Bind a pod, or find out that it is bound already."""
     body = binding_of(request)
     in_doubt = request.is_in_doubt
     while True:
         try:
             # The body of the answer is a Status, and tells nothing that its code does not.
-            await errand.request(BIND_POD, body=body)
+            await budget.request(BIND_POD, body=body)
         except ClusterError as error:
             failure = error
         else:
@@ -56,12 +56,12 @@ async def bind(errand: Errand, request: BindRequest) -> Reply:
         in_doubt = in_doubt or may_be_done(failure)
         refused = refusal_of(failure)
         if _asks_the_pod(failure, refused, in_doubt=in_doubt):
-            found = await _read_back(errand, request)
+            found = await _read_back(budget, request)
             if found is not None:
                 return found
         if refused is not None:
             return refused
-        if not await errand.pause(failure):
+        if not await budget.pause(failure):
             return Unknown(message=str(failure))
 
 
@@ -89,17 +89,17 @@ def _asks_the_pod(failure: ClusterError, refused: Refused | None, *, in_doubt: b
     return in_doubt and not is_overload(failure) and (refused is not None or may_be_done(failure))
 
 
-async def _read_back(errand: Errand, request: BindRequest) -> Reply | None:
+async def _read_back(budget: RequestBudget, request: BindRequest) -> Reply | None:
     """What the pod itself says; None while it has no node."""
     while True:
         try:
-            return _judged(decoded(GET_POD.what, await errand.request(GET_POD), POD), request)
+            return _judged(decoded(GET_POD.what, await budget.request(GET_POD), POD), request)
         except ClusterError as error:
             failure = error
         refused = refusal_of(failure)
         if refused is not None and refused.code == "NotFound":
             return refused
-        if refused is not None or not await errand.pause(failure):
+        if refused is not None or not await budget.pause(failure):
             return Unknown(message=f"the pod cannot be read back: {failure}")
 
 

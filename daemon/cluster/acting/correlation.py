@@ -15,8 +15,8 @@ from typing import Final, Generic, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from daemon.cluster.acting.notices import Notice, Regarding
-from daemon.cluster.acting.stamp import microseconds_of
+from daemon.cluster.acting.k8s_events import EventNotice, Regarding
+from daemon.cluster.acting.k8s_time import microseconds_of
 
 MINUTE_NS: Final = 60_000_000_000
 
@@ -48,7 +48,7 @@ SeriesKey = tuple[str, str, str, Regarding]
 class Write(Struct, frozen=True):
     """One request about an Event: made anew, or one more of a series."""
 
-    notice: Notice
+    notice: EventNotice
     namespace: str
     name: str
     body: bytes
@@ -100,13 +100,13 @@ class Correlator:
         self._budgets: _Recent[Regarding, _Budget] = _Recent()
         self._last_stamp = 0
 
-    def write(self, notice: Notice, at_ns: int) -> Write | None:
+    def write(self, notice: EventNotice, at_ns: int) -> Write | None:
         """The request that a notice is worth; None where the object's budget is used up."""
         notice = self._summarized(notice, at_ns)
         key = _key(notice)
         series = self._series.get(key)
         if series is None or at_ns - series.last_ns > SERIES_NS:
-            return self.anew(notice, at_ns) if self._spend(notice.regarding, at_ns) else None
+            return self.new_event(notice, at_ns) if self._spend(notice.regarding, at_ns) else None
         series.count += 1
         series.last_ns = at_ns
         if not self._spend(notice.regarding, at_ns):
@@ -115,7 +115,7 @@ class Correlator:
         body = msgspec.json.encode({"series": observed})
         return Write(notice, _namespace(notice.regarding), series.name, body, is_new=False)
 
-    def anew(self, notice: Notice, at_ns: int) -> Write:
+    def new_event(self, notice: EventNotice, at_ns: int) -> Write:
         """The request that makes an Event of its own, with a name that no other has."""
         # Two Events about one object in one nanosecond would have the same name.
         self._last_stamp = max(at_ns, self._last_stamp + 1)
@@ -125,7 +125,7 @@ class Correlator:
         body = self._event(notice, name, at_ns)
         return Write(notice, _namespace(notice.regarding), name, body, is_new=True)
 
-    def _event(self, notice: Notice, name: str, at_ns: int) -> bytes:
+    def _event(self, notice: EventNotice, name: str, at_ns: int) -> bytes:
         regarding = {
             "apiVersion": notice.regarding.api_version,
             "kind": notice.regarding.kind,
@@ -149,7 +149,7 @@ class Correlator:
         }
         return msgspec.json.encode(event)
 
-    def _summarized(self, notice: Notice, at_ns: int) -> Notice:
+    def _summarized(self, notice: EventNotice, at_ns: int) -> EventNotice:
         key = (notice.type, notice.reason, notice.regarding)
         similar = self._similar.get(key)
         if similar is None or at_ns - similar.last_ns > SIMILAR_NS:
@@ -183,7 +183,7 @@ def cut(text: str, most: int, mark: str = ELLIPSIS) -> str:
     return encoded[: most - len(mark.encode())].decode(errors="ignore") + mark
 
 
-def _key(notice: Notice) -> SeriesKey:
+def _key(notice: EventNotice) -> SeriesKey:
     return notice.type, notice.reason, notice.action, notice.regarding
 
 

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from daemon.cluster.acting.binding import POD
-from daemon.cluster.acting.errand import NO_QUERY, Errand
-from daemon.cluster.acting.verdict import is_gone, is_overload, may_be_done, refusal_of
+from daemon.cluster.acting.error_classification import is_gone, is_overload, may_be_done, refusal_of
+from daemon.cluster.acting.request_budget import NO_QUERY, RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
@@ -24,14 +24,14 @@ TOO_MANY: Final = "more than one PodDisruptionBudget"
 """In the message of a 500. The server gives it neither a reason nor a cause, so the text must do."""
 
 
-async def evict(errand: Errand, request: EvictRequest, *, is_preview: bool = False) -> Reply:
+async def evict(budget: RequestBudget, request: EvictRequest, *, is_preview: bool = False) -> Reply:
     """Evict a pod, or with `is_preview` only ask whether it could be (K9.4)."""
     body = eviction_of(request, is_preview=is_preview)
     query = {"dryRun": "All"} if is_preview else NO_QUERY
     in_doubt = request.is_in_doubt
     while True:
         try:
-            await errand.request(EVICT_POD, body=body, query=query)
+            await budget.request(EVICT_POD, body=body, query=query)
         except ClusterError as error:
             failure = error
         else:
@@ -43,14 +43,14 @@ async def evict(errand: Errand, request: EvictRequest, *, is_preview: bool = Fal
         refused = refusal_of(failure)
         is_conflict = refused is not None and refused.code == "Conflict"
         if is_conflict or (in_doubt and not is_overload(failure)):
-            found = await _read_back(errand, request)
+            found = await _read_back(budget, request)
             if found is not None:
                 return found
         if final is not None:
             return final
         if refused is not None and not is_conflict:
             return refused
-        if not await errand.pause(failure):
+        if not await budget.pause(failure):
             return refused or Unknown(message=str(failure))
 
 
@@ -91,11 +91,11 @@ def _budget_text(failure: BudgetError) -> str:
     return f"{'; '.join(causes) or failure.message}{again}"
 
 
-async def _read_back(errand: Errand, request: EvictRequest) -> Reply | None:
+async def _read_back(budget: RequestBudget, request: EvictRequest) -> Reply | None:
     """What the pod itself says; None while it goes on."""
     while True:
         try:
-            pod = decoded(GET_POD.what, await errand.request(GET_POD), POD)
+            pod = decoded(GET_POD.what, await budget.request(GET_POD), POD)
         except ClusterError as error:
             failure = error
         else:
@@ -103,7 +103,7 @@ async def _read_back(errand: Errand, request: EvictRequest) -> Reply | None:
             return Done() if is_over else None
         if is_gone(failure):
             return Done()
-        if refusal_of(failure) is not None or not await errand.pause(failure):
+        if refusal_of(failure) is not None or not await budget.pause(failure):
             return Unknown(message=f"the pod cannot be read back: {failure}")
 
 

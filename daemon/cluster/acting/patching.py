@@ -1,22 +1,22 @@
 """One patch of a status, tried until it is answered: patches with a uid are safe to repeat (K13.1)."""
 
-from daemon.cluster.acting.errand import JSON, Errand
-from daemon.cluster.acting.verdict import refusal_of
+from daemon.cluster.acting.error_classification import refusal_of
+from daemon.cluster.acting.request_budget import JSON, RequestBudget
 from daemon.cluster.client.calls import Call
 from events.errors import ClusterError
 from events.messages import Refused, Unknown
 
 
 async def answered(
-    errand: Errand, call: Call, body: bytes | None = None, content_type: str = JSON
+    budget: RequestBudget, call: Call, body: bytes | None = None, content_type: str = JSON
 ) -> bytes | Refused | Unknown:
     """The body of the server's answer, or what became of the request instead."""
     while True:
         try:
-            return await errand.request(call, body=body, content_type=content_type)
+            return await budget.request(call, body=body, content_type=content_type)
         except ClusterError as error:
             failure = error
         if (refused := refusal_of(failure)) is not None:
             return refused
-        if not await errand.pause(failure):
+        if not await budget.pause(failure):
             return Unknown(message=str(failure))

@@ -6,11 +6,17 @@ in others. The first answer tells which, and is remembered until an answer says 
 
 from collections.abc import Callable
 
-from daemon.cluster.acting.errand import MERGE_PATCH, Errand
+from daemon.cluster.acting.custom_resource_status import (
+    Change,
+    Status,
+    Write,
+    change_status,
+    says_all,
+)
+from daemon.cluster.acting.k8s_time import seconds_of
 from daemon.cluster.acting.patching import answered
-from daemon.cluster.acting.stamp import seconds_of
-from daemon.cluster.acting.statuses import Change, Status, Write, change_status, says_all
-from daemon.cluster.acting.telling import MESSAGE_MAX
+from daemon.cluster.acting.pod_status import MESSAGE_MAX
+from daemon.cluster.acting.request_budget import MERGE_PATCH, RequestBudget
 from daemon.cluster.client.calls import GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS
 from events.messages import (
     Done,
@@ -33,7 +39,7 @@ class GroupTeller:
         self._is_apart = True
         """Whether the status is a subresource, as far as is known."""
 
-    async def tell_phase(self, errand: Errand, request: PhaseRequest) -> Reply:
+    async def update_phase(self, budget: RequestBudget, request: PhaseRequest) -> Reply:
         """Set the phase, and how many pods run or have ended."""
 
         def change(status: Status) -> Status | None:
@@ -42,17 +48,19 @@ class GroupTeller:
                 return counts or None
             return {"phase": request.phase, **counts}
 
-        return await change_status(errand, GET_POD_GROUP, request.uid, change, self._to(errand))
+        return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
 
-    async def tell_counts(self, errand: Errand, request: GroupCountsRequest) -> Reply:
+    async def update_counts(self, budget: RequestBudget, request: GroupCountsRequest) -> Reply:
         """Set how many pods run or have ended."""
 
         def change(status: Status) -> Status | None:
             return _counts(status, request) or None
 
-        return await change_status(errand, GET_POD_GROUP, request.uid, change, self._to(errand))
+        return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
 
-    async def tell_condition(self, errand: Errand, request: GroupConditionRequest) -> Reply:
+    async def update_condition(
+        self, budget: RequestBudget, request: GroupConditionRequest
+    ) -> Reply:
         """Set one condition, end the one that says the opposite, and keep the others, whoever wrote them."""
         told = self._condition(request)
 
@@ -65,7 +73,7 @@ class GroupTeller:
             kept = [{**one, **ended} if one in others else one for one in conditions]
             return {"conditions": _with(kept, told)}
 
-        return await change_status(errand, GET_POD_GROUP, request.uid, change, self._to(errand))
+        return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
 
     def _condition(self, request: GroupConditionRequest) -> Condition:
         return {
@@ -78,30 +86,30 @@ class GroupTeller:
             "message": request.message[:MESSAGE_MAX],
         }
 
-    def _to(self, errand: Errand) -> Write:
+    def _to(self, budget: RequestBudget) -> Write:
         async def write(body: bytes, change: Change) -> Reply:
-            return await self._patch(errand, body, change)
+            return await self._patch(budget, body, change)
 
         return write
 
-    async def _patch(self, errand: Errand, body: bytes, change: Change) -> Reply:
+    async def _patch(self, budget: RequestBudget, body: bytes, change: Change) -> Reply:
         """Patch the status, wherever it is."""
         if not self._is_apart:
-            reply = await answered(errand, PATCH_POD_GROUP, body, MERGE_PATCH)
+            reply = await answered(budget, PATCH_POD_GROUP, body, MERGE_PATCH)
             if not isinstance(reply, bytes):
                 return reply
             if says_all(reply, change):
                 return Done()
             # The server took the patch and left the status out: it has become a subresource. What it
             # took has changed nothing, so the version of the object is still the one that was read.
-        reply = await answered(errand, PATCH_POD_GROUP_STATUS, body, MERGE_PATCH)
+        reply = await answered(budget, PATCH_POD_GROUP_STATUS, body, MERGE_PATCH)
         if isinstance(reply, bytes):
             self._is_apart = True
             return Done()
         if not self._is_apart or not isinstance(reply, Refused) or reply.code != "NotFound":
             return reply
         # There is no such group, or no such subresource: the answers are the same. The group tells.
-        reply = await answered(errand, PATCH_POD_GROUP, body, MERGE_PATCH)
+        reply = await answered(budget, PATCH_POD_GROUP, body, MERGE_PATCH)
         if not isinstance(reply, bytes):
             return reply
         if not says_all(reply, change):

@@ -11,9 +11,15 @@ from typing import Final
 import structlog
 
 from daemon.cluster.acting.correlation import Correlator, Write
-from daemon.cluster.acting.errand import JSON, MERGE_PATCH, REQUEST_SECONDS, Pacing, Requester
-from daemon.cluster.acting.notices import NOTICED, Notice, Noticer
-from daemon.cluster.acting.verdict import is_gone, may_be_done, refusal_of
+from daemon.cluster.acting.error_classification import is_gone, may_be_done, refusal_of
+from daemon.cluster.acting.k8s_events import NOTICED, EventFactory, EventNotice
+from daemon.cluster.acting.request_budget import (
+    JSON,
+    MERGE_PATCH,
+    REQUEST_SECONDS,
+    Pacing,
+    Requester,
+)
 from daemon.cluster.client.calls import CREATE_EVENT, PATCH_EVENT
 from daemon.cluster.client.errors import AlreadyExistsError, ApiError
 from events.codec import event_of
@@ -46,9 +52,9 @@ class Recorder:
         self._client = client
         self._pacing = pacing
         self._now_ns = now_ns
-        self._noticer = Noticer()
+        self._noticer = EventFactory()
         self._correlator = Correlator(instance)
-        self._queue: deque[tuple[int, Notice]] = deque()
+        self._queue: deque[tuple[int, EventNotice]] = deque()
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -67,7 +73,7 @@ class Recorder:
             if record.kind in NOTICED:
                 self.note(self._noticer.notices(event_of(record), cluster))
 
-    def note(self, notices: Iterable[Notice]) -> None:
+    def note(self, notices: Iterable[EventNotice]) -> None:
         """Queue notices as of now, as far as there is room."""
         at_ns = self._now_ns()
         for notice in notices:
@@ -124,7 +130,7 @@ class Recorder:
             if isinstance(failure, AlreadyExistsError) and in_doubt:
                 return True  # An earlier try made it, and its answer was lost.
             if isinstance(failure, AlreadyExistsError) or (not write.is_new and is_gone(failure)):
-                write, in_doubt = self._correlator.anew(write.notice, self._now_ns()), False
+                write, in_doubt = self._correlator.new_event(write.notice, self._now_ns()), False
                 continue
             in_doubt = in_doubt or may_be_done(failure)
             if refusal_of(failure) is not None:

@@ -20,11 +20,11 @@ from daemon.connections import (
     Bounds,
     available_bounds,
 )
+from daemon.log_rate_limit import LogRateLimit
 from daemon.metrics.export import text_of
-from daemon.operation import Operation
+from daemon.observability import Observability
 from daemon.serving.listening import FIELD_BYTES_MAX, FIELDS_MAX, LINE_BYTES_MAX, listening
 from daemon.settings import Settings, Supervision
-from daemon.sparsely import Sparsely
 from daemon.stderr import Teller, say_on_stderr
 
 STRANGERS = 1000
@@ -101,7 +101,7 @@ async def asked(address: Address, path: str = "/livez", **headers: str) -> int:
 
 
 async def test_a_thousand_half_sent_requests_take_a_bounded_number_of_descriptors() -> None:
-    operation = Operation(lambda: 0, Teller(), "1.2.3", 4)
+    operation = Observability(lambda: 0, Teller(), "1.2.3", 4)
     operation.health.clear("start")
     strangers: list[asyncio.StreamWriter] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -230,7 +230,7 @@ def test_descriptors_are_kept_for_the_log_and_the_api_client(soft: int, most: in
 
 def test_lines_of_one_sort_are_written_sparsely_with_a_count() -> None:
     now = [0]
-    sparsely = Sparsely(lambda: now[0], window_seconds=1.0, burst=2)
+    sparsely = LogRateLimit(lambda: now[0], window_seconds=1.0, burst=2)
     assert [sparsely.allows("a") for _ in range(5)] == [0, 0, None, None, None]
     assert sparsely.allows("b") == 0
     now[0] = 1_000_000_000

@@ -15,7 +15,7 @@ from daemon.cluster.world_file import WorldFile
 from daemon.fold import refolder
 from daemon.health import Health
 from daemon.loop import Loop, Running
-from daemon.operation import Operation
+from daemon.observability import Observability
 from daemon.settings import Settings, Supervision
 from daemon.simulation import policy_of
 from daemon.stderr import Teller
@@ -50,7 +50,7 @@ class Daemon:
     def __init__(self, folder: Path) -> None:
         scenario = parse_scenario(SCENARIO, "test.yaml")
         self.clock = clock = SetClock()
-        self.operation = Operation(clock.elapsed_ns, Teller(), "1.2.3", 4)
+        self.operation = Observability(clock.elapsed_ns, Teller(), "1.2.3", 4)
         self.log = FlakyLog()
         self._policy = policy_of(scenario)
         file = WorldFile(folder / "world.db", scenario, clock.now_ns())

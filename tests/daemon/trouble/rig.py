@@ -24,7 +24,7 @@ from daemon.cluster.server.simulated_api_server import Listening, Server, runnin
 from daemon.log.memory import Memory, MemoryLog
 from daemon.log.verify import verify
 from daemon.loop import Running
-from daemon.operation import Operation
+from daemon.observability import Observability
 from daemon.settings import Settings
 from daemon.simulation import policy_of
 from daemon.stderr import Teller
@@ -138,8 +138,8 @@ class Trial:
         self._tasks: asyncio.TaskGroup | None = None
         self.operation, self.life = self._made()
 
-    def _made(self) -> tuple[Operation, app.DaemonApp]:
-        operation = Operation(self.clock.elapsed_ns, Teller(), VERSION, DECIDER)
+    def _made(self) -> tuple[Observability, app.DaemonApp]:
+        operation = Observability(self.clock.elapsed_ns, Teller(), VERSION, DECIDER)
         return operation, app.DaemonApp(self._plan, operation, self.clock)
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from daemon.durable import LATE_SECONDS, DurableLog
 from daemon.health import LOOP_SECONDS, Health
 from daemon.log.contract import Log
 from daemon.log.opening import open_log
 from daemon.log.postgres import CLOSE_SECONDS, COMMAND_SECONDS, CONNECT_SECONDS, WRITER_SETTINGS
 from daemon.log.session import RECONNECT_SECONDS
 from daemon.log.verify import verify
+from daemon.notifying_log import LATE_SECONDS, NotifyingLog
 from events.errors import LogUnavailableError
 from events.record import Record
 from tests.daemon.log.contract import entries
@@ -35,7 +35,7 @@ class Writing:
 
     def __init__(self, log: Log) -> None:
         self.inner = log
-        self.durable = DurableLog(log, Elapsed(), ())
+        self.durable = NotifyingLog(log, Elapsed(), ())
         self.answered: list[Record] = []
         """Records of appends that were answered."""
         self.failures = 0

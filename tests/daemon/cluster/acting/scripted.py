@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.acting.errand import Errand, Pacing
+from daemon.cluster.acting.request_budget import Pacing, RequestBudget
 from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import ApiError, Cause
 from events.errors import ClusterError
@@ -89,9 +89,11 @@ def pacing(time: Time, jitter: Callable[[], float] = lambda: 0.5) -> Pacing:
     return Pacing(jitter=jitter, elapsed_seconds=time.elapsed, sleep=time.sleep)
 
 
-def errand(client: Scripted, time: Time | None = None, namespace: str = "default") -> Errand:
+def request_budget(
+    client: Scripted, time: Time | None = None, namespace: str = "default"
+) -> RequestBudget:
     """An errand about the object `a`."""
-    return Errand(client, pacing(time or Time()), "a", namespace)
+    return RequestBudget(client, pacing(time or Time()), "a", namespace)
 
 
 def said(

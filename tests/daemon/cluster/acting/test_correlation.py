@@ -20,7 +20,7 @@ from daemon.cluster.acting.correlation import (
     Write,
     cut,
 )
-from daemon.cluster.acting.notices import Notice, Regarding
+from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 
 AT_NS = 1_763_712_900_000_042_999
 POD = Regarding("Pod", "a", "u1", "default")
@@ -28,8 +28,8 @@ POD = Regarding("Pod", "a", "u1", "default")
 
 def notice(
     action: str = "NotEnoughResources", note: str = "m", regarding: Regarding = POD
-) -> Notice:
-    return Notice(regarding, "Warning", "FailedScheduling", action, note)
+) -> EventNotice:
+    return EventNotice(regarding, "Warning", "FailedScheduling", action, note)
 
 
 def document(write: Write | None) -> dict[str, object]:
@@ -71,7 +71,7 @@ def test_events_about_what_has_no_namespace_stand_in_default_k11_1() -> None:
 
 
 def test_texts_and_notes_are_cut_on_the_border_of_a_character_k11_1() -> None:
-    long = Notice(POD, "Warning", "R" * 200, "ä" * 100, "é" * 1000)
+    long = EventNotice(POD, "Warning", "R" * 200, "ä" * 100, "é" * 1000)
     event = document(Correlator("host" * 100).write(long, AT_NS))
     for key in ("action", "reason", "reportingInstance"):
         text = str(event[key])
@@ -126,11 +126,11 @@ def test_the_same_within_six_minutes_becomes_a_series_and_later_a_new_event_k11_
     [
         notice(action="Other"),
         notice(regarding=Regarding("Pod", "a", "u2", "default")),
-        Notice(POD, "Normal", "FailedScheduling", "NotEnoughResources", "m"),
-        Notice(POD, "Warning", "Other", "NotEnoughResources", "m"),
+        EventNotice(POD, "Normal", "FailedScheduling", "NotEnoughResources", "m"),
+        EventNotice(POD, "Warning", "Other", "NotEnoughResources", "m"),
     ],
 )
-def test_what_is_not_the_same_is_an_event_of_its_own_k11_2(other: Notice) -> None:
+def test_what_is_not_the_same_is_an_event_of_its_own_k11_2(other: EventNotice) -> None:
     correlator = Correlator("h")
     correlator.write(notice(), AT_NS)
     write = correlator.write(other, AT_NS)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.cluster.acting.errand import REQUESTS_MAX
 from daemon.cluster.acting.evicting import MINUTE_NS, EvictionBudget, evict
+from daemon.cluster.acting.request_budget import REQUESTS_MAX
 from daemon.cluster.client.errors import (
     ApiError,
     BudgetError,
@@ -20,7 +20,15 @@ from daemon.cluster.client.errors import (
 )
 from events.errors import ClusterError
 from events.messages import Done, EvictRequest, Refused, Unknown
-from tests.daemon.cluster.acting.scripted import STATUS, Answer, Scripted, Time, errand, pod, said
+from tests.daemon.cluster.acting.scripted import (
+    STATUS,
+    Answer,
+    Scripted,
+    Time,
+    pod,
+    request_budget,
+    said,
+)
 
 REQUEST = EvictRequest(decision=7, namespace="default", name="a", uid="u1", node="n1")
 
@@ -40,7 +48,7 @@ TOO_MANY = said(
 
 async def test_an_eviction_names_the_pod_by_uid_and_any_2xx_is_success_k9_1() -> None:
     client = Scripted(STATUS)
-    assert await evict(errand(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Done()
     asked = client.asked[0]
     assert (asked.what, asked.name, asked.namespace, asked.query) == (EVICT, "a", "default", {})
     assert asked.document == {
@@ -56,7 +64,7 @@ async def test_a_grace_period_is_passed_on_also_one_of_nothing_k9_1() -> None:
     request = EvictRequest(
         decision=7, namespace="default", name="a", uid="u1", node="n1", grace_seconds=0
     )
-    await evict(errand(client), request)
+    await evict(request_budget(client), request)
     assert client.asked[0].document["deleteOptions"] == {
         "preconditions": {"uid": "u1"},
         "gracePeriodSeconds": 0,
@@ -65,7 +73,7 @@ async def test_a_grace_period_is_passed_on_also_one_of_nothing_k9_1() -> None:
 
 async def test_a_preview_has_no_effect_k9_4() -> None:
     client = Scripted(STATUS)
-    assert await evict(errand(client), REQUEST, is_preview=True) == Done()
+    assert await evict(request_budget(client), REQUEST, is_preview=True) == Done()
     assert client.asked[0].query == {"dryRun": "All"}
     options = client.asked[0].document["deleteOptions"]
     assert options == {"preconditions": {"uid": "u1"}, "dryRun": ["All"]}
@@ -80,7 +88,7 @@ async def test_a_disruption_budget_says_no_and_is_not_asked_again_at_once_k9_2(
     cause = Cause(reason="DisruptionBudget", message="needs 1 healthy pods and has 1")
     error = said(BudgetError, 429, "TooManyRequests", "no", cause, retry_after_seconds=seconds)
     client = Scripted(error)
-    reply = await evict(errand(client), REQUEST)
+    reply = await evict(request_budget(client), REQUEST)
     assert isinstance(reply, Refused)
     assert reply.code == "DisruptionBudget"
     assert "needs 1 healthy pods" in reply.message
@@ -90,19 +98,21 @@ async def test_a_disruption_budget_says_no_and_is_not_asked_again_at_once_k9_2(
 
 async def test_throttling_is_waited_for_k9_2() -> None:
     client, time = Scripted(said(ThrottledError, 429, "", retry_after_seconds=3.0), STATUS), Time()
-    assert await evict(errand(client, time), REQUEST) == Done()
+    assert await evict(request_budget(client, time), REQUEST) == Done()
     assert client.whats == [EVICT, EVICT]
     assert time.slept[0] >= 3.0
 
 
 async def test_more_than_one_budget_is_reported_and_not_tried_again_k9_2() -> None:
     client = Scripted(TOO_MANY)
-    assert await evict(errand(client), REQUEST) == Refused("TooManyBudgets", TOO_MANY.message)
+    assert await evict(request_budget(client), REQUEST) == Refused(
+        "TooManyBudgets", TOO_MANY.message
+    )
     assert client.whats == [EVICT]
 
 
 async def test_a_pod_that_is_gone_is_evicted_k9_2() -> None:
-    assert await evict(errand(Scripted(GONE)), REQUEST) == Done()
+    assert await evict(request_budget(Scripted(GONE)), REQUEST) == Done()
 
 
 @pytest.mark.parametrize(
@@ -112,16 +122,16 @@ async def test_after_409_a_pod_that_is_gone_another_or_ending_is_evicted_k9_2(
     found: bytes | ClusterError,
 ) -> None:
     client = Scripted(CONFLICT, found)
-    assert await evict(errand(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Done()
     assert client.whats == [EVICT, READ]
 
 
 async def test_after_409_the_same_pod_is_tried_again_and_then_refused_k9_2() -> None:
     client = Scripted(CONFLICT, pod(), STATUS)
-    assert await evict(errand(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Done()
     answers: list[Answer] = [CONFLICT, pod()]
     client = Scripted(*answers * REQUESTS_MAX)
-    reply = await evict(errand(client), REQUEST)
+    reply = await evict(request_budget(client), REQUEST)
     assert reply == Refused(code="Conflict", message=CONFLICT.message)
     assert len(client.asked) <= REQUESTS_MAX
 
@@ -139,7 +149,7 @@ async def test_after_409_the_same_pod_is_tried_again_and_then_refused_k9_2() -> 
 )
 async def test_what_may_not_be_evicted_is_refused_k9_2(error: ApiError, code: str) -> None:
     client = Scripted(error)
-    reply = await evict(errand(client), REQUEST)
+    reply = await evict(request_budget(client), REQUEST)
     assert isinstance(reply, Refused)
     assert reply.code == code
     assert client.whats == [EVICT]
@@ -149,23 +159,23 @@ async def test_what_may_not_be_evicted_is_refused_k9_2(error: ApiError, code: st
 async def test_an_eviction_whose_outcome_is_unknown_is_read_back(error: ClusterError) -> None:
     ending = pod(deletionTimestamp="2026-11-21T08:00:00Z")
     client = Scripted(error, ending)
-    assert await evict(errand(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Done()
     client = Scripted(error, pod(), STATUS)
-    assert await evict(errand(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Done()
     assert client.whats == [EVICT, READ, EVICT]
 
 
 async def test_a_server_that_stays_broken_leaves_the_outcome_unknown_in_time() -> None:
     client = Scripted(BROKEN, repeats=True)
-    assert isinstance(await evict(errand(client), REQUEST), Unknown)
+    assert isinstance(await evict(request_budget(client), REQUEST), Unknown)
     assert len(client.asked) <= REQUESTS_MAX
 
 
 async def test_a_pod_that_may_not_be_read_leaves_the_eviction_unknown() -> None:
     forbidden = said(ForbiddenError, 403, "Forbidden")
-    assert isinstance(await evict(errand(Scripted(LOST, forbidden)), REQUEST), Unknown)
+    assert isinstance(await evict(request_budget(Scripted(LOST, forbidden)), REQUEST), Unknown)
     garbage = Scripted(LOST, b"{", repeats=True)
-    assert isinstance(await evict(errand(garbage), REQUEST), Unknown)
+    assert isinstance(await evict(request_budget(garbage), REQUEST), Unknown)
     assert len(garbage.asked) <= REQUESTS_MAX
 
 

@@ -3,9 +3,9 @@
 import re
 
 from daemon.cluster.acting.correlation import BURST, REFILL_NS, SERIES_NS
-from daemon.cluster.acting.errand import EFFECT_SECONDS
-from daemon.cluster.acting.notices import PODS_TOLD_MAX, REASONS
-from daemon.cluster.acting.verdict import REFUSALS
+from daemon.cluster.acting.error_classification import REFUSALS
+from daemon.cluster.acting.k8s_events import PODS_TOLD_MAX, REASONS
+from daemon.cluster.acting.request_budget import EFFECT_SECONDS
 from tests.checkout import ROOT
 
 MINUTE_NS = 60_000_000_000

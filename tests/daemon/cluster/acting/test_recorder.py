@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from daemon.cluster.acting import recorder as module
-from daemon.cluster.acting.notices import Notice, Regarding
+from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 from daemon.cluster.acting.recorder import TRIES_MAX, Recorder
 from daemon.cluster.client.errors import (
     AlreadyExistsError,
@@ -52,8 +52,8 @@ async def running(*answers: bytes | Exception, repeats: bool = False) -> AsyncIt
         task.cancel()
 
 
-def notice(name: str = "a", action: str = "Binding") -> Notice:
-    return Notice(
+def notice(name: str = "a", action: str = "Binding") -> EventNotice:
+    return EventNotice(
         Regarding("Pod", name, f"u-{name}", "default"), "Normal", "Scheduled", action, "m"
     )
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from daemon.cluster.acting import errand
 from daemon.cluster.acting import recorder as recording
+from daemon.cluster.acting import request_budget
 from daemon.cluster.acting.actor import Actor
-from daemon.cluster.acting.errand import Pacing
-from daemon.cluster.acting.notices import Notice, Regarding
+from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 from daemon.cluster.acting.recorder import Recorder
+from daemon.cluster.acting.request_budget import Pacing
 from daemon.cluster.client.calls import EVENTS, NAMESPACES, POD_GROUPS, PODS, QUEUES
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
@@ -125,8 +125,8 @@ async def storm(seed: int, folder: Path) -> AsyncIterator[Storm]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that says no more is given up soon."""
-    monkeypatch.setattr(errand, "REQUEST_SECONDS", 0.5)
-    monkeypatch.setattr(errand, "SHORTEST_REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(request_budget, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(request_budget, "SHORTEST_REQUEST_SECONDS", 0.5)
     monkeypatch.setattr(recording, "REQUEST_SECONDS", 0.5)
 
 
@@ -208,7 +208,9 @@ async def test_events_come_through_a_storm_or_are_counted(tmp_path: Path) -> Non
         recorder = Recorder(given.client, given.pacing, lambda: 1_763_712_900_000_000_000, "h")
         names = [f"e-{number}" for number in range(40)]
         notices = [
-            Notice(Regarding("Pod", name, "u", NAMESPACE), "Normal", "Scheduled", "Binding", "m")
+            EventNotice(
+                Regarding("Pod", name, "u", NAMESPACE), "Normal", "Scheduled", "Binding", "m"
+            )
             for name in names
         ]
         given.faults.is_on = True

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from daemon.cluster.acting import telling
-from daemon.cluster.acting.telling import PodTeller, tell_queue
+from daemon.cluster.acting import pod_status
+from daemon.cluster.acting.pod_status import PodStatusWriter, update_queue_status
 from daemon.cluster.client.errors import (
     ApiError,
     Cause,
@@ -15,7 +15,7 @@ from daemon.cluster.client.errors import (
     UnansweredError,
 )
 from events.messages import ConditionRequest, Done, QueueStatusRequest, Refused, Unknown
-from tests.daemon.cluster.acting.scripted import Scripted, errand, said
+from tests.daemon.cluster.acting.scripted import Scripted, request_budget, said
 
 AT_NS = 1_763_712_900_000_042_000
 
@@ -41,13 +41,13 @@ def waiting(
     )
 
 
-def teller() -> PodTeller:
-    return PodTeller(lambda: AT_NS)
+def teller() -> PodStatusWriter:
+    return PodStatusWriter(lambda: AT_NS)
 
 
 async def test_a_pod_is_told_by_a_strategic_merge_that_names_its_uid_k7_7_k13_1_k13_2() -> None:
     client = Scripted(b"{}")
-    assert await teller().tell(errand(client), waiting()) == Done()
+    assert await teller().write(request_budget(client), waiting()) == Done()
     asked = client.asked[0]
     assert asked.what == "patch pods/status"
     assert asked.content_type == "application/strategic-merge-patch+json"
@@ -69,25 +69,25 @@ async def test_a_pod_is_told_by_a_strategic_merge_that_names_its_uid_k7_7_k13_1_
 
 async def test_the_time_of_a_condition_stays_while_only_its_text_changes() -> None:
     client, pods = Scripted(b"{}", b"{}"), teller()
-    await pods.tell(errand(client), waiting())
-    await pods.tell(errand(client), waiting("0/2 nodes are unavailable."))
+    await pods.write(request_budget(client), waiting())
+    await pods.write(request_budget(client), waiting("0/2 nodes are unavailable."))
     assert b"lastTransitionTime" in client.asked[0].body
     assert b"lastTransitionTime" not in client.asked[1].body
 
 
 async def test_a_telling_that_failed_gives_the_time_again() -> None:
     client, pods = Scripted(GONE, b"{}"), teller()
-    reply = await pods.tell(errand(client), waiting())
+    reply = await pods.write(request_budget(client), waiting())
     assert isinstance(reply, Refused)
-    await pods.tell(errand(client), waiting())
+    await pods.write(request_budget(client), waiting())
     assert b"lastTransitionTime" in client.asked[1].body
 
 
 async def test_a_nomination_is_made_and_only_ours_is_taken_back_k7_3() -> None:
     client, pods = Scripted(b"{}", repeats=True), teller()
-    await pods.tell(errand(client), waiting(node="n1"))
-    await pods.tell(errand(client), waiting())
-    await pods.tell(errand(client), waiting("other"))
+    await pods.write(request_budget(client), waiting(node="n1"))
+    await pods.write(request_budget(client), waiting())
+    await pods.write(request_budget(client), waiting("other"))
     nominations = [
         one.document["status"].get("nominatedNodeName", "-")  # type: ignore[attr-defined]  # a dict
         for one in client.asked
@@ -96,13 +96,13 @@ async def test_a_nomination_is_made_and_only_ours_is_taken_back_k7_3() -> None:
 
 
 async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "TOLD_MAX", 1)
+    monkeypatch.setattr(pod_status, "TOLD_MAX", 1)
     client, pods = Scripted(b"{}", repeats=True), teller()
     other = ConditionRequest(
         decision=7, namespace="default", name="b", uid="u2", reason="Unschedulable", message="m"
     )
     for request in (waiting(), other, waiting()):
-        await pods.tell(errand(client), request)
+        await pods.write(request_budget(client), request)
     assert all(b"lastTransitionTime" in one.body for one in client.asked)
 
 
@@ -116,7 +116,7 @@ async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 async def test_another_pod_of_that_name_is_not_told_k13_1(error: ApiError, code: str) -> None:
-    reply = await teller().tell(errand(Scripted(error)), waiting())
+    reply = await teller().write(request_budget(Scripted(error)), waiting())
     assert isinstance(reply, Refused)
     assert reply.code == code
 
@@ -124,9 +124,9 @@ async def test_another_pod_of_that_name_is_not_told_k13_1(error: ApiError, code:
 async def test_a_patch_is_repeated_until_it_is_answered() -> None:
     broken = said(ServerError, 500, "InternalError")
     client = Scripted(LOST, broken, b"{}")
-    assert await teller().tell(errand(client), waiting()) == Done()
+    assert await teller().write(request_budget(client), waiting()) == Done()
     assert isinstance(
-        await teller().tell(errand(Scripted(broken, repeats=True)), waiting()), Unknown
+        await teller().write(request_budget(Scripted(broken, repeats=True)), waiting()), Unknown
     )
 
 
@@ -147,7 +147,7 @@ def queue(allocated: dict[str, str] | None = None, uid: str = "q1") -> bytes:
 
 async def test_what_is_allocated_holds_cpu_and_memory_and_not_what_was() -> None:
     client = Scripted(queue({"cpu": "4", "x/y": "1"}), b"{}")
-    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Done()
     assert client.whats == [READ, WRITE]
     asked = client.asked[1]
     assert (asked.namespace, asked.content_type) == ("", "application/merge-patch+json")
@@ -160,19 +160,19 @@ async def test_what_is_allocated_holds_cpu_and_memory_and_not_what_was() -> None
 @pytest.mark.parametrize("found", [queue(), b'{"metadata":{"uid":"q1","resourceVersion":"41"}}'])
 async def test_a_queue_of_which_nothing_was_told_is_told(found: bytes) -> None:
     client = Scripted(found, b"{}")
-    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Done()
     assert client.asked[1].document["status"] == {"allocated": ALLOCATED}
 
 
 async def test_a_queue_that_says_so_already_is_not_written() -> None:
     client = Scripted(queue(ALLOCATED))
-    assert await tell_queue(errand(client, namespace=""), QUEUE) == Done()
+    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Done()
     assert client.whats == [READ]
 
 
 async def test_another_queue_of_that_name_is_not_told_k13_1() -> None:
     client = Scripted(queue(uid="q2"))
-    reply = await tell_queue(errand(client, namespace=""), QUEUE)
+    reply = await update_queue_status(request_budget(client, namespace=""), QUEUE)
     assert isinstance(reply, Refused)
     assert reply.code == "Conflict"
     assert client.whats == [READ]

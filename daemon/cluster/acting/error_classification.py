@@ -24,7 +24,7 @@ from events.messages import Refused
 
 REFUSALS: Final = {
     "NotFound": "There is no such object any more.",
-    "Conflict": "The object is another one or has changed: bound elsewhere, being deleted, gated, made anew.",
+    "Conflict": "The object is another one or has changed: bound elsewhere, being deleted, gated, created again.",
     "Forbidden": "muster's role does not allow the request, or an admission rule forbids it.",
     "NamespaceTerminating": "The namespace is being deleted.",
     "Invalid": "The server finds the request malformed: a bug, or a rule of the site.",

@@ -72,7 +72,7 @@ class Pacing(Struct, frozen=True):
     effect_seconds: float = EFFECT_SECONDS
 
 
-class Errand:
+class RequestBudget:
     """The requests of one effect on one object."""
 
     def __init__(self, client: Requester, pacing: Pacing, name: str, namespace: str = "") -> None:

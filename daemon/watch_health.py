@@ -20,7 +20,7 @@ SILENCE_SECONDS: Final = 720.0
 given up, and as much again as it may take to be asked."""
 
 
-class WatchStanding(Protocol):
+class WatchStatus(Protocol):
     """How the watch of a kind stands."""
 
     @property
@@ -56,12 +56,12 @@ class WatchStanding(Protocol):
         """Why it does not watch."""
 
 
-class Watchfulness:
+class WatchHealthCheck:
     """Asked by `Health`, for as long as there is a task that watches."""
 
     def __init__(
         self,
-        standings: Callable[[], Iterable[WatchStanding]],
+        standings: Callable[[], Iterable[WatchStatus]],
         elapsed_ns: Callable[[], int],
         is_held_up: Callable[[], bool],
         server: str = "",
@@ -91,7 +91,7 @@ class Watchfulness:
         silent = {f"watch/{one.resource}": self._silence(one) for one in self._standings()}
         return {key: seconds for key, seconds in silent.items() if seconds > SILENCE_SECONDS}
 
-    def _silence(self, one: WatchStanding) -> float:
+    def _silence(self, one: WatchStatus) -> float:
         now = self._elapsed_ns()
         requests, since = self._moved.get(one.resource, (-1, 0))
         if requests != one.requests:
@@ -101,13 +101,13 @@ class Watchfulness:
         return seconds if one.last_event_seconds is None else min(seconds, one.last_event_seconds)
 
 
-def _is_away(one: WatchStanding) -> bool:
+def _is_away(one: WatchStatus) -> bool:
     if one.state == "forbidden":
         return True
     return one.state == "waiting" and one.state_seconds > PATIENCE_SECONDS
 
 
-def _why(one: WatchStanding) -> str:
+def _why(one: WatchStatus) -> str:
     since = f"for {one.state_seconds:.0f} s"
     if one.reason.startswith(f"{one.state}: "):
         return one.reason.replace(one.state, f"{one.state} {since}", 1)

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from daemon.cluster.acting.notices import (
+from daemon.cluster.acting.k8s_events import (
     NOTICED,
     PODS_TOLD_MAX,
     QUOTA_REASONS,
     REASONS,
-    Notice,
-    Noticer,
+    EventFactory,
+    EventNotice,
     Regarding,
 )
 from events.decision import (
@@ -56,13 +56,13 @@ def eviction(message: str = "") -> EvictionDecided:
 
 def test_a_pod_that_is_bound_is_scheduled_b_15() -> None:
     note = "Successfully assigned default/a-0 to n1"
-    assert Noticer().notices(BOUND, cluster()) == [
-        Notice(POD, "Normal", "Scheduled", "Binding", note)
+    assert EventFactory().notices(BOUND, cluster()) == [
+        EventNotice(POD, "Normal", "Scheduled", "Binding", note)
     ]
 
 
 def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_first_b_14() -> None:
-    told = Noticer().notices(refusal(pod="default/a-1"), cluster())
+    told = EventFactory().notices(refusal(pod="default/a-1"), cluster())
     assert [(one.regarding.name, one.reason) for one in told] == [
         ("a", "Unschedulable"),
         ("a-1", "FailedScheduling"),
@@ -81,20 +81,20 @@ def test_a_refusal_is_told_to_the_group_and_to_its_waiting_pods_the_named_one_fi
 
 def test_that_nobody_is_evicted_for_it_is_no_reason_why_a_group_waits() -> None:
     event = msgspec.structs.replace(refusal(), action="reclaim", code="NoVictims")
-    assert Noticer().notices(event, cluster()) == []
+    assert EventFactory().notices(event, cluster()) == []
 
 
 @pytest.mark.parametrize("code", sorted(QUOTA_REASONS))
 def test_a_refusal_by_quota_bears_the_reason_that_operators_know_d_9(code: str) -> None:
-    told = Noticer().notices(refusal(code), cluster(pods=1))
+    told = EventFactory().notices(refusal(code), cluster(pods=1))
     assert [(one.regarding.kind, one.reason) for one in told] == [("PodGroup", code), ("Pod", code)]
 
 
 def test_what_the_quota_of_cards_refuses_is_reported_by_the_name_of_volcanos_plugin_d_9() -> None:
-    by_cards = Noticer().notices(refusal("InsufficientScalarQuota"), kept_by("capacity-card"))
+    by_cards = EventFactory().notices(refusal("InsufficientScalarQuota"), kept_by("capacity-card"))
     assert {one.reporter for one in by_cards} == {"volcano.capacity-card"}
-    by_resources = Noticer().notices(refusal("InsufficientScalarQuota"), kept_by("capacity"))
-    other = Noticer().notices(refusal("NotEnoughResources"), kept_by("capacity-card"))
+    by_resources = EventFactory().notices(refusal("InsufficientScalarQuota"), kept_by("capacity"))
+    other = EventFactory().notices(refusal("NotEnoughResources"), kept_by("capacity-card"))
     assert {one.reporter for one in (*by_resources, *other)} == {"muster.sh/scheduler"}
 
 
@@ -106,39 +106,41 @@ def kept_by(plugin: str) -> Cluster:
 
 
 def test_a_group_without_pods_is_told_alone_and_pods_without_a_group_object_too() -> None:
-    alone = Noticer().notices(refusal(), cluster(pods=0))
+    alone = EventFactory().notices(refusal(), cluster(pods=0))
     assert [one.regarding for one in alone] == [GROUP]
-    without = Noticer().notices(refusal(), cluster(pods=1, has_group=False))
+    without = EventFactory().notices(refusal(), cluster(pods=1, has_group=False))
     assert [one.regarding.kind for one in without] == ["Pod"]
 
 
 def test_a_gang_that_runs_is_not_told_what_pods_beyond_it_lack_b_14() -> None:
-    told = Noticer().notices(refusal(pod="default/a-1"), cluster(pods=2, running=1))
+    told = EventFactory().notices(refusal(pod="default/a-1"), cluster(pods=2, running=1))
     assert [(one.regarding.name, one.note) for one in told] == [("a-1", "m")]
 
 
 def test_only_so_many_pods_of_a_refusal_are_told() -> None:
     last = f"default/a-{PODS_TOLD_MAX + 4}"
-    told = Noticer().notices(refusal(pod=last), cluster(pods=PODS_TOLD_MAX + 5))
+    told = EventFactory().notices(refusal(pod=last), cluster(pods=PODS_TOLD_MAX + 5))
     assert len(told) == 1 + PODS_TOLD_MAX
     assert told[1].regarding.name == f"a-{PODS_TOLD_MAX + 4}"
 
 
 def test_a_group_that_runs_is_ready_b_14() -> None:
     ready = PodGroupUpdated(pod_group="default/a", phase="Running")
-    (told,) = Noticer().notices(ready, cluster())
-    assert told == Notice(GROUP, "Normal", "Scheduled", "Ready", "pod group is ready")
-    assert not Noticer().notices(PodGroupUpdated(pod_group="default/a", phase="Inqueue"), cluster())
+    (told,) = EventFactory().notices(ready, cluster())
+    assert told == EventNotice(GROUP, "Normal", "Scheduled", "Ready", "pod group is ready")
+    assert not EventFactory().notices(
+        PodGroupUpdated(pod_group="default/a", phase="Inqueue"), cluster()
+    )
 
 
 def test_an_eviction_is_told_with_its_reason_when_it_has_happened_and_not_before_b_15() -> None:
-    noticer = Noticer()
+    noticer = EventFactory()
     assert noticer.notices(eviction("it is of higher priority"), cluster()) == []
     evicted = PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1")
     because = "because of preempt in favour of default/b: it is of higher priority"
     assert noticer.notices(evicted, cluster()) == [
-        Notice(POD, "Warning", "Evict", "Evicting", f"Pod is evicted, {because}"),
-        Notice(GROUP, "Normal", "Evict", "Evicting", f"Pod default/a-0 is evicted, {because}"),
+        EventNotice(POD, "Warning", "Evict", "Evicting", f"Pod is evicted, {because}"),
+        EventNotice(GROUP, "Normal", "Evict", "Evicting", f"Pod default/a-0 is evicted, {because}"),
     ]
     (again,) = noticer.notices(evicted, cluster())
     assert again.note == "Pod is evicted"
@@ -149,8 +151,8 @@ def test_an_eviction_that_failed_is_told() -> None:
         pod="default/a-0", uid="uid-a-0", node="n1", code="DisruptionBudget", message="no"
     )
     note = "Eviction from node n1 failed: DisruptionBudget: no"
-    assert Noticer().notices(failed, cluster()) == [
-        Notice(POD, "Warning", "FailedEviction", "DisruptionBudget", note)
+    assert EventFactory().notices(failed, cluster()) == [
+        EventNotice(POD, "Warning", "FailedEviction", "DisruptionBudget", note)
     ]
 
 
@@ -159,40 +161,40 @@ def test_a_binding_that_failed_is_told_unless_the_pod_is_gone() -> None:
         return BindFailed(pod="default/a-0", uid="uid-a-0", node="n1", code=code, message="no")
 
     note = "Binding to node n1 failed: Conflict: no"
-    assert Noticer().notices(failed("Conflict"), cluster()) == [
-        Notice(POD, "Warning", "FailedBinding", "Conflict", note)
+    assert EventFactory().notices(failed("Conflict"), cluster()) == [
+        EventNotice(POD, "Warning", "FailedBinding", "Conflict", note)
     ]
-    assert Noticer().notices(failed("NotFound"), cluster()) == []
+    assert EventFactory().notices(failed("NotFound"), cluster()) == []
 
 
 def test_what_befalls_a_node_is_told_to_the_node() -> None:
     rejected = BindRejectedByNode(
         pod="default/a-0", uid="uid-a-0", node="n1", reason="OutOfcpu", resources=("cpu",)
     )
-    (told,) = Noticer().notices(rejected, cluster())
+    (told,) = EventFactory().notices(rejected, cluster())
     assert (told.regarding, told.reason) == (NODE, "RejectedByNode")
     assert "OutOfcpu" in told.note
     foreign = ForeignPodPlaced(pod="default/x", uid="uid-x", node="n1", scheduler="other")
-    (told,) = Noticer().notices(foreign, cluster())
+    (told,) = EventFactory().notices(foreign, cluster())
     assert (told.regarding, told.reason) == (NODE, "ForeignPlacement")
     gone = BindRejectedByNode(pod="default/a-0", uid="u", node="n9", reason="r", resources=())
-    assert Noticer().notices(gone, cluster()) == []
+    assert EventFactory().notices(gone, cluster()) == []
 
 
 def test_a_queue_that_cannot_be_read_is_told() -> None:
-    (told,) = Noticer().notices(
+    (told,) = EventFactory().notices(
         QueueFaulted(queue="q1", code="InvalidQuantity", message="m"), cluster()
     )
     assert told.regarding == Regarding("Queue", "q1", "uid-q1", "", VOLCANO)
     assert (told.reason, told.action) == ("InvalidQueue", "InvalidQuantity")
-    assert not Noticer().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
+    assert not EventFactory().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
 
 
 def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name() -> None:
     shown = cluster()
     shown.others["HyperNode"] = {"/n1": ("uid-h", "digest")}
     event = ObjectFaulted(subject="HyperNode//n1", code="InvalidHyperNode", message="m")
-    (told,) = Noticer().notices(event, shown)
+    (told,) = EventFactory().notices(event, shown)
     assert told.regarding == Regarding(
         "HyperNode", "n1", "uid-h", "", "topology.volcano.sh/v1alpha1"
     )
@@ -200,12 +202,12 @@ def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name
 
 
 def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
-    def told(subject: str) -> list[Notice]:
+    def told(subject: str) -> list[EventNotice]:
         event = ObjectFaulted(subject=subject, code="SeveralProductLabels", message="m")
-        return Noticer().notices(event, cluster())
+        return EventFactory().notices(event, cluster())
 
     assert told("Node//n1") == [
-        Notice(NODE, "Warning", "Misconfigured", "SeveralProductLabels", "m")
+        EventNotice(NODE, "Warning", "Misconfigured", "SeveralProductLabels", "m")
     ]
     (on_group,) = told("PodGroup/default/a")
     assert (on_group.regarding, on_group.note) == (GROUP, "m")
@@ -228,7 +230,7 @@ ALL: list[Fact] = [
 
 
 def test_reasons_are_a_closed_list_in_camel_case_each_of_which_is_used_k11_4() -> None:
-    noticer, state = Noticer(), cluster()
+    noticer, state = EventFactory(), cluster()
     told = [one for event in ALL for one in noticer.notices(event, state)]
     for one in told:
         reason = REASONS[one.reason]

@@ -13,7 +13,7 @@ _OTHER: Final = "other"
 _SECOND_NS: Final = 1_000_000_000
 
 
-class Sparsely:
+class LogRateLimit:
     """Counts events by key, and says when one of them may be written."""
 
     def __init__(

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.acting.errand import MERGE_PATCH, Errand
 from daemon.cluster.acting.patching import answered
+from daemon.cluster.acting.request_budget import MERGE_PATCH, RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import UnansweredError
@@ -46,19 +46,19 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 
 
 async def change_status(
-    errand: Errand, read: Call, uid: str, change: Change, write: Write
+    budget: RequestBudget, read: Call, uid: str, change: Change, write: Write
 ) -> Reply:
     """Change the status of an object that has this uid, unless it says so already."""
     reply: Reply = Unknown(message="nothing was asked")
     for _ in range(READS_MAX):
-        raw = await answered(errand, read)
+        raw = await answered(budget, read)
         if not isinstance(raw, bytes):
             return raw
         try:
             found = decoded(read.what, raw, _OBJECT)
         except UnansweredError as error:
             reply = Unknown(message=str(error))
-            if await errand.pause(error):
+            if await budget.pause(error):
                 continue
             return reply
         if found.metadata.uid != uid:
@@ -73,11 +73,11 @@ async def change_status(
     return reply
 
 
-def writes_to(errand: Errand, call: Call) -> Write:
+def writes_to(budget: RequestBudget, call: Call) -> Write:
     """Sends patches to one place."""
 
     async def write(body: bytes, _: Change) -> Reply:
-        reply = await answered(errand, call, body, MERGE_PATCH)
+        reply = await answered(budget, call, body, MERGE_PATCH)
         return Done() if isinstance(reply, bytes) else reply
 
     return write

@@ -23,7 +23,7 @@ LATE_SECONDS: Final = 5.0
 _SECOND_NS: Final = 1_000_000_000
 
 
-class DurableLog:
+class NotifyingLog:
     """The part of a log that the loop needs, with listeners."""
 
     def __init__(

@@ -118,7 +118,7 @@ class Regarding(Struct, frozen=True):
     api_version: str = "v1"
 
 
-class Notice(Struct, frozen=True):
+class EventNotice(Struct, frozen=True):
     """An Event to be."""
 
     regarding: Regarding
@@ -129,19 +129,21 @@ class Notice(Struct, frozen=True):
     reporter: str = SCHEDULER
 
 
-class Noticer:
+class EventFactory:
     """Makes notices. It remembers why pods are being evicted until they are."""
 
     def __init__(self) -> None:
         self._evictions: dict[str, tuple[str, str]] = {}
         """UID to pod group and reason."""
 
-    def notices(self, event: Fact, cluster: Cluster) -> list[Notice]:
+    def notices(self, event: Fact, cluster: Cluster) -> list[EventNotice]:
         """What a record is worth, in the cluster as it is."""
         match event:
             case PodBound():
                 note = f"Successfully assigned {event.pod} to {event.node}"
-                return [Notice(_pod(event.pod, event.uid), NORMAL, "Scheduled", "Binding", note)]
+                return [
+                    EventNotice(_pod(event.pod, event.uid), NORMAL, "Scheduled", "Binding", note)
+                ]
             case BindFailed():
                 return _bind_failed(event)
             case RefusalDecided():
@@ -159,7 +161,7 @@ class Noticer:
                 self._evictions.pop(event.uid, None)
                 note = f"Eviction from node {event.node} failed: {event.code}: {event.message}"
                 regarding = _pod(event.pod, event.uid)
-                return [Notice(regarding, WARNING, "FailedEviction", event.code, note)]
+                return [EventNotice(regarding, WARNING, "FailedEviction", event.code, note)]
             case QueueFaulted() | ObjectFaulted():
                 return _faulted(event, cluster)
             case BindRejectedByNode() | ForeignPodPlaced():
@@ -179,7 +181,7 @@ class Noticer:
         while len(self._evictions) > REMEMBERED_MAX:
             del self._evictions[next(iter(self._evictions))]
 
-    def _evicted(self, event: PodEvicted, cluster: Cluster) -> list[Notice]:
+    def _evicted(self, event: PodEvicted, cluster: Cluster) -> list[EventNotice]:
         group, because = self._evictions.pop(event.uid, ("", ""))
         text = f"is evicted, because of {because}" if because else "is evicted"
         regarding = _pod(event.pod, event.uid)
@@ -191,17 +193,17 @@ class Noticer:
             action="Evicting",
             note=f"Pod {event.pod} {text}",
         )
-        return [Notice(regarding, WARNING, "Evict", "Evicting", f"Pod {text}"), *on_group]
+        return [EventNotice(regarding, WARNING, "Evict", "Evicting", f"Pod {text}"), *on_group]
 
 
-def _bind_failed(event: BindFailed) -> list[Notice]:
+def _bind_failed(event: BindFailed) -> list[EventNotice]:
     if event.code == "NotFound":
         return []  # There is nothing left that an Event could be about.
     note = f"Binding to node {event.node} failed: {event.code}: {event.message}"
-    return [Notice(_pod(event.pod, event.uid), WARNING, "FailedBinding", event.code, note)]
+    return [EventNotice(_pod(event.pod, event.uid), WARNING, "FailedBinding", event.code, note)]
 
 
-def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
+def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[EventNotice]:
     """The group, where it has an object, and the pods that wait; the one that was looked at first.
 
     A gang that is whole and has begun is not told what pods beyond it lack (#4971 of Volcano).
@@ -225,17 +227,17 @@ def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[Notice]:
     origin = first[0] if first else None
     for pod in [*first, *islice(rest, PODS_TOLD_MAX - len(first))]:
         regarding, note = _pod(pod.key, pod.facts.uid), pod_text(event.message, pod, origin)
-        yield Notice(regarding, WARNING, named or "FailedScheduling", event.code, note)
+        yield EventNotice(regarding, WARNING, named or "FailedScheduling", event.code, note)
 
 
-def _reported(notice: Notice, cluster: Cluster) -> Notice:
+def _reported(notice: EventNotice, cluster: Cluster) -> EventNotice:
     is_of_cards = notice.reason in QUOTA_REASONS and cluster.policy.quota == "capacity-card"
     return structs.replace(notice, reporter=CARDS) if is_of_cards else notice
 
 
 def _on_group(
     cluster: Cluster, key: str, kind: str, *, reason: str, action: str, note: str
-) -> list[Notice]:
+) -> list[EventNotice]:
     group = cluster.groups.get(key)
     if group is None or group.facts is None or group.is_foreign:
         return []
@@ -243,10 +245,10 @@ def _on_group(
     regarding = Regarding(
         "PodGroup", facts.name, facts.uid, facts.namespace, "scheduling.volcano.sh/v1beta1"
     )
-    return [Notice(regarding, kind, reason, action, note)]
+    return [EventNotice(regarding, kind, reason, action, note)]
 
 
-def _faulted(event: QueueFaulted | ObjectFaulted, cluster: Cluster) -> list[Notice]:
+def _faulted(event: QueueFaulted | ObjectFaulted, cluster: Cluster) -> list[EventNotice]:
     if isinstance(event, ObjectFaulted):
         return _misconfigured(event, cluster)
     queue = cluster.queues.get(event.queue)
@@ -255,10 +257,10 @@ def _faulted(event: QueueFaulted | ObjectFaulted, cluster: Cluster) -> list[Noti
     regarding = Regarding(
         "Queue", event.queue, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
     )
-    return [Notice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
+    return [EventNotice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
 
 
-def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[Notice]:
+def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[EventNotice]:
     kind, _, key = event.subject.partition("/")
     if kind == "PodGroup":
         return _on_group(
@@ -267,15 +269,15 @@ def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[Notice]:
     if kind == "HyperNode":
         uid, _ = cluster.others.get(kind, {}).get(key, ("", ""))
         regarding = Regarding(kind, key.strip("/"), uid, api_version="topology.volcano.sh/v1alpha1")
-        return [Notice(regarding, WARNING, "Misconfigured", event.code, event.message)]
+        return [EventNotice(regarding, WARNING, "Misconfigured", event.code, event.message)]
     node = cluster.nodes.nodes.get(key.strip("/"))
     if node is None or node.facts is None:
         return []
     regarding = Regarding("Node", node.name, node.facts.uid)
-    return [Notice(regarding, WARNING, "Misconfigured", event.code, event.message)]
+    return [EventNotice(regarding, WARNING, "Misconfigured", event.code, event.message)]
 
 
-def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> list[Notice]:
+def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> list[EventNotice]:
     node = cluster.nodes.nodes.get(event.node)
     if node is None or node.facts is None:
         return []
@@ -283,10 +285,10 @@ def _on_node(event: BindRejectedByNode | ForeignPodPlaced, cluster: Cluster) -> 
     if isinstance(event, BindRejectedByNode):
         missing = ", ".join(event.resources)
         note = f"Pod {event.pod} was turned away: {event.reason}; no more {missing} for a while"
-        return [Notice(regarding, WARNING, "RejectedByNode", "Quarantining", note)]
+        return [EventNotice(regarding, WARNING, "RejectedByNode", "Quarantining", note)]
     by = f"scheduler {event.scheduler}" if event.scheduler else "no scheduler"
     note = f"Pod {event.pod} was placed here by {by}, on a node dedicated to muster"
-    return [Notice(regarding, WARNING, "ForeignPlacement", "Counting", note)]
+    return [EventNotice(regarding, WARNING, "ForeignPlacement", "Counting", note)]
 
 
 def _pod(key: str, uid: str) -> Regarding:

@@ -1,6 +1,6 @@
 """What an operator sees of a running daemon, in one place: probes, metrics, stderr, the supervisor.
 
-Whoever builds a daemon makes an `Operation` first, so that a start that takes long can be looked at, and
+Whoever builds a daemon makes an `Observability` first, so that a start that takes long can be looked at, and
 lets the loop and the shores tell it what happens.
 """
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import structlog
 
 from daemon.address import parse_address
-from daemon.durable import DurableLog, Listener
 from daemon.health import Health
 from daemon.internal_errors import InternalErrorLog
 from daemon.log.contract import Log
 from daemon.metrics.export import Metrics
 from daemon.notify import Notifier, keep_told
+from daemon.notifying_log import Listener, NotifyingLog
 from daemon.serving.listening import listening
 from daemon.serving.pages import application, probing
 from daemon.settings import Settings, Supervision, read_token
@@ -27,7 +27,7 @@ from daemon.stderr import Teller
 _logger = structlog.get_logger("muster")
 
 
-class Operation:
+class Observability:
     """Health and metrics of this process, and who is told of them."""
 
     def __init__(
@@ -35,16 +35,16 @@ class Operation:
     ) -> None:
         self._elapsed_ns = elapsed_ns
         self._teller = teller
-        self._log: DurableLog | None = None
+        self._log: NotifyingLog | None = None
         self.health = Health(elapsed_ns)
         self.metrics = Metrics(self.health, version, decider)
         self.on_error = InternalErrorLog(self.metrics.counted.internal_error)
         """Takes exceptions out of our own code that were held to one object."""
 
-    def heard(self, log: Log, *others: Listener) -> DurableLog:
+    def heard(self, log: Log, *others: Listener) -> NotifyingLog:
         """The log, of which each durable batch is counted, told on stderr, and told to others."""
         listeners = (self.metrics.counted.observe_batch, self._teller.hear, *others)
-        self._log = DurableLog(log, self._elapsed_ns, listeners, self.on_error)
+        self._log = NotifyingLog(log, self._elapsed_ns, listeners, self.on_error)
         return self._log
 
     def reasons(self) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from daemon.steady import FOLLOWED_NS, SteadyClock
+from daemon.monotonic_clock import FOLLOWED_NS, MonotonicClock
 
 SECOND = 1_000_000_000
 MONTH = 30 * 24 * 3600 * SECOND
@@ -38,7 +38,7 @@ class Wall:
 
 def test_time_is_that_of_the_wall_as_long_as_nobody_sets_it() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     assert steady.now_ns() == 1000
     wall.passes(7)
     assert steady.now_ns() == 1007
@@ -46,7 +46,7 @@ def test_time_is_that_of_the_wall_as_long_as_nobody_sets_it() -> None:
 
 def test_a_clock_set_back_goes_on_half_as_fast_until_the_wall_is_there() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     steady.now_ns()
     wall.passes(10, set_by=-500)
     assert (steady.now_ns(), steady.ahead_ns) == (1005, 495)
@@ -58,7 +58,7 @@ def test_a_clock_set_back_goes_on_half_as_fast_until_the_wall_is_there() -> None
 
 def test_a_clock_set_forward_within_the_bound_is_followed_at_once() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     steady.now_ns()
     wall.passes(10, set_by=FOLLOWED_NS)
     assert steady.now_ns() == 1010 + FOLLOWED_NS
@@ -67,7 +67,7 @@ def test_a_clock_set_forward_within_the_bound_is_followed_at_once() -> None:
 
 def test_a_clock_set_30_days_forward_and_back_moves_the_log_by_what_passed_meanwhile() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     began = steady.now_ns()
     wall.passes(0, set_by=MONTH)
     steady.now_ns()
@@ -89,7 +89,7 @@ def test_a_clock_set_30_days_forward_and_back_moves_the_log_by_what_passed_meanw
 
 def test_a_log_that_is_30_days_ahead_is_not_ahead_for_ever() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     steady.not_before(wall.now + MONTH)
     assert steady.is_off
     days = 0
@@ -102,7 +102,7 @@ def test_a_log_that_is_30_days_ahead_is_not_ahead_for_ever() -> None:
 
 async def test_a_wait_is_as_long_as_time_needs_at_its_pace() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     steady.now_ns()
     wall.passes(0, set_by=-500)
     await steady.wait(1030, asyncio.Event(), 20)
@@ -114,7 +114,7 @@ async def test_a_wait_is_as_long_as_time_needs_at_its_pace() -> None:
 
 def test_whoever_begins_behind_the_log_goes_on_from_the_log() -> None:
     wall = Wall()
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     steady.not_before(4000)
     assert (steady.now_ns(), steady.ahead_ns) == (4000, 3000)
     wall.passes(10)
@@ -126,7 +126,7 @@ def test_whoever_begins_behind_the_log_goes_on_from_the_log() -> None:
 def test_a_stepped_clock_is_passed_on() -> None:
     wall = Wall()
     wall.is_stepped = True
-    steady = SteadyClock(wall)
+    steady = MonotonicClock(wall)
     steady.not_before(4000)
     assert steady.now_ns() == 1000
     wall.passes(10, set_by=-500)

@@ -4,7 +4,7 @@ import pytest
 from msgspec import Struct
 
 from daemon.health import Health
-from daemon.watchfulness import PATIENCE_SECONDS, SILENCE_SECONDS, Watchfulness
+from daemon.watch_health import PATIENCE_SECONDS, SILENCE_SECONDS, WatchHealthCheck
 
 
 class Standing(Struct):
@@ -29,7 +29,7 @@ class Watched:
         self.seconds = 0.0
         self.health = Health(self.elapsed_ns)
         self.health.clear("start")
-        self.watchfulness = Watchfulness(
+        self.check = WatchHealthCheck(
             lambda: self.standings,
             self.elapsed_ns,
             lambda: self.health.stands("log"),
@@ -48,7 +48,7 @@ def watched() -> Watched:
 
 def test_a_forbidden_kind_names_the_missing_verb_by_rule_k3_9(watched: Watched) -> None:
     watched.pods.state, watched.pods.reason = "forbidden", "watch pods: 403 Forbidden"
-    with watched.health.asking(watched.watchfulness):
+    with watched.health.asking(watched.check):
         assert watched.health.reasons == {
             "watch/Pod": "forbidden for 1 s: watch pods: 403 Forbidden"
         }
@@ -58,17 +58,17 @@ def test_a_forbidden_kind_names_the_missing_verb_by_rule_k3_9(watched: Watched) 
 def test_a_short_absence_is_no_reason_and_a_long_one_is(watched: Watched) -> None:
     watched.pods.state, watched.pods.reason = "waiting", "connection refused"
     watched.pods.state_seconds = PATIENCE_SECONDS
-    assert watched.watchfulness.reasons() == {}
+    assert watched.check.reasons() == {}
     watched.pods.state_seconds = 31.4
-    assert watched.watchfulness.reasons() == {"watch/Pod": "waiting for 31 s: connection refused"}
+    assert watched.check.reasons() == {"watch/Pod": "waiting for 31 s: connection refused"}
 
 
 def test_nothing_is_ready_before_each_list_is_there_by_rule_k3_15(watched: Watched) -> None:
     watched.pods.is_listed = False
     watched.standings.append(Standing("Queue", is_required=False, is_listed=False))
-    assert watched.watchfulness.reasons() == {"lists": "not listed yet: Pod, Queue"}
+    assert watched.check.reasons() == {"lists": "not listed yet: Pod, Queue"}
     watched.pods.state, watched.pods.reason = "waiting", "connection refused"
-    assert watched.watchfulness.reasons() == {
+    assert watched.check.reasons() == {
         "lists": "not listed yet: Pod, Queue (https://10.0.0.1: connection refused)"
     }
 
@@ -76,11 +76,11 @@ def test_nothing_is_ready_before_each_list_is_there_by_rule_k3_15(watched: Watch
 def test_a_kind_that_is_not_needed_holds_nothing_up(watched: Watched) -> None:
     other = watched.standings[1]
     other.state, other.is_listed, other.state_seconds = "forbidden", False, 1000
-    assert watched.watchfulness.reasons() == {}
+    assert watched.check.reasons() == {}
 
 
 def test_a_silent_watch_is_alive_while_it_is_opened_anew(watched: Watched) -> None:
-    with watched.health.asking(watched.watchfulness):
+    with watched.health.asking(watched.check):
         for _ in range(20):
             assert watched.health.is_live
             watched.seconds += 630
@@ -92,13 +92,13 @@ def test_a_silent_watch_is_alive_while_it_is_opened_anew(watched: Watched) -> No
 def test_a_busy_watch_is_alive_without_a_new_request(watched: Watched) -> None:
     watched.standings = [watched.pods]
     watched.pods.last_event_seconds = 5
-    assert watched.watchfulness.still() == {}
+    assert watched.check.still() == {}
     watched.seconds = 5000
-    assert watched.watchfulness.still() == {}
+    assert watched.check.still() == {}
 
 
 def test_a_watch_that_nobody_opens_anew_stands_still_by_rule_k3_12(watched: Watched) -> None:
-    with watched.health.asking(watched.watchfulness):
+    with watched.health.asking(watched.check):
         assert watched.health.is_live
         watched.seconds = SILENCE_SECONDS + 1
         watched.pods.requests += 1
@@ -111,12 +111,12 @@ def test_a_server_that_is_away_is_no_reason_to_be_killed(watched: Watched) -> No
         watched.pods.state, watched.pods.state_seconds = "waiting", watched.seconds
         for one in watched.standings:
             one.requests += 1
-        assert watched.watchfulness.still() == {}
+        assert watched.check.still() == {}
         watched.seconds += 30
 
 
 def test_watches_may_stand_still_while_the_log_takes_nothing_in(watched: Watched) -> None:
-    with watched.health.asking(watched.watchfulness):
+    with watched.health.asking(watched.check):
         assert watched.health.is_live
         watched.health.set("log", "disk full")
         watched.seconds = 3600

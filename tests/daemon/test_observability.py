@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.durable import DurableLog
 from daemon.log.memory import MemoryLog
 from daemon.metrics.export import text_of
-from daemon.operation import Operation
+from daemon.notifying_log import NotifyingLog
+from daemon.observability import Observability
 from daemon.settings import Settings, Supervision
 from daemon.stderr import Teller
 from events.errors import LogUnavailableError, SettingsError
@@ -40,8 +40,8 @@ class AwayLog(MemoryLog):
 
 
 @pytest.fixture
-def operation() -> Operation:
-    return Operation(lambda: 0, Teller(), "1.2.3", 4)
+def operation() -> Observability:
+    return Observability(lambda: 0, Teller(), "1.2.3", 4)
 
 
 async def test_a_batch_is_told_once_it_is_durable_with_the_time_it_took() -> None:
@@ -52,7 +52,7 @@ async def test_a_batch_is_told_once_it_is_durable_with_the_time_it_took() -> Non
         assert inner.head.position == batch.after.position
         told.append((batch, seconds))
 
-    log = DurableLog(inner, Ticks().elapsed_ns, [hear, hear])
+    log = NotifyingLog(inner, Ticks().elapsed_ns, [hear, hear])
     one = batch(await log.take_over("test"), [pod(1)])
     await log.append(one)
     assert told == [(one, 0.25), (one, 0.25)]
@@ -60,13 +60,13 @@ async def test_a_batch_is_told_once_it_is_durable_with_the_time_it_took() -> Non
 
 async def test_what_is_not_durable_is_told_to_nobody() -> None:
     told: list[Batch] = []
-    log = DurableLog(AwayLog(), Ticks().elapsed_ns, [lambda batch, _: told.append(batch)])
+    log = NotifyingLog(AwayLog(), Ticks().elapsed_ns, [lambda batch, _: told.append(batch)])
     with pytest.raises(LogUnavailableError):
         await log.append(batch(await log.take_over("test"), [pod(1)]))
     assert told == []
 
 
-async def test_probes_and_metrics_are_there_before_anything_else(operation: Operation) -> None:
+async def test_probes_and_metrics_are_there_before_anything_else(operation: Observability) -> None:
     with capture_logs() as said:
         async with operation.open(Settings(listen="127.0.0.1:0"), Path(), Supervision()):
             (line,) = said
@@ -80,14 +80,16 @@ async def test_probes_and_metrics_are_there_before_anything_else(operation: Oper
                     assert "muster_ready 0.0" in await answer.text()
 
 
-async def test_nothing_listens_where_nothing_should(operation: Operation) -> None:
+async def test_nothing_listens_where_nothing_should(operation: Observability) -> None:
     with capture_logs() as said:
         async with operation.open(Settings(listen=""), Path(), Supervision()):
             await asyncio.sleep(0)
     assert said == []
 
 
-async def test_the_supervisor_is_told_until_the_end(operation: Operation, tmp_path: Path) -> None:
+async def test_the_supervisor_is_told_until_the_end(
+    operation: Observability, tmp_path: Path
+) -> None:
     address = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(address)
@@ -102,7 +104,7 @@ async def test_the_supervisor_is_told_until_the_end(operation: Operation, tmp_pa
 
 
 async def test_a_token_stands_in_a_file_beside_the_settings(
-    operation: Operation, tmp_path: Path
+    operation: Observability, tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text("secret\n", encoding="ascii")
     settings = Settings(listen="127.0.0.1:0", token_file="token")  # noqa: S106  # a file's name
@@ -119,7 +121,7 @@ async def test_a_token_stands_in_a_file_beside_the_settings(
 
 @pytest.mark.parametrize("content", [None, b"", b"  \n", b"\xff\xfe", b"two\nlines"])
 async def test_a_token_that_cannot_be_used_is_named(
-    content: bytes | None, operation: Operation, tmp_path: Path
+    content: bytes | None, operation: Observability, tmp_path: Path
 ) -> None:
     if content is not None:
         (tmp_path / "token").write_bytes(content)
@@ -129,14 +131,14 @@ async def test_a_token_that_cannot_be_used_is_named(
             pass
 
 
-async def test_what_ends_the_daemon_is_not_hidden(operation: Operation) -> None:
+async def test_what_ends_the_daemon_is_not_hidden(operation: Observability) -> None:
     with pytest.raises(ExceptionGroup) as caught:
         async with operation.open(Settings(listen=""), Path(), Supervision()):
             raise LogUnavailableError("away")
     assert caught.group_contains(LogUnavailableError)
 
 
-async def test_a_heard_log_is_counted(operation: Operation) -> None:
+async def test_a_heard_log_is_counted(operation: Observability) -> None:
     log = operation.heard(MemoryLog())
     await log.append(batch(await log.take_over("test"), [pod(1), pod(2)]))
     text = text_of(operation.metrics.collect())
@@ -145,7 +147,7 @@ async def test_a_heard_log_is_counted(operation: Operation) -> None:
 
 
 async def test_probes_are_answered_at_an_address_of_their_own_and_nothing_else_there(
-    operation: Operation, tmp_path: Path
+    operation: Observability, tmp_path: Path
 ) -> None:
     """Volcano E.1: a health address beside that of the metrics."""
     settings = Settings(listen="", probes_listen="127.0.0.1:0")
@@ -172,7 +174,7 @@ class StandingLog(MemoryLog):
 
 async def test_an_append_without_an_answer_is_a_reason_not_to_be_ready() -> None:
     now = [0]
-    operation = Operation(lambda: now[0], Teller(), "1.2.3", 4)
+    operation = Observability(lambda: now[0], Teller(), "1.2.3", 4)
     operation.health.clear("start")
     async with operation.open(Settings(listen=""), Path(), Supervision()):
         log = operation.heard(StandingLog())

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from daemon.cluster.acting.errand import STRATEGIC_MERGE_PATCH, Errand
+from daemon.cluster.acting.custom_resource_status import Status, change_status, writes_to
+from daemon.cluster.acting.k8s_time import seconds_of
 from daemon.cluster.acting.patching import answered
-from daemon.cluster.acting.stamp import seconds_of
-from daemon.cluster.acting.statuses import Status, change_status, writes_to
+from daemon.cluster.acting.request_budget import STRATEGIC_MERGE_PATCH, RequestBudget
 from daemon.cluster.client.calls import GET_QUEUE, PATCH_POD_STATUS, PATCH_QUEUE_STATUS
 from events.messages import ConditionRequest, Done, QueueStatusRequest, Refused, Reply
 
@@ -26,7 +26,7 @@ NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}
 """The least that a Queue's `allocated` holds: the field is required there, and may not be empty."""
 
 
-class PodTeller:
+class PodStatusWriter:
     """Tells pods why they wait.
 
     It remembers whom it told, so as to leave the time of the condition alone while only its text
@@ -39,10 +39,10 @@ class PodTeller:
         self._told: dict[str, str] = {}
         """UID to the node that the pod was nominated for, or nothing."""
 
-    async def tell(self, errand: Errand, request: ConditionRequest) -> Reply:
+    async def write(self, budget: RequestBudget, request: ConditionRequest) -> Reply:
         """Set the condition PodScheduled to False, and the nominated node where there is one."""
         body = self._patch_of(request)
-        reply = await answered(errand, PATCH_POD_STATUS, body, STRATEGIC_MERGE_PATCH)
+        reply = await answered(budget, PATCH_POD_STATUS, body, STRATEGIC_MERGE_PATCH)
         if not isinstance(reply, bytes):
             if isinstance(reply, Refused):
                 self._told.pop(request.uid, None)
@@ -70,7 +70,7 @@ class PodTeller:
         return msgspec.json.encode({"metadata": {"uid": request.uid}, "status": status})
 
 
-async def tell_queue(errand: Errand, request: QueueStatusRequest) -> Reply:
+async def update_queue_status(budget: RequestBudget, request: QueueStatusRequest) -> Reply:
     """Set what is allocated in a queue, and take out what is no longer there: a merge would keep it."""
     allocated = {**NOTHING_ALLOCATED, **request.allocated}
 
@@ -81,5 +81,5 @@ async def tell_queue(errand: Errand, request: QueueStatusRequest) -> Reply:
         before = standing if isinstance(standing, dict) else {}
         return {"allocated": {**dict.fromkeys(before), **allocated}}
 
-    write = writes_to(errand, PATCH_QUEUE_STATUS)
-    return await change_status(errand, GET_QUEUE, request.uid, change, write)
+    write = writes_to(budget, PATCH_QUEUE_STATUS)
+    return await change_status(budget, GET_QUEUE, request.uid, change, write)

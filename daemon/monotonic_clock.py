@@ -41,7 +41,7 @@ class Clock(Protocol):
         """Until a moment or until woken."""
 
 
-class SteadyClock:
+class MonotonicClock:
     """The same clock, of which time never runs backwards."""
 
     def __init__(self, clock: Clock) -> None:
