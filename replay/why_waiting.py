@@ -34,7 +34,7 @@ from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.quota.quota_check import Shortage, limit
 from scheduling.session import Session
-from scheduling.unschedulable import Reason, by_quota, node_reasons
+from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
 
 HOLDERS_MAX: Final = 5
 AHEAD_MAX: Final = 3
@@ -46,7 +46,7 @@ class _Tried(Struct, frozen=True):
     is_ready: bool
     is_pipelined: bool
     placed: int
-    reason: Reason | None
+    reason: Unschedulable | None
 
 
 def waiting(session: Session, group: PodGroup) -> Waiting | None:
@@ -99,7 +99,7 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
     )
 
 
-def _hurdle(level: str, reason: Reason | None, text: str) -> Hurdle:
+def _hurdle(level: str, reason: Unschedulable | None, text: str) -> Hurdle:
     return Hurdle(level, reason is None, text if reason is None else reason.message)
 
 
@@ -116,15 +116,15 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
         yield Hurdle("pod group", False, f"{gated} pods are held back by scheduling gates")
 
 
-def _denied(session: Session, group: PodGroup) -> Reason | None:
+def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
     if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
     short = why_not_admitted(session.cluster, session.relief, group)
-    return None if short is None else by_quota(short)
+    return None if short is None else quota_unschedulable(short)
 
 
 def _admission_hurdle(
-    session: Session, group: PodGroup, problem: Reason | None, denied: Reason | None
+    session: Session, group: PodGroup, problem: Unschedulable | None, denied: Unschedulable | None
 ) -> Iterable[Hurdle]:
     """Yield the check of the action enqueue; nothing if the queue itself is closed (`problem`)."""
     if group.phase != WAITING:
@@ -162,7 +162,7 @@ def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable
         yield Hurdle("card", False, chosen.message)
     elif chosen.cards:
         text = f"queue {group.queue} lets {pod.key} have {' or '.join(chosen.cards)}"
-        for card in chosen.barred:
+        for card in chosen.over_quota:
             some = limit(cluster, queue, card)
             text += f"; its quota of {card} is used up" if some else f"; it has no quota of {card}"
         yield Hurdle("card", True, text)
@@ -238,7 +238,7 @@ def _gang_text(group: PodGroup) -> str:
     return text
 
 
-def _network_hurdle(group: PodGroup, far: Reason | None) -> Iterable[Hurdle]:
+def _network_hurdle(group: PodGroup, far: Unschedulable | None) -> Iterable[Hurdle]:
     """The network topology that its pods need; nothing if there is none."""
     if not group.is_close:
         return
@@ -255,7 +255,7 @@ def _try(session: Session, group: PodGroup) -> _Tried | None:
     if not group.pending_classes:
         return None
     attempt = place(session, group)
-    placed = len(attempt.trial.now)
+    placed = len(attempt.overlay.now)
     is_done = attempt.is_ready or attempt.is_pipelined
     reason = None if is_done or attempt.reason is None else attempt.refusal
     return _Tried(attempt.is_ready, attempt.is_pipelined, placed, reason)
@@ -276,7 +276,7 @@ def _room_hurdles(session: Session, group: PodGroup, tried: _Tried | None) -> It
         yield Hurdle(level, False, tried.reason.message)
 
 
-def _pod_to_judge(group: PodGroup, reason: Reason | None) -> Pod | None:
+def _pod_to_judge(group: PodGroup, reason: Unschedulable | None) -> Pod | None:
     """The pod that the refusal was found at, else the first waiting one."""
     waits = group.pending
     found = (pod for pod in waits if reason is not None and pod.key == reason.pod)
@@ -313,7 +313,7 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: boo
     )
 
 
-def _held(session: Session, pod: Pod | None, reason: Reason | None) -> tuple[Held, ...]:
+def _held(session: Session, pod: Pod | None, reason: Unschedulable | None) -> tuple[Held, ...]:
     """The holders of what the pod needs: its cards, or the short resource."""
     cluster = session.cluster
     names: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from projections.group_facts import SCHEDULED, UNSCHEDULABLE
 from projections.pod_groups import PodGroup, Promise, Refusal
 from projections.pods import Pod
 from projections.policy import EVICTING
-from scheduling.unschedulable import NOT_READY, fit_text, origin_of
+from scheduling.unschedulable import NOT_READY, first_pod_message, fit_text
 
 WHOLE: Final = "tasks in gang are ready to be scheduled"
 """The reason of `Scheduled`."""
@@ -93,7 +93,7 @@ def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
     if NOT_READY not in message:
         return message
     if pod is origin:
-        return origin_of(message)
+        return first_pod_message(message)
     if origin is not None and pod.heading < origin.heading and not pod.pod_class.is_best_effort:
         return f"{HAD_A_NODE}: {message}"
     return message

@@ -22,7 +22,7 @@ from projections.pods import Charge, Pod
 from projections.policy import Policy
 from projections.queues import Queue
 from projections.selector import untolerated
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
@@ -112,25 +112,25 @@ def choice(
     """Why the pod got its node, asked of the State just before the decision."""
     cluster = rankings.cluster
     cluster.nodes.lay_out()
-    with Trial(cluster, group) as trial:
+    with NodeOverlay(cluster, group) as overlay:
         for placement in event.placements:
             pod = cluster.pods.get(placement.uid)
             node = cluster.nodes.nodes.get(placement.node)
             if pod is None or node is None or node.facts is None:
                 return None
-            trial.lift(pod)
+            overlay.lift_nomination(pod)
             if placement.uid == uid:
                 place, domain = place_of(Network(rankings), group, event.placements, uid)
-                found = _choice(rankings, trial, place, pod, node)
+                found = _choice(rankings, overlay, place, pod, node)
                 return structs.replace(found, domain=domain)
-            trial.place(pod, node, later=False)
+            overlay.place(pod, node, later=False)
     return None
 
 
-def _choice(rankings: Rankings, trial: Trial, place: Where, pod: Pod, node: Node) -> Choice:
+def _choice(rankings: Rankings, overlay: NodeOverlay, place: Where, pod: Pod, node: Node) -> Choice:
     cluster, pod_class = rankings.cluster, pod.pod_class
-    queue = cluster.queue(trial.group.queue)
-    cards = cards_allowed(cluster, queue, pod_class, trial.extra)
+    queue = cluster.queue(overlay.group.queue)
+    cards = cards_allowed(cluster, queue, pod_class, overlay.extra)
     plain = rankings.of(pod_class, cards).scores()
     scores = place.scores(rankings.of(pod_class, cards), pod_class)
     order = np.lexsort((np.arange(len(scores)), -scores))
@@ -139,7 +139,7 @@ def _choice(rankings: Rankings, trial: Trial, place: Where, pod: Pod, node: Node
     if node.slot not in best:
         best.append(node.slot)
     charge = quota_charging.charge_on(cluster, pod_class, node.name)
-    inside = place.extent.inside if place.extent.name else None
+    inside = place.candidate_nodes.inside if place.candidate_nodes.name else None
     return Choice(
         pod=pod.key,
         node=node.name,
@@ -150,7 +150,7 @@ def _choice(rankings: Rankings, trial: Trial, place: Where, pod: Pod, node: Node
             _scored(rankings, pod_class, slot, int(plain[slot]), int(scores[slot])) for slot in best
         ),
         reasons=node_reasons(rankings, pod_class, cards, inside)[0],
-        limits=charged_limits(cluster, queue, charge, trial.extra),
+        limits=charged_limits(cluster, queue, charge, overlay.extra),
         agrees=best[0] == node.slot,
     )
 

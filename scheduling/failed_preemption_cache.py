@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from projections.cluster import Cluster
 
-CLAIMS_MAX: Final = 1024
+PREEMPTOR_CLASSES_MAX: Final = 1024
 """Kinds of claims that are remembered; when there are more, all are forgotten."""
 
 
-class Known:
+class FailedNodes:
     """The nodes that could not be freed for one kind of claim, and why."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -39,7 +39,7 @@ class Known:
         self.counts = +self.counts
         self._read = len(self._table.moved)
 
-    def text_of(self, slot: int) -> str:
+    def message_of(self, slot: int) -> str:
         """Why a node could not be freed."""
         return self._texts[slot]
 
@@ -50,23 +50,23 @@ class Known:
         self.counts[text] += 1
 
 
-class Fruitless:
+class FailedPreemptionCache:
     """What is known of one State."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._as_of: tuple[object, ...] = ()
-        self._known: dict[tuple[object, ...], Known] = {}
+        self._known: dict[tuple[object, ...], FailedNodes] = {}
 
-    def of(self, likeness: tuple[object, ...]) -> Known:
+    def of(self, preemptor_class: tuple[object, ...]) -> FailedNodes:
         """What is known for claims that are alike in this."""
         table = self._cluster.nodes
         as_of = (self._cluster.policy, table.layout, len(table.remade), table.stakes)
-        if as_of != self._as_of or len(self._known) >= CLAIMS_MAX:
+        if as_of != self._as_of or len(self._known) >= PREEMPTOR_CLASSES_MAX:
             self._as_of = as_of
             self._known.clear()
-        found = self._known.get(likeness)
+        found = self._known.get(preemptor_class)
         if found is None:
-            found = self._known[likeness] = Known(self._cluster)
+            found = self._known[preemptor_class] = FailedNodes(self._cluster)
         found.refresh()
         return found

@@ -14,7 +14,7 @@ from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
 from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
@@ -22,7 +22,14 @@ from scheduling.quota.quota_check import Shortage
 from scheduling.session import Session
 from scheduling.topology.placement_domain import ANYWHERE, Where
 from scheduling.topology.sub_groups import place_parts
-from scheduling.unschedulable import Reason, by_quota, gang, needed_of, no_node, still_hopeless
+from scheduling.unschedulable import (
+    Unschedulable,
+    gang_unschedulable,
+    min_pods_of_class,
+    no_feasible_node,
+    quota_unschedulable,
+    with_fit_when_empty,
+)
 from scheduling.work import POD, THOUSAND, class_work, is_too_unlike
 
 Role: TypeAlias = str | int
@@ -35,16 +42,16 @@ class Attempt:
         self.session = session
         self.group = group
         self.where = where
-        self.trial = Trial(session.cluster, group)
-        self.reason: Reason | None = None
+        self.overlay = NodeOverlay(session.cluster, group)
+        self.reason: Unschedulable | None = None
         """The first reason why a pod has no node."""
-        self._barred: dict[str, None] = {}
+        self._requeue_on_quota: dict[str, None] = {}
         """What else of the queue's quota stands in the way."""
-        self._lacks_node = False
+        self._requeue_on_node = False
         """Whether, beside that reason, nodes stand in the way of a pod."""
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
-        with self.trial:
+        with self.overlay:
             if group.parts is None:
                 self._place_all()
             else:
@@ -53,35 +60,43 @@ class Attempt:
     @property
     def is_ready(self) -> bool:
         """Whether the gang is whole with the pods that have room now."""
-        trial = self.trial
-        if not trial.now:
+        overlay = self.overlay
+        if not overlay.now:
             return False
-        return self.group.is_ready_with(len(trial.now), trial.roles, trial.parts_now)
+        return self.group.is_ready_with(len(overlay.now), overlay.roles, overlay.parts_now)
 
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang is whole once leaving pods have left."""
-        placed = (*self.trial.now, *self.trial.later)
+        placed = (*self.overlay.now, *self.overlay.later)
         roles = Counter(pod.facts.role for pod, _ in placed)
-        parts = self.trial.parts
-        return bool(self.trial.later) and self.group.is_ready_with(len(placed), roles, parts)
+        parts = self.overlay.parts
+        return bool(self.overlay.later) and self.group.is_ready_with(len(placed), roles, parts)
 
     @property
     def has_room(self) -> bool:
         """Whether some of its pods have a node, if not the whole gang."""
-        return bool(self.trial.now or self.trial.later)
+        return bool(self.overlay.now or self.overlay.later)
 
     @property
-    def refusal(self) -> Reason:
+    def refusal(self) -> Unschedulable:
         """Why nothing came of it."""
         reason = self.reason
         assert reason is not None, f"{self.group.key} was refused for no reason"
-        barred = tuple(one for one in (*reason.barred, *self._barred) if one != reason.limit)
-        barred = tuple(dict.fromkeys(barred))
-        reason = structs.replace(reason, barred=barred, lacks_node=self._lacks_node)
+        limits = tuple(
+            one
+            for one in (*reason.requeue_on_quota, *self._requeue_on_quota)
+            if one != reason.limit
+        )
+        limits = tuple(dict.fromkeys(limits))
+        reason = structs.replace(
+            reason, requeue_on_quota=limits, requeue_on_node=self._requeue_on_node
+        )
         if reason.code != "NotEnoughResources":
             return reason
-        return gang(self.group, reason, could=len(self.trial.now) + len(self.trial.later))
+        return gang_unschedulable(
+            self.group, reason, could=len(self.overlay.now) + len(self.overlay.later)
+        )
 
     def _place_all(self) -> None:
         remembers_roles = self.session.cluster.policy.told.remembers_roles
@@ -92,9 +107,9 @@ class Attempt:
             role: Role = pod.facts.role or pod.pod_class.index
             if role in self._failed and remembers_roles:
                 continue
-            self.trial.lift(pod)
-            choice = charged(self.session, self.group, pod, self.trial.extra)
-            if isinstance(choice, Reason):
+            self.overlay.lift_nomination(pod)
+            choice = charged(self.session, self.group, pod, self.overlay.extra)
+            if isinstance(choice, Unschedulable):
                 self._note(pod, choice)
                 continue
             if self._place(pod, choice):
@@ -107,9 +122,9 @@ class Attempt:
 
     def try_pod(self, pod: Pod) -> bool:
         """Give one pod a node. Whether there was one."""
-        self.trial.lift(pod)
-        choice = charged(self.session, self.group, pod, self.trial.extra)
-        if isinstance(choice, Reason):
+        self.overlay.lift_nomination(pod)
+        choice = charged(self.session, self.group, pod, self.overlay.extra)
+        if isinstance(choice, Unschedulable):
             self._note(pod, choice)
             return False
         return self._place(pod, choice)
@@ -125,10 +140,10 @@ class Attempt:
             node = self.where.best(ranking, pod.pod_class)
         if node is not None:
             # Without roles or sub-groups that are counted, one more pod may make the gang whole.
-            group, count = self.group, len(self.trial.now) + 1
+            group, count = self.group, len(self.overlay.now) + 1
             is_counted = bool(group.min_tasks) or group.parts is not None
             is_last = not is_counted and group.is_ready_with(count, {})
-            self.trial.place(pod, node, later=False, is_last=is_last)
+            self.overlay.place(pod, node, later=False, is_last=is_last)
             self.where.note(node)
             return True
         if promised is not None and ranking.will_have_room(promised):
@@ -136,34 +151,34 @@ class Attempt:
         else:
             node = self.where.best_later(ranking)
         if node is not None:
-            self.trial.place(pod, node, later=True)
+            self.overlay.place(pod, node, later=True)
             self.where.note(node)
             return True
-        self._barred.update(dict.fromkeys(choice.barred))
+        self._requeue_on_quota.update(dict.fromkeys(choice.over_quota))
         if self.reason is not None:
-            self._lacks_node = self._lacks_node or self.reason.code not in NODE_CODES
+            self._requeue_on_node = self._requeue_on_node or self.reason.code not in NODE_CODES
             return False
-        needed = needed_of(self.group, pod.pod_class)
-        self.reason = no_node(rankings, pod, choice, needed, self.where.extent)
+        needed = min_pods_of_class(self.group, pod.pod_class)
+        self.reason = no_feasible_node(rankings, pod, choice, needed, self.where.candidate_nodes)
         return False
 
-    def _note(self, pod: Pod, reason: Reason) -> None:
+    def _note(self, pod: Pod, reason: Unschedulable) -> None:
         """A pod is not let in: the first reason is told, and any later one may be what comes to an end first."""
         if self.reason is None:
-            self.reason = self._with_hope(pod, reason)
+            self.reason = self._with_fit_when_empty(pod, reason)
         elif reason.code in QUEUE_CODES:
-            self._barred.update(dict.fromkeys((reason.limit, *reason.barred)))
+            self._requeue_on_quota.update(dict.fromkeys((reason.limit, *reason.requeue_on_quota)))
         elif reason.code in CARD_CODES:
-            self._lacks_node = True
+            self._requeue_on_node = True
 
-    def _with_hope(self, pod: Pod, reason: Reason) -> Reason:
+    def _with_fit_when_empty(self, pod: Pod, reason: Unschedulable) -> Unschedulable:
         """A refusal by the queue; where there was no hope for the group anyhow, whether that is still so."""
         standing = self.group.refusals.get("allocate")
         if standing is None or not standing.is_hopeless:
             return reason
-        needed = needed_of(self.group, pod.pod_class)
-        extent = self.where.extent
-        return still_hopeless(self.session.rankings, pod, reason, needed, extent)
+        needed = min_pods_of_class(self.group, pod.pod_class)
+        candidate_nodes = self.where.candidate_nodes
+        return with_fit_when_empty(self.session.rankings, pod, reason, needed, candidate_nodes)
 
     def _promised(self, pod: Pod) -> Node | None:
         """The node where the pod is promised room, or where somebody made room for it before.
@@ -189,7 +204,7 @@ class Attempt:
             # Pods without a role fail by class; a minimum can be set for them together.
             failed = [role if isinstance(role, str) else "" for role in self._failed]
             return all(
-                have.get(role, 0) + self.trial.roles.get(role, 0) >= enforced[role]
+                have.get(role, 0) + self.overlay.roles.get(role, 0) >= enforced[role]
                 for role in failed
                 if role in enforced
             )
@@ -198,46 +213,48 @@ class Attempt:
             for pod in group.pending[index + 1 :]
             if not remembers_roles or (pod.facts.role or pod.pod_class.index) not in self._failed
         )
-        placed = len(self.trial.now) + len(self.trial.later)
+        placed = len(self.overlay.now) + len(self.overlay.later)
         return group.ready_count + placed + rest >= group.min_available
 
 
 def charged(
     session: Session, group: PodGroup, pod: Pod, extra: Mapping[str, int]
-) -> CardChoice | Reason:
+) -> CardChoice | Unschedulable:
     """The cards the pod may be charged, or why its queue does not let it in."""
     session.work.add(POD)
     cluster, pod_class = session.cluster, pod.pod_class
     if problem := refused_demand(cluster.policy, pod_class):
-        return Reason("UnsupportedDemand", "", problem, pod.key, is_hopeless=True)
+        return Unschedulable("UnsupportedDemand", "", problem, pod.key, never_fits=True)
     queue = cluster.queue(group.queue)
     plain = pod.asked
     if cluster.policy.quota == "capacity-card":
         plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
     short = quota_check.may_allocate(cluster, queue, plain, extra)
     if short is not None:
-        return by_quota(short, pod)
+        return quota_unschedulable(short, pod)
     choice = choose_cards(cluster, queue, pod_class, extra)
-    return by_quota(choice, pod) if isinstance(choice, Shortage) else choice
+    return quota_unschedulable(choice, pod) if isinstance(choice, Shortage) else choice
 
 
-def standing_problem(session: Session, group: PodGroup) -> Reason | None:
+def standing_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Why the group is not even tried: it is broken, incomplete, or its queue takes nobody."""
     if group.problem is not None:
-        return Reason(group.problem[0], "", group.problem[1])
+        return Unschedulable(group.problem[0], "", group.problem[1])
     cluster = session.cluster
     allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
     short = quota_check.gate(cluster, cluster.queue(group.queue), allocates=allocates)
     if short is not None:
-        return by_quota(short)
+        return quota_unschedulable(short)
     return None
 
 
-def incomplete(group: PodGroup) -> Reason | None:
+def incomplete(group: PodGroup) -> Unschedulable | None:
     """Why there are not pods enough to make up the gang, or None."""
     if not group.has_enough_pods:
         have, least = group.valid_count, group.min_available
-        return Reason("NotEnoughPods", "", f"pod group has {have} of the {least} pods it needs")
+        return Unschedulable(
+            "NotEnoughPods", "", f"pod group has {have} of the {least} pods it needs"
+        )
     enforced = group.enforced_roles
     if not enforced:
         return None
@@ -245,11 +262,11 @@ def incomplete(group: PodGroup) -> Reason | None:
     for role in sorted(enforced):
         if by_role[role] < enforced[role]:
             text = f"{task_text(role)} has {by_role[role]} of the {enforced[role]} pods it needs"
-            return Reason("NotEnoughPodsOfTask", role, text)
+            return Unschedulable("NotEnoughPodsOfTask", role, text)
     return None
 
 
-def too_unlike(session: Session, group: PodGroup) -> Reason | None:
+def too_unlike(session: Session, group: PodGroup) -> Unschedulable | None:
     """Why the group is not tried because its pods are of too many classes, or None."""
     if not is_too_unlike(session.cluster, group):
         return None
@@ -259,7 +276,7 @@ def too_unlike(session: Session, group: PodGroup) -> Reason | None:
         f"its pods are of {len(group.classes)} classes, each with its own requests or constraints: placing them takes"
         f" {work} thousand units of work, more than classBudget of {budget} thousand"
     )
-    return Reason("TooManyUnlikePods", "", text)
+    return Unschedulable("TooManyUnlikePods", "", text)
 
 
 def task_text(role: str) -> str:

@@ -20,13 +20,13 @@ from scheduling.topology.candidates import Candidates, Wanted
 from scheduling.topology.domain_scope import inside
 from scheduling.topology.network import limit_of, slots_by_part, slots_of
 from scheduling.topology.placement_domain import Where
-from scheduling.unschedulable import Reason
+from scheduling.unschedulable import Unschedulable
 
 
-def unplaceable(session: Session, group: PodGroup) -> Reason | None:
+def unplaceable(session: Session, group: PodGroup) -> Unschedulable | None:
     """Why the group's wish for closeness cannot be looked at as things are, or None."""
     reason = topology_reason(session.cluster.nodes.hyper, group)
-    return None if reason is None else Reason(reason[0], "HyperNode", reason[1])
+    return None if reason is None else Unschedulable(reason[0], "HyperNode", reason[1])
 
 
 def place(session: Session, group: PodGroup) -> Attempt:
@@ -108,6 +108,6 @@ def _nearest(session: Session, group: PodGroup, candidates: Candidates) -> Attem
     domain = candidates.nearest or session.network.domains.nowhere
     attempt = Attempt(session, group, inside(session.network, group, domain, candidates))
     if attempt.reason is not None:
-        found = attempt.trial.count
+        found = attempt.overlay.count
         attempt.reason = candidates.told(attempt.reason, "the gang", found)
     return attempt

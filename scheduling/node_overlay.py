@@ -18,7 +18,7 @@ from projections.queues import add
 from projections.sub_groups import PartKey
 
 
-class Trial:
+class NodeOverlay:
     """The nodes tried for pods of one group."""
 
     def __init__(self, cluster: Cluster, group: PodGroup) -> None:
@@ -36,21 +36,21 @@ class Trial:
         """Sub-group to the nodes of its pods that are placed now or later."""
         self.evicted: list[Pod] = []
         """Pods that would leave, in the order in which they were chosen."""
-        self.taken: dict[str, list[Pod]] = {}
+        self.evicted_by_group: dict[str, list[Pod]] = {}
         """The same by pod group."""
         self.released: dict[str, Amounts] = {}
         """What queues above the group's own would no longer be charged for those of other queues."""
-        self.lost: dict[str, Amounts] = {}
+        self.lost_by_lineage: dict[str, Amounts] = {}
         """Queue to what its pods and those of queues below it that would leave are charged."""
         self.moved: list[str] = []
         """Keys of the groups of which a pod was evicted or spared, one for each time."""
-        self._given: dict[str, Amounts] = {}
+        self._released_by_queue: dict[str, Amounts] = {}
         self._held: list[tuple[Node, str, Request]] = []
-        self._lifted: dict[str, Promise] = {}
+        self._lifted_nominations: dict[str, Promise] = {}
 
     def __enter__(self) -> Self:
         """Begin: pods of the group are where the trial puts them, and not where they were promised room."""
-        self._expect(is_expected=False)
+        self._mark_nominated(is_expected=False)
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -67,19 +67,19 @@ class Trial:
         """How many pods have a node."""
         return len(self.now) + len(self.later)
 
-    def lift(self, pod: Pod) -> Promise | None:
+    def lift_nomination(self, pod: Pod) -> Promise | None:
         """What the pod is promised already does not stand in its own way. What that is, if anything."""
         held = self.group.promise.get(pod.facts.uid)
-        if held is not None and pod.facts.uid not in self._lifted:
-            self._lifted[pod.facts.uid] = held
-            self._lift(held, -1)
+        if held is not None and pod.facts.uid not in self._lifted_nominations:
+            self._lifted_nominations[pod.facts.uid] = held
+            self._shift_nomination(held, -1)
         return held
 
     def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
         """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
-        self.lift(pod)
+        self.lift_nomination(pod)
         (self.later if later else self.now).append((pod, node))
-        self._note_part(pod, node)
+        self._record_sub_group(pod, node)
         if is_last:
             return
         kind = "promised" if later else "occupied"
@@ -90,14 +90,14 @@ class Trial:
         if not later:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
 
-    def take_back(self, left: int) -> None:
+    def undo_to(self, left: int) -> None:
         """Undo what was placed last, until only so many pods have a node. None of them may be the last one."""
         while len(self._held) > left:
             node, kind, request = self._held.pop()
             self.cluster.nodes.shift(node, kind, request, -1)
             pod, _ = (self.later if kind == "promised" else self.now).pop()
             del node.guests[pod.facts.uid]
-            self._note_part(pod, None)
+            self._record_sub_group(pod, None)
             self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), -1)
             if kind != "promised":
                 self.roles[pod.facts.role] -= 1
@@ -116,7 +116,7 @@ class Trial:
         keys = [] if parts is None else [parts.key_of(pod.facts.labels) for pod, _ in self.now]
         return dict(Counter(key for key in keys if key is not None))
 
-    def _note_part(self, pod: Pod, node: Node | None) -> None:
+    def _record_sub_group(self, pod: Pod, node: Node | None) -> None:
         """A pod of a sub-group has a node; or (None) the one that got its node last has it no longer."""
         key = None if self.group.parts is None else self.group.parts.key_of(pod.facts.labels)
         if key is None:
@@ -129,28 +129,28 @@ class Trial:
     def evict(self, pod: Pod) -> None:
         """Let a pod leave: its room will be free, and its queue is charged for it no longer."""
         self.evicted.append(pod)
-        self.taken.setdefault(pod.group_key, []).append(pod)
-        self._give(pod, 1)
-        self._leave(pod, 1)
+        self.evicted_by_group.setdefault(pod.group_key, []).append(pod)
+        self._add_released(pod, 1)
+        self._shift_evicted(pod, 1)
 
-    def spare(self, pod: Pod) -> None:
+    def restore(self, pod: Pod) -> None:
         """Let a pod stay after all."""
         self.evicted.remove(pod)
-        self.taken[pod.group_key].remove(pod)
-        self._give(pod, -1)
-        self._leave(pod, -1)
+        self.evicted_by_group[pod.group_key].remove(pod)
+        self._add_released(pod, -1)
+        self._shift_evicted(pod, -1)
 
-    def given(self, queue: str) -> Amounts:
+    def released_by_queue(self, queue: str) -> Amounts:
         """What a queue would no longer be charged for its own pods that would leave. Not to be changed."""
-        return self._given.get(queue, {})
+        return self._released_by_queue.get(queue, {})
 
-    def _give(self, pod: Pod, sign: int) -> None:
+    def _add_released(self, pod: Pod, sign: int) -> None:
         """Keep up the sums over pods that would leave, so that asking for them costs no look at each."""
         self.moved.append(pod.group_key)
         queue = self.cluster.queue(self.cluster.groups[pod.group_key].queue)
-        add(self._given.setdefault(queue.name, {}), pod.charge or (), sign)
+        add(self._released_by_queue.setdefault(queue.name, {}), pod.charge or (), sign)
         for one in queue.lineage:
-            add(self.lost.setdefault(one.name, {}), pod.charge or (), sign)
+            add(self.lost_by_lineage.setdefault(one.name, {}), pod.charge or (), sign)
 
     def _discard(self) -> None:
         for node, kind, request in reversed(self._held):
@@ -158,12 +158,12 @@ class Trial:
         for pod, node in (*self.now, *self.later):
             node.guests.pop(pod.facts.uid, None)
         for pod in reversed(self.evicted):
-            self._leave(pod, -1)
-        for held in self._lifted.values():
-            self._lift(held, 1)
-        self._expect(is_expected=True)
+            self._shift_evicted(pod, -1)
+        for held in self._lifted_nominations.values():
+            self._shift_nomination(held, 1)
+        self._mark_nominated(is_expected=True)
 
-    def _leave(self, pod: Pod, sign: int) -> None:
+    def _shift_evicted(self, pod: Pod, sign: int) -> None:
         node = self.cluster.nodes.node(pod.node)
         if sign > 0:
             node.going[pod.facts.uid] = None
@@ -177,7 +177,7 @@ class Trial:
         for above in self.cluster.queue(theirs).lineage[1:]:
             add(self.released.setdefault(above.name, {}), pod.charge or (), sign)
 
-    def _expect(self, *, is_expected: bool) -> None:
+    def _mark_nominated(self, *, is_expected: bool) -> None:
         """Pods of the group are where the trial puts them, and not where they were promised room."""
         for uid, held in self.group.promise.items():
             node = self.cluster.nodes.node(held.node)
@@ -187,7 +187,7 @@ class Trial:
                 node.expected.pop(uid, None)
             self.cluster.nodes.stir(held.node)
 
-    def _lift(self, held: Promise, sign: int) -> None:
+    def _shift_nomination(self, held: Promise, sign: int) -> None:
         node = self.cluster.nodes.node(held.node)
         self.cluster.nodes.shift(node, "promised", held.request, sign)
         self._charge(held.charge, sign)

@@ -23,87 +23,89 @@ from scheduling.victim_eligibility import needs_spare, priority_bound
 COLUMNS_MAX: Final = 256
 """Columns kept at a time; when there are more, all are forgotten."""
 
-_Tally: TypeAlias = dict[tuple[str, int, bool], Amounts]
+_PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool], Amounts]
 """Queue, priority, and whether the group has more pods than it needs, to what its pods on a node request."""
 
 
-class Whose(Struct, frozen=True):
+class VictimScope(Struct, frozen=True):
     """Whose pods could be evicted."""
 
     queues: tuple[str, ...]
     bound: int | None
     """The priority from which on nobody is; None for no such bound."""
-    spare_only: bool
+    surplus_only: bool
     """Whether only groups give that have more pods than they need."""
 
 
-def whose(cluster: Cluster, action: str, queue: str, priority: int) -> Whose:
+def victim_scope(cluster: Cluster, action: str, queue: str, priority: int) -> VictimScope:
     """Whose pods an action could evict for a group of a queue and a priority."""
     queues: tuple[str, ...] = (queue,)
     if action in RECLAIMING:
         queues = tuple(sorted(givers(cluster, queue)))
     policy = cluster.policy
-    return Whose(queues, priority_bound(policy, action, priority), needs_spare(policy, action))
+    return VictimScope(
+        queues, priority_bound(policy, action, priority), needs_spare(policy, action)
+    )
 
 
-def could_free(cluster: Cluster, node: Node, who: Whose, request: Request) -> bool:
+def can_free(cluster: Cluster, node: Node, scope: VictimScope, request: Request) -> bool:
     """Whether evictions could free a node for a request."""
-    tally = _tally(cluster, node)
-    return all(_most(node, tally, who, name) >= amount for name, amount in request)
+    by_queue = _preemptible_by_queue(cluster, node)
+    return all(_max_free(node, by_queue, scope, name) >= amount for name, amount in request)
 
 
-class Reach:
+class PreemptibleCapacity:
     """The sums of one State."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._layout = -1
         self._read = 0
-        self._tallies: list[_Tally | None] = []
-        self._columns: dict[tuple[Whose, str], _Column] = {}
+        self._by_slot: list[_PreemptibleByQueue | None] = []
+        self._columns: dict[tuple[VictimScope, str], _Column] = {}
 
-    def within(self, who: Whose, request: Request) -> npt.NDArray[np.bool_]:
+    def within(self, scope: VictimScope, request: Request) -> npt.NDArray[np.bool_]:
         """Which nodes evictions could free for a request, slot by slot."""
         table = self._cluster.nodes
         if self._layout != table.layout:
             self._layout, self._read = table.layout, len(table.moved)
             self._columns.clear()
-            self._tallies = [None] * len(table.order)
+            self._by_slot = [None] * len(table.order)
         for slot in table.moved[self._read :]:
-            self._tallies[slot] = None
+            self._by_slot[slot] = None
         self._read = len(table.moved)
         can = np.ones(len(table.order), dtype=np.bool_)
         for name, amount in request:
-            can &= self._column(who, name) >= amount
+            can &= self._column(scope, name) >= amount
         return can
 
-    def most(self, who: Whose, name: str) -> npt.NDArray[np.int64]:
+    def most(self, scope: VictimScope, name: str) -> npt.NDArray[np.int64]:
         """How much of a resource evictions could free at most, slot by slot. Not to be changed."""
-        self.within(who, ())
-        return self._column(who, name)
+        self.within(scope, ())
+        return self._column(scope, name)
 
-    def _column(self, who: Whose, name: str) -> npt.NDArray[np.int64]:
+    def _column(self, scope: VictimScope, name: str) -> npt.NDArray[np.int64]:
         table = self._cluster.nodes
-        found = self._columns.get((who, name))
+        found = self._columns.get((scope, name))
         if found is None:
             if len(self._columns) >= COLUMNS_MAX:
                 self._columns.clear()
-            found = self._columns[who, name] = _Column(len(table.order))
+            found = self._columns[scope, name] = _Column(len(table.order))
             slots = dict.fromkeys(range(len(table.order)))
         else:
             slots = dict.fromkeys(table.moved[found.moved :])
             slots.update(dict.fromkeys(table.remade[found.remade :]))
         for slot in slots:
-            found.values[slot] = self._at(slot, who, name)
+            found.values[slot] = self._at(slot, scope, name)
         found.moved, found.remade = len(table.moved), len(table.remade)
         return found.values
 
-    def _at(self, slot: int, who: Whose, name: str) -> int:
+    def _at(self, slot: int, scope: VictimScope, name: str) -> int:
         node = self._cluster.nodes.order[slot]
-        tally = self._tallies[slot]
-        if tally is None:
-            tally = self._tallies[slot] = _tally(self._cluster, node)
-        return _most(node, tally, who, name)
+        by_queue = self._by_slot[slot]
+        if by_queue is None:
+            by_queue = self._by_slot[slot] = _preemptible_by_queue(self._cluster, node)
+        return _max_free(node, by_queue, scope, name)
 
 
 class _Column:
@@ -116,24 +118,24 @@ class _Column:
         self.moved = self.remade = 0
 
 
-def _most(node: Node, tally: _Tally, who: Whose, name: str) -> int:
+def _max_free(node: Node, by_queue: _PreemptibleByQueue, scope: VictimScope, name: str) -> int:
     most = node.future(name)
-    for (queue, priority, has_spare), amounts in tally.items():
-        if who.spare_only and not has_spare:
+    for (queue, priority, has_spare), amounts in by_queue.items():
+        if scope.surplus_only and not has_spare:
             continue
-        if queue in who.queues and (who.bound is None or priority < who.bound):
+        if queue in scope.queues and (scope.bound is None or priority < scope.bound):
             most += amounts.get(name, 0)
     return min(most, SHORT_MAX)
 
 
-def _tally(cluster: Cluster, node: Node) -> _Tally:
-    tally: _Tally = {}
+def _preemptible_by_queue(cluster: Cluster, node: Node) -> _PreemptibleByQueue:
+    by_queue: _PreemptibleByQueue = {}
     for uid in node.pods:
         pod = cluster.pods[uid]
         group = cluster.groups.get(pod.group_key)
         if group is None or not pod.facts.is_evictable or pod.status not in ALLOCATED:
             continue
-        amounts = tally.setdefault((group.queue, group.priority, group.has_spare), {})
+        amounts = by_queue.setdefault((group.queue, group.priority, group.has_spare), {})
         for name, amount in pod.pod_class.request:
             amounts[name] = amounts.get(name, 0) + amount
-    return tally
+    return by_queue

@@ -18,7 +18,7 @@ from projections.pod_groups import PodGroup
 from projections.scheduling_queue import Line, Order
 from scheduling.quota.queue_order import Turns
 from scheduling.session import Session
-from scheduling.unschedulable import Reason, refusal
+from scheduling.unschedulable import Unschedulable, refusal
 from scheduling.work import DECISION, LINE, PLACEMENT
 
 ServeLine: TypeAlias = Callable[[Session, Line], Iterator[Decision]]
@@ -327,13 +327,13 @@ def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Deci
         work.add(LINE)
         head = line.head
         before = head.mark
-        trials = session.trials_so_far()
+        overlay_position = session.overlay_position()
         has_failed = False
         try:
             yield from _counted(session, serve_line(session, line))
         except Exception as error:  # a bug, whatever it is
             has_failed = True
-            yield from session.group_failed(head, action, error, trials)
+            yield from session.group_failed(head, action, error, overlay_position)
         if has_failed and not line.is_led_by(head):
             pass  # The next in the line is served.
         elif head.mark == before or has_failed:
@@ -357,7 +357,9 @@ def _counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decisi
 
 
 def refuse_line(
-    line: Line, reason: Reason, retell: Callable[[PodGroup, Reason], Reason] | None = None
+    line: Line,
+    reason: Unschedulable,
+    for_group: Callable[[PodGroup, Unschedulable], Unschedulable] | None = None,
 ) -> Iterator[Decision]:
     """Refuse everyone in a line who is not refused for the same thing already.
 
@@ -370,9 +372,11 @@ def refuse_line(
         if (standing := group.refusals.get(line.action)) is None
         or standing.code != reason.code
         or standing.limit != reason.limit
-        or (standing.is_hopeless, standing.is_shut) != (reason.is_hopeless, reason.is_shut)
-        or (standing.barred, standing.lacks_node) != (reason.barred, reason.lacks_node)
+        or (standing.is_hopeless, standing.is_shut)
+        != (reason.never_fits, reason.fits_only_closed_nodes)
+        or (standing.barred, standing.lacks_node)
+        != (reason.requeue_on_quota, reason.requeue_on_node)
     ]
     for group in anew:
-        told = reason if retell is None or group is head else retell(group, reason)
+        told = reason if for_group is None or group is head else for_group(group, reason)
         yield refusal(group, line.action, told)

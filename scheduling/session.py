@@ -19,8 +19,8 @@ from projections.policy import EVICTING
 from projections.scheduling_queue import Line
 from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
-from scheduling.failed_preemption_cache import Fruitless
-from scheduling.preemptible_capacity import Reach
+from scheduling.failed_preemption_cache import FailedPreemptionCache
+from scheduling.preemptible_capacity import PreemptibleCapacity
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.reclaimable import Relief
 from scheduling.quota.reclaiming import Givers
@@ -52,9 +52,9 @@ class Session:
     def _forget_all(self) -> None:
         """Drop all caches: each can be made again from State."""
         self.rankings = Rankings(self.cluster)
-        self.reach = Reach(self.cluster)
+        self.preemptible = PreemptibleCapacity(self.cluster)
         self.relief = Relief(self.state)
-        self.fruitless = Fruitless(self.cluster)
+        self.failed_preemptions = FailedPreemptionCache(self.cluster)
         self.network = Network(self.rankings)
         self.givers = Givers(self.cluster)
         self.fair = FairTree(self.cluster)
@@ -186,7 +186,7 @@ class Session:
 
     # Internal errors
 
-    def trials_so_far(self) -> tuple[int, int]:
+    def overlay_position(self) -> tuple[int, int]:
         """Where the journal of the nodes stands, to be given to `group_failed`."""
         nodes = self.cluster.nodes
         return nodes.layout, len(nodes.moved)

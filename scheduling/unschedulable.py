@@ -17,111 +17,127 @@ from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
 from scheduling.pod_topology.filters import AROUND, LIMITS, NO_PORTS
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.quota_check import Shortage
-from scheduling.quota.selector_conflict import against, contradiction
+from scheduling.quota.selector_conflict import conflict_text, selector_conflict
 from scheduling.ranking import Cards, Rankings
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
 ORIGIN: Final = "Origin reason is "
 
 
-class Reason(Struct, frozen=True):
+class Unschedulable(Struct, frozen=True):
     """Why something cannot be placed, and at which pod that was found."""
 
     code: str
     limit: str
     message: str
     pod: str = ""
-    barred: tuple[str, ...] = ()
+    requeue_on_quota: tuple[str, ...] = ()
     """What else the queue's quota kept out: cards that would have done, and what limits other pods of the group."""
-    lacks_node: bool = False
+    requeue_on_node: bool = False
     """Whether nodes, too, stand in the way of others of its pods."""
-    is_hopeless: bool = False
+    never_fits: bool = False
     """Whether no node there is could take the pod, whatever else was on it; or not all those of its gang."""
-    is_shut: bool = False
+    fits_only_closed_nodes: bool = False
     """Whether that is so of the nodes that are open to it now, cordons and taints being what they are."""
 
 
-Most: TypeAlias = Callable[[npt.NDArray[np.int64]], int]
+GangCapacity: TypeAlias = Callable[[npt.NDArray[np.int64]], int]
 """How many pods of a gang may be had together, of how many each node has room for."""
 
 
-class Extent(Struct, frozen=True):
+class CandidateNodes(Struct, frozen=True):
     """The nodes that a refusal speaks of."""
 
     inside: npt.NDArray[np.bool_] | None = None
     """Slot by slot whether the node is one of them; None for all nodes."""
     name: str = ""
     """What they are called together; empty for all nodes."""
-    most: Most = lambda room: int(room.sum())
+    most: GangCapacity = lambda room: int(room.sum())
 
 
-EVERYWHERE: Final = Extent()
+ALL_NODES: Final = CandidateNodes()
 
 
-def by_quota(short: Shortage, pod: Pod | None = None) -> Reason:
+def quota_unschedulable(short: Shortage, pod: Pod | None = None) -> Unschedulable:
     """A refusal by the queue."""
     key = pod.key if pod else ""
-    is_hopeless = short.code in CARD_CODES
-    return Reason(
-        short.code, short.limit, short.message, key, short.barred, is_hopeless=is_hopeless
+    never_fits = short.code in CARD_CODES
+    return Unschedulable(
+        short.code, short.limit, short.message, key, short.alternatives, never_fits=never_fits
     )
 
 
-def no_node(
+def no_feasible_node(
     rankings: Rankings,
     pod: Pod,
     choice: CardChoice,
     needed: int = 1,
-    extent: Extent = EVERYWHERE,
-) -> Reason:
+    candidate_nodes: CandidateNodes = ALL_NODES,
+) -> Unschedulable:
     """No node can take the pod: how many nodes fail for which reason. `needed` such pods are in the gang."""
-    cards, barred = choice.cards, choice.barred
-    counts, limit = node_reasons(rankings, pod.pod_class, cards, extent.inside)
+    cards, requeue_on_quota = choice.cards, choice.over_quota
+    counts, limit = node_reasons(rankings, pod.pod_class, cards, candidate_nodes.inside)
     total = len(rankings.cluster.nodes.order)
-    if extent.inside is not None:
-        total = int(np.count_nonzero(extent.inside))
+    if candidate_nodes.inside is not None:
+        total = int(np.count_nonzero(candidate_nodes.inside))
     listed = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
-    of = f" of {extent.name}" if extent.name else ""
+    of = f" of {candidate_nodes.name}" if candidate_nodes.name else ""
     message = (
         f"0/{total} nodes{of} are unavailable: {listed}." if listed else "0/0 nodes are available."
     )
-    if both := _contradiction(rankings, pod.pod_class, cards):
+    if both := _selector_conflict(rankings, pod.pod_class, cards):
         message += f" N{both[1:]}."
-    would_do = None if cards is None else (*cards, *barred)
-    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, would_do, needed, extent)
-    return Reason(
+    would_do = None if cards is None else (*cards, *requeue_on_quota)
+    never_fits, fits_only_closed_nodes = _fit_when_empty(
+        rankings, pod.pod_class, would_do, needed, candidate_nodes
+    )
+    return Unschedulable(
         "NotEnoughResources",
         limit,
         message,
         pod.key,
-        barred,
-        is_hopeless=is_hopeless,
-        is_shut=is_shut,
+        requeue_on_quota,
+        never_fits=never_fits,
+        fits_only_closed_nodes=fits_only_closed_nodes,
     )
 
 
-def still_hopeless(
-    rankings: Rankings, pod: Pod, reason: Reason, needed: int, extent: Extent = EVERYWHERE
-) -> Reason:
+def with_fit_when_empty(
+    rankings: Rankings,
+    pod: Pod,
+    reason: Unschedulable,
+    needed: int,
+    candidate_nodes: CandidateNodes = ALL_NODES,
+) -> Unschedulable:
     """The refusal by a queue of a group for which there was no hope, whatever the queue allows."""
     known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
     rankings.of(pod.pod_class, known or None).scores()  # The verdicts on nodes are as of now.
-    is_hopeless, is_shut = _prospects(rankings, pod.pod_class, known or None, needed, extent)
-    return structs.replace(reason, is_hopeless=reason.is_hopeless or is_hopeless, is_shut=is_shut)
+    never_fits, fits_only_closed_nodes = _fit_when_empty(
+        rankings, pod.pod_class, known or None, needed, candidate_nodes
+    )
+    return structs.replace(
+        reason,
+        never_fits=reason.never_fits or never_fits,
+        fits_only_closed_nodes=fits_only_closed_nodes,
+    )
 
 
-def _prospects(
-    rankings: Rankings, pod_class: PodClass, cards: Cards, needed: int, extent: Extent
+def _fit_when_empty(
+    rankings: Rankings,
+    pod_class: PodClass,
+    cards: Cards,
+    needed: int,
+    candidate_nodes: CandidateNodes,
 ) -> tuple[bool, bool]:
     """Whether all nodes that the pods select, and those that are open now, could not hold `needed` of them if
     they were empty."""
     verdicts = rankings.admission(pod_class).verdicts
     room = _room_of(rankings, pod_class, cards)
-    most = extent.most(np.where(verdicts != NOT_SELECTED, room, 0))
-    return most < needed, extent.most(np.where(verdicts == ADMITTED, room, 0)) < needed
+    most = candidate_nodes.most(np.where(verdicts != NOT_SELECTED, room, 0))
+    return most < needed, candidate_nodes.most(np.where(verdicts == ADMITTED, room, 0)) < needed
 
 
-def needed_of(group: PodGroup, pod_class: PodClass) -> int:
+def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
     """How many pods of a class the gang cannot do without; at least one."""
     others = sum(group.live_classes.values()) - group.live_classes.get(pod_class.index, 0)
     return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
@@ -138,14 +154,14 @@ def _room_of(rankings: Rankings, pod_class: PodClass, cards: Cards) -> npt.NDArr
     return np.maximum(room, 0)
 
 
-def _contradiction(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
+def _selector_conflict(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
     """Both demands, where those nodes that have the cards are not those that the pod selects."""
     if cards is None or not pod_class.cards:
         return ""
     verdicts, suited = rankings.admission(pod_class).verdicts, rankings.suited(cards)
     if (suited & (verdicts == ADMITTED)).any() or not (suited & (verdicts == NOT_SELECTED)).any():
-        return contradiction(pod_class)
-    return against(pod_class)
+        return selector_conflict(pod_class)
+    return conflict_text(pod_class)
 
 
 def node_reasons(
@@ -208,7 +224,7 @@ def _less(
     return nodes
 
 
-def gang(group: PodGroup, reason: Reason, *, could: int) -> Reason:
+def gang_unschedulable(group: PodGroup, reason: Unschedulable, *, could: int) -> Unschedulable:
     """The refusal of a whole gang: how many of its pods could go, and where it failed.
 
     `could` of its waiting pods found a node before the gang failed. Of a gang that is whole the pod beyond it
@@ -237,19 +253,19 @@ def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
     )
 
 
-def origin_of(message: str) -> str:
+def first_pod_message(message: str) -> str:
     """Of the refusal of a gang, why the first of its pods without a node has none."""
     _, found, origin = message.partition(ORIGIN)
     return origin.partition(": ")[2] if found else message
 
 
-def withdrawal(group: PodGroup, reason: Reason) -> Iterator[PipelineWithdrawn]:
+def pipeline_withdrawal(group: PodGroup, reason: Unschedulable) -> Iterator[PipelineWithdrawn]:
     """The record by which a group loses the room that is promised to it; none where nothing is."""
     if group.promise:
         yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 
-def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
+def refusal(group: PodGroup, action: str, reason: Unschedulable) -> RefusalDecided:
     """The record of a refusal."""
     return RefusalDecided(
         pod_group=group.key,
@@ -259,8 +275,8 @@ def refusal(group: PodGroup, action: str, reason: Reason) -> RefusalDecided:
         limit=reason.limit,
         message=reason.message,
         pod=reason.pod,
-        barred=reason.barred,
-        lacks_node=reason.lacks_node,
-        is_hopeless=reason.is_hopeless,
-        is_shut=reason.is_shut,
+        barred=reason.requeue_on_quota,
+        lacks_node=reason.requeue_on_node,
+        is_hopeless=reason.never_fits,
+        is_shut=reason.fits_only_closed_nodes,
     )

@@ -23,7 +23,7 @@ from projections.scheduling_queue import Line
 from projections.state import State
 from projections.wakeup_events import EVERYTHING, Due, Names
 from scheduling.pod_topology.wakeup import minds
-from scheduling.preemptible_capacity import could_free, whose
+from scheduling.preemptible_capacity import can_free, victim_scope
 from scheduling.quota.reclaiming import Givers, gives
 from scheduling.victim_eligibility import priority_bound
 from scheduling.work import is_too_unlike
@@ -175,14 +175,14 @@ def _could_be_freed(state: State, line: Line, due: Due) -> bool:
     if len(due.freed) > FREED_MAX:
         return True
     cluster, head = state.cluster, line.head
-    who = whose(cluster, line.action, head.queue, head.priority) if due.freed else None
+    scope = victim_scope(cluster, line.action, head.queue, head.priority) if due.freed else None
     asked = dict.fromkeys((pod.pod_class.request, pod.pod_class.cards) for pod in head.pending)
     for name in due.freed:
         node = cluster.nodes.nodes.get(name)
-        if node is None or node.facts is None or who is None:
+        if node is None or node.facts is None or scope is None:
             continue
         if head.allocated_count or any(
-            _has_card(state, node, cards) and could_free(cluster, node, who, request)
+            _has_card(state, node, cards) and can_free(cluster, node, scope, request)
             for request, cards in asked
         ):
             return True

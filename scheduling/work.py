@@ -165,25 +165,27 @@ class Work:
                 units += len(self._cluster.pods) * AROUND_PER_POD
         self.done += units
 
-    def add_freeing(self, alike: tuple[object, ...] | None, slot: int) -> None:
+    def add_freeing(self, preemptor_class_key: tuple[object, ...] | None, slot: int) -> None:
         """Count a node that is looked at in order to free it."""
         self.done += self._of_freeing(slot)
-        if alike is not None:
-            self._passed.setdefault(alike, {})[slot] = None
+        if preemptor_class_key is not None:
+            self._passed.setdefault(preemptor_class_key, {})[slot] = None
 
-    def add_passed_over(self, alike: tuple[object, ...] | None, slots: Iterable[int]) -> None:
+    def add_passed_over(
+        self, preemptor_class_key: tuple[object, ...] | None, slots: Iterable[int]
+    ) -> None:
         """Count nodes that are known not to be freed: what found that out may be older than the process."""
-        if alike is None:
+        if preemptor_class_key is None:
             return
-        passed = self._passed.setdefault(alike, {})
+        passed = self._passed.setdefault(preemptor_class_key, {})
         for slot in slots:
             if slot not in passed:
                 passed[slot] = None
                 self.done += self._of_freeing(slot)
 
-    def passed_over(self, alike: tuple[object, ...] | None) -> Mapping[int, None]:
+    def passed_over(self, preemptor_class_key: tuple[object, ...] | None) -> Mapping[int, None]:
         """The slots of nodes that this cycle has counted already for claims that are alike."""
-        return {} if alike is None else self._passed.get(alike, {})
+        return {} if preemptor_class_key is None else self._passed.get(preemptor_class_key, {})
 
     def _of_freeing(self, slot: int) -> int:
         return FREEING + VICTIM * len(self._cluster.nodes.order[slot].pods)

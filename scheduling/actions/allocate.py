@@ -14,7 +14,7 @@ from scheduling.node_overlay import placements
 from scheduling.queue_iteration import refuse_line, serve
 from scheduling.quota.enqueue_check import keeps_room
 from scheduling.session import Session
-from scheduling.unschedulable import ORIGIN, Reason, withdrawal
+from scheduling.unschedulable import ORIGIN, Unschedulable, pipeline_withdrawal
 
 ACTION = "allocate"
 
@@ -34,7 +34,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
     problem = problem or incomplete(group) or too_unlike(session, group)
     problem = problem or unplaceable(session, group)
     if problem is not None:
-        yield from withdrawal(group, problem)
+        yield from pipeline_withdrawal(group, problem)
         if line.is_led_by(group):
             yield from refuse_line(line, problem)
         return
@@ -48,20 +48,20 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         yield GangBindDecided(
             pod_group=group.key,
             queue=group.queue,
-            placements=placements(session.cluster, attempt.trial.now),
+            placements=placements(session.cluster, attempt.overlay.now),
         )
     elif attempt.is_pipelined or (attempt.has_room and keeps_room(session.cluster, group)):
         yield from _promise(session, group, attempt)
     else:
-        yield from withdrawal(group, attempt.refusal)
+        yield from pipeline_withdrawal(group, attempt.refusal)
         if line.is_led_by(group):
             reason = attempt.refusal
-            if reason.is_shut and _is_tired(line):
-                reason = structs.replace(reason, is_hopeless=True)
-            yield from refuse_line(line, reason, _retelling(group))
+            if reason.fits_only_closed_nodes and _is_reservation_timed_out(line):
+                reason = structs.replace(reason, never_fits=True)
+            yield from refuse_line(line, reason, _for_group(group))
 
 
-def _is_tired(line: Line) -> bool:
+def _is_reservation_timed_out(line: Line) -> bool:
     """Whether anybody in the line, all being alike, has been shut out for long."""
     refusals = (group.refusals.get(ACTION) for _, group in line.jobs)
     return any(one is not None and one.is_tired for one in refusals)
@@ -69,7 +69,7 @@ def _is_tired(line: Line) -> bool:
 
 def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:
     """Promise room, unless exactly that is promised already."""
-    tried = attempt.trial.now + attempt.trial.later
+    tried = attempt.overlay.now + attempt.overlay.later
     if {pod.facts.uid: node.name for pod, node in tried} != {
         uid: held.node for uid, held in group.promise.items()
     }:
@@ -80,11 +80,11 @@ def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[De
         )
 
 
-def _retelling(head: PodGroup) -> Callable[[PodGroup, Reason], Reason]:
+def _for_group(head: PodGroup) -> Callable[[PodGroup, Unschedulable], Unschedulable]:
     """Tells a reason found at a pod of one group of the pod in the same place of another group alike."""
     places = {pod.key: place for place, pod in enumerate(head.pending)}
 
-    def retell(group: PodGroup, reason: Reason) -> Reason:
+    def for_group(group: PodGroup, reason: Unschedulable) -> Unschedulable:
         if not reason.pod:
             return reason
         place = min(places.get(reason.pod, 0), len(group.pending) - 1)
@@ -94,4 +94,4 @@ def _retelling(head: PodGroup) -> Callable[[PodGroup, Reason], Reason]:
         )
         return structs.replace(reason, message=text, pod=key)
 
-    return retell
+    return for_group

@@ -10,12 +10,12 @@ from projections.pods import Pod
 from projections.scheduling_queue import Line
 from scheduling.gang_attempt import incomplete, standing_problem, too_unlike
 from scheduling.gang_placement import free_pods, places, unplaceable
-from scheduling.node_overlay import Trial, placements
+from scheduling.node_overlay import NodeOverlay, placements
 from scheduling.queue_iteration import refuse_line, serve
 from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
 from scheduling.topology.placement_domain import Where
-from scheduling.unschedulable import Reason, no_node, withdrawal
+from scheduling.unschedulable import Unschedulable, no_feasible_node, pipeline_withdrawal
 
 ACTION = "backfill"
 
@@ -39,7 +39,7 @@ def _fill(session: Session, line: Line) -> Iterator[Decision]:
         )
     elif reason is not None:
         if any(pod.facts.uid in group.promise for pod in group.pending if _is_free(pod)):
-            yield from withdrawal(group, reason)
+            yield from pipeline_withdrawal(group, reason)
         if line.is_led_by(group):
             yield from refuse_line(line, reason)
 
@@ -55,38 +55,42 @@ def _may_go(group: PodGroup, found: list[tuple[Pod, Node]]) -> bool:
     return group.allocated_count > 0 or group.is_ready_without_waiting(pod for pod, _ in found)
 
 
-def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Reason | None]:
-    reason: Reason | None = None
-    with Trial(session.cluster, line.head) as trial:
+def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Unschedulable | None]:
+    reason: Unschedulable | None = None
+    with NodeOverlay(session.cluster, line.head) as overlay:
         for part, pods in free_pods(line.head):
-            tried: list[tuple[int, Where, Reason | None]] = []
-            before = trial.count
+            tried: list[tuple[int, Where, Unschedulable | None]] = []
+            before = overlay.count
             for where in places(session, line.head, pods, part):
-                found = _find_in(session, trial, where, pods)
-                tried.append((trial.count - before, where, found))
+                found = _find_in(session, overlay, where, pods)
+                tried.append((overlay.count - before, where, found))
                 if found is None:
                     break
-                trial.take_back(before)
+                overlay.undo_to(before)
             _, where, found = max(tried, key=lambda one: one[0])
             if found is not None:
-                _find_in(session, trial, where, pods)
+                _find_in(session, overlay, where, pods)
                 reason = found
-    return ([] if trial.later else trial.now), reason
+    return ([] if overlay.later else overlay.now), reason
 
 
-def _find_in(session: Session, trial: Trial, where: Where, pods: list[Pod]) -> Reason | None:
+def _find_in(
+    session: Session, overlay: NodeOverlay, where: Where, pods: list[Pod]
+) -> Unschedulable | None:
     """Give as many of these pods as can be nodes in a place; why not all, if so."""
-    reason: Reason | None = None
+    reason: Unschedulable | None = None
     for pod in pods:
-        held = trial.lift(pod)
+        held = overlay.lift_nomination(pod)
         session.work.add_pod(pod.pod_class)
         ranking = session.rankings.of(pod.pod_class, None)
         node = where.best(ranking, pod.pod_class)
         kept = None if held is None else session.cluster.nodes.nodes.get(held.node)
         if node is None and kept is not None and ranking.will_have_room(kept):
-            trial.place(pod, kept, later=True)
+            overlay.place(pod, kept, later=True)
         elif node is None:
-            reason = no_node(session.rankings, pod, CardChoice(None), 1, where.extent)
+            reason = no_feasible_node(
+                session.rankings, pod, CardChoice(None), 1, where.candidate_nodes
+            )
         else:
-            trial.place(pod, node, later=False)
+            overlay.place(pod, node, later=False)
     return reason

@@ -10,7 +10,7 @@ from scheduling.gang_attempt import standing_problem
 from scheduling.queue_iteration import refuse_line, serve
 from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.session import Session
-from scheduling.unschedulable import Reason, by_quota, withdrawal
+from scheduling.unschedulable import Unschedulable, pipeline_withdrawal, quota_unschedulable
 
 ACTION = "enqueue"
 
@@ -28,14 +28,14 @@ def _admit(session: Session, line: Line) -> Iterator[Decision]:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
     # A group with a promise that is not admitted has fallen below its minimum: it does not ask for that room.
-    yield from withdrawal(group, reason)
+    yield from pipeline_withdrawal(group, reason)
     if line.is_led_by(group):
         yield from refuse_line(line, reason)
 
 
-def _refusal(session: Session, group: PodGroup) -> Reason | None:
+def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:
     problem = standing_problem(session, group)
     if problem is not None:
         return problem
     short = why_not_admitted(session.cluster, session.relief, group)
-    return None if short is None else by_quota(short)
+    return None if short is None else quota_unschedulable(short)

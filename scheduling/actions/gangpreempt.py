@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from events.union import Decision
 from scheduling.session import Session
-from scheduling.victims.preempt_reclaim import make_way
+from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def gangpreempt(session: Session) -> Iterator[Decision]:
     """Decide on every gang that starves and for which less urgent ones of its queue could leave."""
-    yield from make_way(session, "gangpreempt")
+    yield from preempt_or_reclaim(session, "gangpreempt")

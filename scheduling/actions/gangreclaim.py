@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from events.union import Decision
 from scheduling.session import Session
-from scheduling.victims.preempt_reclaim import make_way
+from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def gangreclaim(session: Session) -> Iterator[Decision]:
     """Decide on every gang that starves and for which other queues have to give something up."""
-    yield from make_way(session, "gangreclaim")
+    yield from preempt_or_reclaim(session, "gangreclaim")

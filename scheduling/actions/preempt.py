@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from events.union import Decision
 from scheduling.session import Session
-from scheduling.victims.preempt_reclaim import make_way
+from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def preempt(session: Session) -> Iterator[Decision]:
     """Decide on every group that starves and for which its queue has somebody to evict."""
-    yield from make_way(session, "preempt")
+    yield from preempt_or_reclaim(session, "preempt")

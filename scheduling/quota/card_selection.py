@@ -14,7 +14,7 @@ from projections.cluster import Cluster
 from projections.pod_class import CARD_NAME, PodClass
 from projections.queues import Queue
 from scheduling.quota.quota_check import Shortage, limit, shortage, used
-from scheduling.quota.selector_conflict import contradiction
+from scheduling.quota.selector_conflict import selector_conflict
 
 UNNAMED: Final = "UnnamedCard"
 FAILED: Final = "GetTaskRequestResourceFailed"
@@ -24,7 +24,7 @@ class CardChoice(Struct, frozen=True):
     """The cards a pod may be charged, in order of preference, or None where it uses none."""
 
     cards: tuple[str, ...] | None
-    barred: tuple[str, ...] = ()
+    over_quota: tuple[str, ...] = ()
     """Cards that would do as well, of which the queue may use no more."""
 
 
@@ -72,7 +72,7 @@ def _acceptable(
     }
     if not known:
         text = f"no resource name found for card <{listed}>"
-        both = contradiction(pod_class)
+        both = selector_conflict(pod_class)
         return _failed(queue, listed, f"{text}; {both}" if both else text)
     kinds = tuple(dict.fromkeys(known.values()))
     if len(kinds) > 1:

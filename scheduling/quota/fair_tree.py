@@ -177,13 +177,13 @@ class FairTree:
         """Nodes that a group has just left."""
         self.entered = 0
         """How many groups were looked at again since the beginning because a resource was used up, or no longer was."""
-        self._trial: object = None
+        self._overlay: object = None
         self._trial_read = 0
         """The trial that the tree follows, and how many of its moves it has taken in."""
 
     def follow(self) -> None:
         """Take in what changed. What was thought of for a trial is forgotten."""
-        self.forget_trial()
+        self.discard_assumptions()
         cluster = self._cluster
         now = (cluster.settled_version, cluster.tree_version, cluster.policy)
         if (*now, cluster.commons.totals) != self._as_of:
@@ -209,26 +209,26 @@ class FairTree:
         """The node of a queue that has pod groups."""
         return self._node(queue.name)
 
-    def moved_since(self, trial: object, moved: list[str]) -> dict[str, None]:
+    def changed_since(self, overlay: object, moved: list[str]) -> dict[str, None]:
         """The groups that a trial moved since this was last asked. Another trial begins with the truth."""
-        if self._trial is not trial:
+        if self._overlay is not overlay:
             self.follow()
-            self._trial, self._trial_read = trial, 0
+            self._overlay, self._trial_read = overlay, 0
         keys = dict.fromkeys(moved[self._trial_read :])
         self._trial_read = len(moved)
         return keys
 
     def change(self, held: Mapping[str, Amounts]) -> None:
-        """Think of groups as holding this, and of the tree as following, until `forget_trial`."""
+        """Think of groups as holding this, and of the tree as following, until `discard_assumptions`."""
         self._tried.update(held)
         self._update(dict.fromkeys(held))
 
-    def forget_trial(self) -> None:
+    def discard_assumptions(self) -> None:
         """Let all groups hold what they hold."""
-        if self._trial is None:
+        if self._overlay is None:
             return
         keys = dict.fromkeys(self._tried)
-        self._trial, self._trial_read, self._tried = None, 0, {}
+        self._overlay, self._trial_read, self._tried = None, 0, {}
         self._update(keys)
 
     def holds(self, group: PodGroup) -> Amounts:

@@ -27,7 +27,7 @@ class Shortage(Struct, frozen=True):
     code: str
     limit: str
     message: str
-    barred: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
     """Other cards of which some would do as well."""
 
 
@@ -153,7 +153,7 @@ def _may_reserve(
             short = shortage(queue, name, amount, total, most)
             # What is reserved may move over to any card that comes free.
             others = tuple(card for card in room if card not in ours) if held else ()
-            return structs.replace(short, barred=others)
+            return structs.replace(short, alternatives=others)
         held = {**held, name: held.get(name, 0) + amount}
     return None
 

@@ -24,7 +24,7 @@ def extra_flow(
 class _Network:
     def __init__(self, room: Mapping[str, int], reach: Mapping[str, tuple[str, ...]]) -> None:
         self.free = dict(room)
-        self.reach = reach
+        self.preemptible = reach
         self.placed: dict[str, dict[str, int]] = {}
         """Card to reservation to how much of it lies there."""
 
@@ -46,7 +46,7 @@ class _Network:
     def _path(self, name: str) -> list[tuple[str, str]] | None:
         """Moves (reservation, card) that end at a card with room: each but the first makes room."""
         seen: dict[str, None] = {}
-        queue: list[list[tuple[str, str]]] = [[(name, card)] for card in self.reach[name]]
+        queue: list[list[tuple[str, str]]] = [[(name, card)] for card in self.preemptible[name]]
         while queue:
             path = queue.pop(0)
             card = path[-1][1]
@@ -56,7 +56,7 @@ class _Network:
             if self.free.get(card, 0) > 0:
                 return path
             for other in sorted(self.placed.get(card, {})):
-                queue.extend([*path, (other, target)] for target in self.reach[other])
+                queue.extend([*path, (other, target)] for target in self.preemptible[other])
         return None
 
     def _shift(self, path: list[tuple[str, str]], step: int) -> None:

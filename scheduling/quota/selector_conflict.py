@@ -8,15 +8,15 @@ from projections.pod_class import PodClass
 from projections.selector import NodeSelector, Requirement, Term
 
 
-def contradiction(pod_class: PodClass) -> str:
+def selector_conflict(pod_class: PodClass) -> str:
     """Both demands where no node of these cards could match the pod's node affinity; else empty."""
     products = {card.partition("/")[0] for card in pod_class.cards}
     if not products or not _rules_out(pod_class.selector, products):
         return ""
-    return against(pod_class)
+    return conflict_text(pod_class)
 
 
-def against(pod_class: PodClass) -> str:
+def conflict_text(pod_class: PodClass) -> str:
     """Both demands, cards and node affinity, as they stand against each other."""
     cards, demand = "|".join(pod_class.cards), demands(pod_class.selector)
     return f"no node has one of the cards <{cards}> and matches the node affinity <{demand}>"

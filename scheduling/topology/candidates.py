@@ -21,7 +21,7 @@ from scheduling.node_predicates import ADMITTED
 from scheduling.ranking import Cards
 from scheduling.topology.domains import Domain, Indices
 from scheduling.topology.network import PLUGIN, Network
-from scheduling.unschedulable import Reason
+from scheduling.unschedulable import Unschedulable
 
 Room = npt.NDArray[np.int64]
 
@@ -98,7 +98,7 @@ class Candidates:
         wanted = self.wanted
         return self._domains.steps(wanted.limit, self.used, wanted.within)
 
-    def told(self, reason: Reason, what: str, found: int) -> Reason:
+    def told(self, reason: Unschedulable, what: str, found: int) -> Unschedulable:
         """A reason that was found in the nearest domain, with what that lacks; `what` lacks the pods."""
         if reason.code not in NODE_CODES:
             return reason

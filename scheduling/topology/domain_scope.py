@@ -5,7 +5,7 @@ from scheduling.topology.candidates import Candidates
 from scheduling.topology.domains import Domain
 from scheduling.topology.network import PLUGIN, Network
 from scheduling.topology.placement_domain import Nearness, Within
-from scheduling.unschedulable import Most
+from scheduling.unschedulable import GangCapacity
 
 
 def inside(
@@ -13,7 +13,7 @@ def inside(
     group: PodGroup,
     domain: Domain,
     candidates: Candidates,
-    most: Most | None = None,
+    most: GangCapacity | None = None,
 ) -> Within:
     """The nodes of a domain; those close to the group's pods are better, where the policy has it.
 

@@ -39,7 +39,7 @@ def place_of(
         weight = policy.topology.weight
         nearness = Nearness(network.domains, weight, before, len(group.pods))
     place = Within(cluster.nodes, domain, nearness, lambda room: int(room.sum()))
-    return place, place.extent.name
+    return place, place.candidate_nodes.name
 
 
 def _closest(group: PodGroup, uid: str) -> tuple[PartKey | None, bool]:

@@ -23,7 +23,7 @@ from scheduling.ranking import Ranking
 from scheduling.score import FULL
 from scheduling.topology.domain_utilization import Loads
 from scheduling.topology.domains import Domain, Domains, Mask
-from scheduling.unschedulable import EVERYWHERE, Extent, Most
+from scheduling.unschedulable import ALL_NODES, CandidateNodes, GangCapacity
 
 Scores = npt.NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class Where(Protocol):
     """What an attempt asks about nodes."""
 
     @property
-    def extent(self) -> Extent:
+    def candidate_nodes(self) -> CandidateNodes:
         """Which nodes a refusal speaks of."""
 
     def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
@@ -63,7 +63,7 @@ class Where(Protocol):
 class Anywhere:
     """Any node of the cluster."""
 
-    extent = EVERYWHERE
+    candidate_nodes = ALL_NODES
 
     def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
         """The node with the best score."""
@@ -216,14 +216,14 @@ class Nearness:
 
 
 class Within:
-    """The nodes of one domain. `most` says how many pods any domain could take, as `Extent` has it."""
+    """The nodes of one domain. `most` says how many pods any domain could take, as `CandidateNodes` has it."""
 
     def __init__(
         self,
         table: NodeTable,
         domain: Domain,
         nearness: Nearness | None,
-        most: Most,
+        most: GangCapacity,
     ) -> None:
         self._table = table
         self.domain = domain
@@ -231,7 +231,7 @@ class Within:
         self._inside: Mask = np.zeros(len(table.order), dtype=np.bool_)
         self._inside[domain.slots] = True
         name = domain.text if domain.name else ""
-        self.extent = Extent(self._inside, name, most)
+        self.candidate_nodes = CandidateNodes(self._inside, name, most)
 
     def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
         """The node of the domain with the best score, closeness counted in."""

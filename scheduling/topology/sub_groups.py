@@ -12,13 +12,13 @@ from typing import Protocol, TypeAlias
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.sub_groups import PartKey, Parts
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.topology.candidates import Candidates, Wanted
 from scheduling.topology.domain_scope import inside
 from scheduling.topology.domains import Domain
 from scheduling.topology.network import Network, limit_of, slots_by_part
 from scheduling.topology.placement_domain import Where, Within
-from scheduling.unschedulable import Reason
+from scheduling.unschedulable import Unschedulable
 
 Unit: TypeAlias = tuple[PartKey | None, list[Pod]]
 """Pods that are placed together, and the sub-group that they are of."""
@@ -28,9 +28,9 @@ class Trying(Protocol):
     """An attempt at a group."""
 
     group: PodGroup
-    trial: Trial
+    overlay: NodeOverlay
     where: Where
-    reason: Reason | None
+    reason: Unschedulable | None
 
     @property
     def is_ready(self) -> bool:
@@ -49,7 +49,7 @@ def place_parts(attempt: Trying, network: Network, parts: Parts) -> None:
         if shape in failed:
             continue
         missing = (
-            0 if key is None else _missing(parts, key) - len(attempt.trial.nodes_of.get(key, ()))
+            0 if key is None else _missing(parts, key) - len(attempt.overlay.nodes_of.get(key, ()))
         )
         if key is not None and missing > len(pods):
             # Too few, or what is beyond a sub-group that found no room.
@@ -66,7 +66,7 @@ class _Placing:
 
     def __init__(self, attempt: Trying, network: Network, parts: Parts) -> None:
         self._attempt = attempt
-        self._trial = attempt.trial
+        self._overlay = attempt.overlay
         self._network = network
         self._parts = parts
         cluster = network.rankings.cluster
@@ -85,7 +85,7 @@ class _Placing:
         is_placed = self._place_close(candidates, pods)
         attempt.reason = None
         if is_placed:
-            for node in self._trial.nodes_of[key][-len(pods) :]:
+            for node in self._overlay.nodes_of[key][-len(pods) :]:
                 attempt.where.note(node)
         else:
             self._find_reason(key, candidates, pods)
@@ -103,7 +103,7 @@ class _Placing:
             if found:
                 return True
             if found is not None:
-                self._trial.take_back(self._trial.count - len(pods))
+                self._overlay.undo_to(self._overlay.count - len(pods))
                 later = later or domain
         return later is not None and self._within(later, candidates, pods) is not None
 
@@ -118,32 +118,32 @@ class _Placing:
     def _inside(self, domain: Domain, candidates: Candidates) -> Within:
         # Only those of the sub-group must be in the domain: for the gang holds what held before.
         attempt = self._attempt
-        most = attempt.where.extent.most
+        most = attempt.where.candidate_nodes.most
         return inside(self._network, attempt.group, domain, candidates, most)
 
     def _all_of(self, pods: list[Pod]) -> bool | None:
         """Give all these pods nodes, or none. Whether all have room now; None where not all have room."""
-        trial = self._trial
-        before, waits = trial.count, len(trial.later)
+        overlay = self._overlay
+        before, waits = overlay.count, len(overlay.later)
         kept = self._attempt.where.keep()
         for pod in pods:
             if not self._attempt.try_pod(pod):
-                trial.take_back(before)
+                overlay.undo_to(before)
                 self._attempt.where.go_back(kept)
                 return None
-        return len(trial.later) == waits
+        return len(overlay.later) == waits
 
     def _find_reason(self, key: PartKey, candidates: Candidates, pods: list[Pod]) -> None:
         """Find out why there is no room for a sub-group, in the domain where there is most."""
         attempt, outer = self._attempt, self._attempt.where
         domain = candidates.nearest or self._network.domains.nowhere
         attempt.where = self._inside(domain, candidates)
-        before = self._trial.count
+        before = self._overlay.count
         for pod in pods:
             if not attempt.try_pod(pod):
                 break
-        found = self._trial.count - before
-        self._trial.take_back(before)
+        found = self._overlay.count - before
+        self._overlay.undo_to(before)
         attempt.where = outer
         if attempt.reason is not None:
             name = f"sub-group {name_of(self._parts, key)}"
@@ -152,7 +152,7 @@ class _Placing:
     def _candidates(self, key: PartKey, pods: list[Pod]) -> Candidates:
         where = self._attempt.where
         slots = Counter(self._standing.get(key, {}))
-        slots.update(node.slot for node in self._trial.nodes_of.get(key, ()))
+        slots.update(node.slot for node in self._overlay.nodes_of.get(key, ()))
         wanted = Wanted(
             pods=tuple(pods),
             needed=len(pods),
@@ -196,25 +196,25 @@ def _missing(parts: Parts, key: PartKey) -> int:
 def _shape(attempt: Trying, parts: Parts, key: PartKey | None, pods: list[Pod]) -> object:
     """Equal for pods for which there is no room if there was none for others before: room only gets less."""
     classes = tuple(sorted(pod.pod_class.index for pod in pods))
-    has_others = key is not None and bool(parts.ready.get(key) or attempt.trial.nodes_of.get(key))
+    has_others = key is not None and bool(parts.ready.get(key) or attempt.overlay.nodes_of.get(key))
     return (key if has_others or key is None else key[0], classes)
 
 
-def _too_few(parts: Parts, key: PartKey, missing: int, pods: list[Pod]) -> Reason:
+def _too_few(parts: Parts, key: PartKey, missing: int, pods: list[Pod]) -> Unschedulable:
     rule = parts.rules[key[0]]
     have = rule.size - missing + len(pods)
     text = f"sub-group {name_of(parts, key)} has {have} of the {rule.size} pods it needs"
-    return Reason("NotEnoughPodsOfSubGroup", rule.name, text, pods[0].key)
+    return Unschedulable("NotEnoughPodsOfSubGroup", rule.name, text, pods[0].key)
 
 
-def _too_few_parts(parts: Parts) -> Reason:
+def _too_few_parts(parts: Parts) -> Unschedulable:
     """All pods have a node, and yet the gang is not whole."""
     wanted = ", ".join(
         f"{rule.least} sub-groups of {rule.size} pods by policy {rule.name}"
         for rule in parts.rules
         if rule.least
     )
-    return Reason("NotEnoughPodsOfSubGroup", "", f"there are not pods enough for {wanted}")
+    return Unschedulable("NotEnoughPodsOfSubGroup", "", f"there are not pods enough for {wanted}")
 
 
 def name_of(parts: Parts, key: PartKey) -> str:

@@ -16,7 +16,7 @@ from projections.pods import RUNNING, Pod
 from projections.preemption_triggers import MOVABLE
 from scheduling.quota.queue_order import Turn
 from scheduling.quota.reclaiming import kinship
-from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor import Preemptor
 
 Place: TypeAlias = tuple[int, int, tuple[object, ...]]
 
@@ -24,28 +24,32 @@ AGE_AND_NAMES = 3
 """The last parts of the order of pod groups, which no plugin has said."""
 
 
-def candidates(claim: Claim, node: Node) -> list[Pod]:
+def candidates(preemptor: Preemptor, node: Node) -> list[Pod]:
     """The candidates on a node, in the order in which they would be evicted."""
-    pods = claim.cluster.pods
-    return in_victim_order(claim, [pods[uid] for uid in node.pods if _is_one(claim, pods[uid])])
+    pods = preemptor.cluster.pods
+    return in_victim_order(
+        preemptor, [pods[uid] for uid in node.pods if _is_one(preemptor, pods[uid])]
+    )
 
 
-def _is_one(claim: Claim, pod: Pod) -> bool:
-    group = claim.cluster.groups.get(pod.group_key)
-    if group is None or not pod.facts.is_evictable or pod.facts.uid in claim.cluster.spared:
+def _is_one(preemptor: Preemptor, pod: Pod) -> bool:
+    group = preemptor.cluster.groups.get(pod.group_key)
+    if group is None or not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.spared:
         return False
-    if pod in claim.trial.taken.get(pod.group_key, ()):
+    if pod in preemptor.overlay.evicted_by_group.get(pod.group_key, ()):
         return False
-    if claim.pod.pod_class.is_best_effort and not pod.pod_class.is_best_effort:
+    if preemptor.pod.pod_class.is_best_effort and not pod.pod_class.is_best_effort:
         return False
-    if claim.is_within:
-        is_less = pod.facts.task_priority < claim.pod.facts.task_priority
-        return group is claim.group and pod.status in MOVABLE and is_less
-    if not claim.is_reclaiming:
-        return group is not claim.group and group.queue == claim.group.queue and _is_there(pod)
-    if group.queue == claim.group.queue or pod.status != RUNNING:
+    if preemptor.is_within:
+        is_less = pod.facts.task_priority < preemptor.pod.facts.task_priority
+        return group is preemptor.group and pod.status in MOVABLE and is_less
+    if not preemptor.is_reclaiming:
+        return (
+            group is not preemptor.group and group.queue == preemptor.group.queue and _is_there(pod)
+        )
+    if group.queue == preemptor.group.queue or pod.status != RUNNING:
         return False
-    facts = claim.cluster.queue(group.queue).facts
+    facts = preemptor.cluster.queue(group.queue).facts
     return facts is None or facts.is_reclaimable
 
 
@@ -53,21 +57,21 @@ def _is_there(pod: Pod) -> bool:
     return pod.status in MOVABLE
 
 
-def in_victim_order(claim: Claim, pods: list[Pod]) -> list[Pod]:
+def in_victim_order(preemptor: Preemptor, pods: list[Pod]) -> list[Pod]:
     """Whose turn would be last goes first: by group, and of these by pod."""
-    groups = claim.cluster.groups
-    places = places_of(claim, [groups[pod.group_key] for pod in pods])
+    groups = preemptor.cluster.groups
+    places = places_of(preemptor, [groups[pod.group_key] for pod in pods])
     return sorted(pods, key=lambda pod: (places[pod.group_key], pod.heading), reverse=True)
 
 
-def places_of(claim: Claim, groups: Iterable[PodGroup]) -> dict[str, Place]:
+def places_of(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, Place]:
     """Group to its place: by queue (in a tree, near ones first), then by what plugins say of it."""
-    cluster = claim.cluster
+    cluster = preemptor.cluster
     found = {group.key: group for group in groups}
     names = dict.fromkeys(group.queue for group in found.values())
     turns = sorted(Turn(cluster, cluster.queue(name)) for name in names)
     ranks = {turn.queue.name: rank for rank, turn in enumerate(turns)}
-    nearness = {name: kinship(claim.queue, cluster.queue(name)) for name in names}
+    nearness = {name: kinship(preemptor.queue, cluster.queue(name)) for name in names}
     return {
         key: (nearness[one.queue], ranks[one.queue], job_order(cluster, one)[:-AGE_AND_NAMES])
         for key, one in found.items()

@@ -32,19 +32,19 @@ from projections.pods import Pod
 from projections.preemption_triggers import is_starving
 from projections.queues import add
 from scheduling.gang_attempt import charged
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
-from scheduling.preemptible_capacity import whose
+from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
 from scheduling.topology.network import limit_of, slots_of
 from scheduling.topology.placement_domain import ANYWHERE, Where, Within
-from scheduling.unschedulable import Reason
+from scheduling.unschedulable import Unschedulable
 from scheduling.victims.gang_victims import Bundle, bundles, freed, givers_of, givers_on, may_go
 from scheduling.victims.outcome import decisions, is_whole
-from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.wanted import wanted
 from scheduling.work import BUNDLE
 
@@ -71,7 +71,7 @@ class GangSearch:
         self.session = session
         self.action = action
         self.group = group
-        self.trial = Trial(session.cluster, group)
+        self.overlay = NodeOverlay(session.cluster, group)
         self.is_whole = False
         self.counts: Counter[str] = Counter()
         """Why domains could not be freed, and how many."""
@@ -95,21 +95,21 @@ class GangSearch:
         for pod in self._wanted:
             add(self._need, pod.pod_class.request, 1)
         session.groups_examined += 1
-        with self.trial:
+        with self.overlay:
             self._keep_promises()
-            self._kept = self.trial.count
-            if self._wanted and not self._is_barred():
+            self._kept = self.overlay.count
+            if self._wanted and not self._is_not_entitled():
                 self._search()
-        session.fair.forget_trial()
+        session.fair.discard_assumptions()
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> Unschedulable:
         """Why nobody is evicted."""
         if self._problem:
-            return Reason("NotEntitled", "", self._problem)
+            return Unschedulable("NotEntitled", "", self._problem)
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
         message = f"no domain can be freed by {self.action}: {listed or 'none was tried'}."
-        return Reason("NoVictims", "", message)
+        return Unschedulable("NoVictims", "", message)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
         """What was found so far. Where the search `is_over` it begins from the start."""
@@ -133,7 +133,7 @@ class GangSearch:
 
     def decisions(self) -> Iterator[Decision]:
         """Who must leave, and the room that is promised for it."""
-        return decisions(self.action, self.trial)
+        return decisions(self.action, self.overlay)
 
     def _missing(self) -> list[Pod]:
         """The pods that the gang lacks; none where one of them cannot be placed or may not preempt."""
@@ -156,19 +156,21 @@ class GangSearch:
             held = self.group.promise.get(pod.facts.uid)
             node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
             if node is not None:
-                self.trial.place(pod, node, later=True)
+                self.overlay.place(pod, node, later=True)
 
     @property
-    def _claim(self) -> Claim:
-        return Claim(
-            self.session, self.action, self.trial, self._wanted[0], wanted=tuple(self._wanted)
+    def _preemptor(self) -> Preemptor:
+        return Preemptor(
+            self.session, self.action, self.overlay, self._wanted[0], wanted=tuple(self._wanted)
         )
 
-    def _is_barred(self) -> bool:
+    def _is_not_entitled(self) -> bool:
         """Whether its queue may take nothing from others."""
-        claim = self._claim
-        if claim.is_reclaiming:
-            self._problem = why_not_entitled(claim.cluster, claim.queue, claim.asked, {})
+        preemptor = self._preemptor
+        if preemptor.is_reclaiming:
+            self._problem = why_not_entitled(
+                preemptor.cluster, preemptor.queue, preemptor.asked, {}
+            )
         return bool(self._problem)
 
     def _search(self) -> None:
@@ -218,12 +220,12 @@ class GangSearch:
     @property
     def _is_small(self) -> bool:
         """Whether all pods that could leave can be looked at in one cycle."""
-        pods = sum(group.allocated_count for group in givers_of(self._claim))
+        pods = sum(group.allocated_count for group in givers_of(self._preemptor))
         return BUNDLE * pods <= self.session.work.budget
 
     def _stay_all(self) -> None:
-        for pod in reversed(self.trial.evicted[:]):
-            self.trial.spare(pod)
+        for pod in reversed(self.overlay.evicted[:]):
+            self.overlay.restore(pod)
 
     def _domains(self) -> Iterator[tuple[str, Within]]:
         """The domains in which the whole gang may be, the closest first, from where the search goes on."""
@@ -247,10 +249,11 @@ class GangSearch:
     def _parts(self) -> Iterator[tuple[str, Within]]:
         """The cluster part by part, from where the search goes on."""
         session, table, group = self.session, self.session.cluster.nodes, self.group
-        who = whose(session.cluster, self.action, group.queue, group.priority)
+        scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
         pods = np.cumsum([len(node.pods) for node in table.order])
         rooms = {
-            name: np.cumsum(np.maximum(session.reach.most(who, name), 0)) for name in self._need
+            name: np.cumsum(np.maximum(session.preemptible.most(scope, name), 0))
+            for name in self._need
         }
         first = bisect_right(table.order, self._last or "", key=lambda one: one.name)
         while first < len(table.order):
@@ -284,8 +287,10 @@ class GangSearch:
         room = self._idle(where, nodes)
         chosen: list[Bundle] = []
         enough = 0
-        groups = list(givers_of(self._claim) if slots is None else givers_on(self._claim, nodes))
-        found = bundles(self._claim, where, self._need, groups)
+        groups = list(
+            givers_of(self._preemptor) if slots is None else givers_on(self._preemptor, nodes)
+        )
+        found = bundles(self._preemptor, where, self._need, groups)
         total = len(self.session.cluster.groups) if slots is None else len(groups)
         self.session.work.add_bundles(total, len(found))
         self._has_tried = False
@@ -304,7 +309,7 @@ class GangSearch:
                 continue
             if self._try(where):
                 self._spare_some(where, chosen, room)
-                return is_whole(self.trial)
+                return is_whole(self.overlay)
             self._has_tried = True
             # So that not every further bundle is tried on its own: what is too much stays in the end.
             enough = len(chosen) + 1 + len(chosen) // GROWTH
@@ -313,15 +318,15 @@ class GangSearch:
     def _leave(self, bundle: Bundle, chosen: list[Bundle]) -> bool:
         """Let the pods of a bundle leave that are still there, if all of them may."""
         self.session.work.add(BUNDLE)
-        claim = self._claim
-        gone = self.trial.taken.get(bundle.group.key, [])
+        preemptor = self._preemptor
+        gone = self.overlay.evicted_by_group.get(bundle.group.key, [])
         left = Bundle(
             bundle.group, tuple([pod for pod in bundle.pods if pod not in gone]), bundle.is_safe
         )
-        if not may_go(claim, left):
+        if not may_go(preemptor, left):
             return False
         for pod in left.pods:
-            self.trial.evict(pod)
+            self.overlay.evict(pod)
         chosen.append(left)
         return True
 
@@ -337,31 +342,31 @@ class GangSearch:
 
     def _try(self, where: Where) -> bool:
         """Whether the gang finds its nodes once these have left. If not, it is as if it was not tried."""
-        if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.trial):
+        if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.overlay):
             return True
-        self.trial.take_back(self._kept)
+        self.overlay.undo_to(self._kept)
         return False
 
     def _place(self, where: Where, pod: Pod) -> bool:
-        choice = charged(self.session, self.group, pod, self.trial.extra)
+        choice = charged(self.session, self.group, pod, self.overlay.extra)
         if not isinstance(choice, CardChoice):
             return False
         self.session.work.add_pod(pod.pod_class)
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = where.best(ranking, pod.pod_class)
         # Where somebody leaves, if only for the quota's sake, the gang waits for that.
-        is_later = node is None or bool(self.trial.evicted)
+        is_later = node is None or bool(self.overlay.evicted)
         if node is None:
             node = where.best_later(ranking)
         if node is not None:
-            self.trial.place(pod, node, later=is_later)
+            self.overlay.place(pod, node, later=is_later)
         return node is not None
 
     def _spare_some(self, where: Where, chosen: list[Bundle], room: Amounts) -> None:
         """Let bundles stay without which the gang has its place, too: those far from it together, then one by
         one, those that lose most first. Bundles of a group that is broken up anyhow stay or leave together.
         """
-        used = {node.name for _, node in self.trial.placed}
+        used = {node.name for _, node in self.overlay.placed}
         broken = {one.group.key for one in chosen if not one.is_safe}
         far = [
             one
@@ -374,7 +379,7 @@ class GangSearch:
             if not (bundle.is_safe and bundle.group.key in broken):
                 self._spare(where, chosen, [bundle], room)
         order = {pod.facts.uid: place for place, pod in enumerate(_pods(chosen))}
-        for pods in self.trial.taken.values():
+        for pods in self.overlay.evicted_by_group.values():
             pods.sort(key=lambda pod: order[pod.facts.uid])
 
     def _spare(self, where: Where, chosen: list[Bundle], some: list[Bundle], room: Amounts) -> None:
@@ -382,9 +387,9 @@ class GangSearch:
         given = freed(self.session.cluster, _pods(some), where)
         if not some or any(room[name] - given.get(name, 0) < self._need[name] for name in room):
             return
-        self.trial.take_back(self._kept)
+        self.overlay.undo_to(self._kept)
         for pod in _pods(some):
-            self.trial.spare(pod)
+            self.overlay.restore(pod)
         if self._try(where):
             for one in some:
                 chosen.remove(one)
@@ -392,7 +397,7 @@ class GangSearch:
                 room[name] -= given.get(name, 0)
             return
         for pod in _pods(some):
-            self.trial.evict(pod)
+            self.overlay.evict(pod)
         self._try(where)
 
 

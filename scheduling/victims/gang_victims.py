@@ -21,7 +21,7 @@ from scheduling.quota.reclaiming import givers
 from scheduling.topology.placement_domain import Where
 from scheduling.victims.candidates import places_of
 from scheduling.victims.pdb_filter import not_held
-from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.victim_plugins import released
 
 
@@ -33,23 +33,27 @@ class Bundle(Struct, frozen=True):
     is_safe: bool
 
 
-def bundles(claim: Claim, where: Where, need: Amounts, groups: Iterable[PodGroup]) -> list[Bundle]:
+def bundles(
+    preemptor: Preemptor, where: Where, need: Amounts, groups: Iterable[PodGroup]
+) -> list[Bundle]:
     """The bundles of these groups that give anything of what is needed on the nodes of a domain, first to go first."""
-    ganging = claim.policy.told.of_gangs(claim.action)
+    ganging = preemptor.policy.told.of_gangs(preemptor.action)
     found: list[tuple[Fraction, Bundle]] = []
     for group in groups:
         pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
         near = [
-            pod for pod in pods if _may_leave(claim, pod) and freed(claim.cluster, [pod], where)
+            pod
+            for pod in pods
+            if _may_leave(preemptor, pod) and freed(preemptor.cluster, [pod], where)
         ]
         spare = _spare(group, near)
         whole = [Bundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
-        if any(not _may_leave(claim, pod) for pod in pods) or len(spare) == len(pods):
+        if any(not _may_leave(preemptor, pod) for pod in pods) or len(spare) == len(pods):
             whole = []
         every = (*(Bundle(group, (pod,), True) for pod in spare), *whole)
-        found += [(_worth(claim, one, where, need), one) for one in every]
+        found += [(_worth(preemptor, one, where, need), one) for one in every]
     found = [one for one in found if one[0]]
-    place = places_of(claim, [one.group for _, one in found])
+    place = places_of(preemptor, [one.group for _, one in found])
     # Least telling first: pods of a group, then groups with the same place, then groups, then kinds.
     found.sort(key=lambda one: one[1].pods[0].heading, reverse=True)
     rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
@@ -64,45 +68,45 @@ def bundles(claim: Claim, where: Where, need: Amounts, groups: Iterable[PodGroup
     return [one for _, one in found]
 
 
-def may_go(claim: Claim, bundle: Bundle) -> bool:
+def may_go(preemptor: Preemptor, bundle: Bundle) -> bool:
     """Whether all of its pods may be evicted, after those that were chosen."""
-    return len(not_held(claim, released(claim, list(bundle.pods)))) == len(bundle.pods)
+    return len(not_held(preemptor, released(preemptor, list(bundle.pods)))) == len(bundle.pods)
 
 
-def givers_of(claim: Claim) -> Iterator[PodGroup]:
+def givers_of(preemptor: Preemptor) -> Iterator[PodGroup]:
     """The groups that could have to give: less urgent ones of the queue, or those of other queues."""
-    cluster = claim.cluster
-    for name in _queues(claim):
+    cluster = preemptor.cluster
+    for name in _queues(preemptor):
         for key in cluster.queue(name).groups:
-            if _could_give(claim, cluster.groups[key]):
+            if _could_give(preemptor, cluster.groups[key]):
                 yield cluster.groups[key]
 
 
-def givers_on(claim: Claim, nodes: Iterable[Node]) -> Iterator[PodGroup]:
+def givers_on(preemptor: Preemptor, nodes: Iterable[Node]) -> Iterator[PodGroup]:
     """Those of them with pods on some nodes."""
-    cluster, names = claim.cluster, dict.fromkeys(_queues(claim))
+    cluster, names = preemptor.cluster, dict.fromkeys(_queues(preemptor))
     keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
     for key in keys:
         group = cluster.groups.get(key)
-        if group is not None and group.queue in names and _could_give(claim, group):
+        if group is not None and group.queue in names and _could_give(preemptor, group):
             yield group
 
 
-def _queues(claim: Claim) -> list[str]:
-    if claim.is_reclaiming:
-        return sorted(givers(claim.cluster, claim.queue.name))
-    return [claim.queue.name]
+def _queues(preemptor: Preemptor) -> list[str]:
+    if preemptor.is_reclaiming:
+        return sorted(givers(preemptor.cluster, preemptor.queue.name))
+    return [preemptor.queue.name]
 
 
-def _could_give(claim: Claim, group: PodGroup) -> bool:
-    is_less = claim.is_reclaiming or group.priority < claim.group.priority
-    return group is not claim.group and bool(group.allocated_count) and is_less
+def _could_give(preemptor: Preemptor, group: PodGroup) -> bool:
+    is_less = preemptor.is_reclaiming or group.priority < preemptor.group.priority
+    return group is not preemptor.group and bool(group.allocated_count) and is_less
 
 
-def _may_leave(claim: Claim, pod: Pod) -> bool:
-    if not pod.facts.is_evictable or pod.facts.uid in claim.cluster.spared:
+def _may_leave(preemptor: Preemptor, pod: Pod) -> bool:
+    if not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.spared:
         return False
-    return pod.status == RUNNING if claim.is_reclaiming else pod.status in MOVABLE
+    return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in MOVABLE
 
 
 def _spare(group: PodGroup, pods: list[Pod]) -> list[Pod]:
@@ -124,9 +128,9 @@ def _spare(group: PodGroup, pods: list[Pod]) -> list[Pod]:
     return found
 
 
-def _worth(claim: Claim, bundle: Bundle, where: Where, need: Amounts) -> Fraction:
+def _worth(preemptor: Preemptor, bundle: Bundle, where: Where, need: Amounts) -> Fraction:
     """How much of what is needed it gives: the sum of the parts of each resource."""
-    given = freed(claim.cluster, bundle.pods, where)
+    given = freed(preemptor.cluster, bundle.pods, where)
     return sum(
         (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()), Fraction(0)
     )

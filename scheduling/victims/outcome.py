@@ -7,14 +7,14 @@ from events.decision import Eviction, EvictionDecided, GangBindDecided, Pipeline
 from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.policy import RECLAIMING
-from scheduling.node_overlay import Trial, placements
+from scheduling.node_overlay import NodeOverlay, placements
 
 
-def is_whole(trial: Trial) -> bool:
+def is_whole(overlay: NodeOverlay) -> bool:
     """Whether the gang of a trial is whole once everyone who is to leave has left."""
-    group = trial.group
-    own = trial.taken.get(group.key, [])
-    placed = [pod for pod, _ in trial.placed]
+    group = overlay.group
+    own = overlay.evicted_by_group.get(group.key, [])
+    placed = [pod for pod, _ in overlay.placed]
     if len(placed) <= len(group.promise):
         return False
     if any(pod.pod_class.is_best_effort for pod in placed):
@@ -25,10 +25,10 @@ def is_whole(trial: Trial) -> bool:
     return group.is_ready_with(len(placed) - len(own), roles)
 
 
-def decisions(action: str, trial: Trial) -> Iterator[Decision]:
+def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
     """Who must leave, group by group, and the room that is promised for it."""
-    cluster, group = trial.cluster, trial.group
-    for key, pods in trial.taken.items():
+    cluster, group = overlay.cluster, overlay.group
+    for key, pods in overlay.evicted_by_group.items():
         if not pods:
             continue
         yield EvictionDecided(
@@ -42,8 +42,8 @@ def decisions(action: str, trial: Trial) -> Iterator[Decision]:
             code="Reclaimed" if action in RECLAIMING else "Preempted",
             message=_message(action, group, cluster.groups[key]),
         )
-    placed = placements(cluster, trial.placed)
-    if trial.later:
+    placed = placements(cluster, overlay.placed)
+    if overlay.later:
         yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
     else:
         # Without one of its pods that took too much, `allocate` would have found the room, too.

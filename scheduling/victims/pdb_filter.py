@@ -2,19 +2,19 @@
 
 from projections.disruption_budgets import Budget
 from projections.pods import RUNNING, Pod
-from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor import Preemptor
 
 
-def not_held(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def not_held(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """The candidates that may be evicted together, first first; those chosen already count.
 
     A pod that does not run yet is not held. One that several budgets speak for is: the server refuses that.
     """
-    budgets = claim.cluster.budgets
+    budgets = preemptor.cluster.budgets
     if not budgets.all:
         return candidates
     left: dict[int, int] = {}
-    for pod in claim.trial.evicted:
+    for pod in preemptor.overlay.evicted:
         for budget in budgets.covering(pod) if pod.status == RUNNING else ():
             left[id(budget)] = _left(left, budget) - 1
     chosen: list[Pod] = []

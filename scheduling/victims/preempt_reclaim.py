@@ -15,7 +15,7 @@ from scheduling.victims.search import Search
 from scheduling.victims.wanted import wanted
 
 
-def make_way(session: Session, action: str) -> Iterator[Decision]:
+def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
     """Decide on every group that starves and for which the action could evict somebody."""
 
     def for_head(session: Session, line: Line) -> Iterator[Decision]:

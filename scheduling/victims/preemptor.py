@@ -9,17 +9,17 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.policy import RECLAIMING, Policy
 from projections.queues import Queue, add
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.session import Session
 
 
-class Claim(Struct):
+class Preemptor(Struct):
     """What is asked for, by whom, and what has been chosen for the group so far."""
 
     session: Session
     action: str
     """One of those that preempt: of the same queue. Of those that reclaim: of other queues."""
-    trial: Trial
+    overlay: NodeOverlay
     pod: Pod
     is_within: bool = False
     """Whether pods of the group itself are asked for, rather than those of others."""
@@ -55,9 +55,9 @@ class Claim(Struct):
     @property
     def group(self) -> PodGroup:
         """Whose pod it is."""
-        return self.trial.group
+        return self.overlay.group
 
     @property
     def queue(self) -> Queue:
         """The queue of the group."""
-        return self.session.cluster.queue(self.trial.group.queue)
+        return self.session.cluster.queue(self.overlay.group.queue)

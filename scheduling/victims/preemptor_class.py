@@ -1,27 +1,32 @@
 """Claims that are alike: for which the same nodes can be freed (`scheduling/failed_preemption_cache.py`)."""
 
 from scheduling.victim_eligibility import voters
-from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor import Preemptor
 
 
-def likeness(claim: Claim) -> tuple[object, ...] | None:
+def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
     """Equal for claims for which the same nodes can be freed; None where that depends on more.
 
     That is so where pods look at each other, where budgets hold pods or some could not be evicted a moment
     ago, where ages or shares of queues decide, and once a trial has begun. (Quotas: see `Search`.)
     """
-    cluster, policy, trial, pod = claim.cluster, claim.policy, claim.trial, claim.pod
-    if claim.action != "preempt" or claim.is_within or trial.placed or trial.evicted:
+    cluster, policy, overlay, pod = (
+        preemptor.cluster,
+        preemptor.policy,
+        preemptor.overlay,
+        preemptor.pod,
+    )
+    if preemptor.action != "preempt" or preemptor.is_within or overlay.placed or overlay.evicted:
         return None
     if cluster.budgets.all or cluster.spared:
         return None
     if policy.has_fair_tree or policy.has_queue_tree:
         return None
-    tiers = voters(policy, claim.action)
+    tiers = voters(policy, preemptor.action)
     if not all(any(one.name in ("priority", "drf") for one in tier) for tier in tiers):
         return None
-    if claim.session.rankings.surroundings(pod.pod_class) is not None:
+    if preemptor.session.rankings.surroundings(pod.pod_class) is not None:
         return None
-    group = claim.group
+    group = preemptor.group
     held = tuple(sorted(group.held.items()))
     return pod.pod_class.index, group.queue, group.priority, held, group.key if held else ""

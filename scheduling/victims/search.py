@@ -28,22 +28,22 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.preemption_triggers import is_starving
-from scheduling.failed_preemption_cache import Known
+from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import charged
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import ADMITTED, refused_demand
-from scheduling.preemptible_capacity import whose
+from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_not_entitled
 from scheduling.ranking import Cards, Ranking
 from scheduling.session import Session
-from scheduling.unschedulable import Reason
+from scheduling.unschedulable import Unschedulable
 from scheduling.victims.candidates import candidates
 from scheduling.victims.outcome import decisions, is_whole
 from scheduling.victims.pdb_filter import not_held
-from scheduling.victims.preemptor import Claim
-from scheduling.victims.preemptor_class import likeness
+from scheduling.victims.preemptor import Preemptor
+from scheduling.victims.preemptor_class import preemptor_class
 from scheduling.victims.victim_plugins import released
 from scheduling.victims.victim_ranking import loss_of
 from scheduling.victims.wanted import wanted
@@ -67,7 +67,7 @@ class Search:
         self.session = session
         self.action = action
         self.group = group
-        self.trial = Trial(session.cluster, group)
+        self.overlay = NodeOverlay(session.cluster, group)
         self.is_cut = False
         """Whether it was cut short: unless the gang is whole it goes on in the next cycle."""
         self.counts: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class Search:
         self._counts_before: Counter[str] = Counter()
         self._is_within = is_within
         self._problem = ""
-        self._barred: dict[str, None] = {}
+        self._requeue_on_quota: dict[str, None] = {}
         """What the quota of the queue kept its pods from."""
         self._failed: dict[int, None] = {}
         self._looked: dict[int, int] = {}
@@ -98,30 +98,32 @@ class Search:
         if so_far is not None:
             self._go_on_from(so_far)
         session.groups_examined += 1
-        with self.trial:
+        with self.overlay:
             self._keep_promises()
             self._place_all()
-        session.fair.forget_trial()
+        session.fair.discard_assumptions()
 
     @property
     def is_whole(self) -> bool:
         """Whether the gang is whole once everyone who is to leave has left."""
-        return is_whole(self.trial)
+        return is_whole(self.overlay)
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> Unschedulable:
         """Why nobody is evicted."""
         if self._problem:
-            return Reason("NotEntitled", "", self._problem)
+            return Unschedulable("NotEntitled", "", self._problem)
         total = len(self.session.cluster.nodes.order)
         counts = self._counts_before if self._is_within else self.counts
         listed = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
         message = f"0/{total} nodes can be freed by {self.action}: {listed or 'none was tried'}."
-        return Reason("NoVictims", "", message, barred=tuple(sorted(self._barred)))
+        return Unschedulable(
+            "NoVictims", "", message, requeue_on_quota=tuple(sorted(self._requeue_on_quota))
+        )
 
     def decisions(self) -> Iterator[Decision]:
         """Who must leave, and the room that is promised for it."""
-        return decisions(self.action, self.trial)
+        return decisions(self.action, self.overlay)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
         """What was found so far. Where the search `is_over` it begins from the start."""
@@ -148,18 +150,18 @@ class Search:
                 for pod, name, placed in self._cursors.values()
             ),
             counts=dict(sorted((self._counts_before if self._is_within else self.counts).items())),
-            barred=tuple(sorted(self._barred)),
+            barred=tuple(sorted(self._requeue_on_quota)),
         )
 
     def come_after(self, other: "Search") -> None:
         """Among the pods of others there were none: that is told where there are none in the group either."""
         self._counts_before = other.counts
-        self._barred.update(other._barred)  # noqa: SLF001  # of the same class
+        self._requeue_on_quota.update(other._requeue_on_quota)  # noqa: SLF001  # of the same class
 
     def _go_on_from(self, so_far: SearchDeferred) -> None:
         self._nodes_before = so_far.nodes
         self._counts_before = Counter(so_far.counts)
-        self._barred = dict.fromkeys(so_far.barred)
+        self._requeue_on_quota = dict.fromkeys(so_far.barred)
         self._plan = [one.node for one in reversed(so_far.freed) for _ in range(one.pods)]
         by_key = {pod.key: pod for pod in self.group.pending}
         for one in so_far.cursors:
@@ -169,7 +171,7 @@ class Search:
     def _cursor_of(self, pod_class: PodClass) -> str | None:
         """The node after which the search for pods of a class goes on; None where it is in no order of names."""
         found = self._cursors.get(pod_class.index)
-        if found is None or (pod_class.looks_around and found[2] != self.trial.count):
+        if found is None or (pod_class.looks_around and found[2] != self.overlay.count):
             return None
         return found[1]
 
@@ -184,15 +186,15 @@ class Search:
             held = self.group.promise.get(pod.facts.uid)
             node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
             if node is not None:
-                self.trial.place(pod, node, later=True)
+                self.overlay.place(pod, node, later=True)
 
     def _place_all(self) -> None:
         group, policy = self.group, self.session.cluster.policy
         # Where `allocate` has nothing against the group, its pods that ask for nothing but a place lack it.
         seeks_a_place = "allocate" not in group.refusals
         for index, pod in enumerate(group.pending):
-            own = len(self.trial.taken.get(group.key, ()))
-            placed = len(self.trial.placed) - len(group.promise) - own
+            own = len(self.overlay.evicted_by_group.get(group.key, ()))
+            placed = len(self.overlay.placed) - len(group.promise) - own
             if not is_starving(policy, group, placed):
                 return
             pod_class = pod.pod_class
@@ -202,15 +204,15 @@ class Search:
                 continue
             if pod_class.index in self._failed:
                 continue
-            claim = Claim(self.session, self.action, self.trial, pod, self._is_within)
-            if self._take_free(claim) or self._free_some(claim):
+            preemptor = Preemptor(self.session, self.action, self.overlay, pod, self._is_within)
+            if self._take_free(preemptor) or self._free_some(preemptor):
                 continue
             if self.is_cut:
                 return
             self._failed[pod_class.index] = None
             last = self.session.cluster.nodes.order[-1:]
             for node in last:
-                self._cursors[pod_class.index] = (pod, node.name, self.trial.count)
+                self._cursors[pod_class.index] = (pod, node.name, self.overlay.count)
             if not self._goes_on(index):
                 return
 
@@ -218,32 +220,36 @@ class Search:
         """Whether, a pod having failed, the gang can still become whole."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
-        return group.ready_count + len(self.trial.placed) + rest >= group.min_available
+        return group.ready_count + len(self.overlay.placed) + rest >= group.min_available
 
-    def _take_free(self, claim: Claim) -> bool:
+    def _take_free(self, preemptor: Preemptor) -> bool:
         """Use room that is there, or is being freed already."""
-        pod = claim.pod
-        choice = charged(self.session, self.group, pod, self.trial.extra)
+        pod = preemptor.pod
+        choice = charged(self.session, self.group, pod, self.overlay.extra)
         if not isinstance(choice, CardChoice):
-            barred = (choice.limit, *choice.barred) if choice.limit else choice.barred
-            self._barred.update(dict.fromkeys(barred))
+            limits = (
+                (choice.limit, *choice.requeue_on_quota)
+                if choice.limit
+                else choice.requeue_on_quota
+            )
+            self._requeue_on_quota.update(dict.fromkeys(limits))
             return False
-        self._barred.update(dict.fromkeys(choice.barred))
+        self._requeue_on_quota.update(dict.fromkeys(choice.over_quota))
         self.session.work.add_pod(pod.pod_class)
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = ranking.best()
         if node is not None:
-            self.trial.place(pod, node, later=False)
+            self.overlay.place(pod, node, later=False)
             return True
         node = self._being_freed(ranking, pod)
         if node is not None:
-            self.trial.place(pod, node, later=True)
+            self.overlay.place(pod, node, later=True)
         return node is not None
 
     def _being_freed(self, ranking: Ranking, pod: Pod) -> Node | None:
         """A node that will have room. Once there was none for a class, only nodes where the trial
         has evicted since then could have."""
-        key, later = pod.pod_class.index, self.trial.later
+        key, later = pod.pod_class.index, self.overlay.later
         if key not in self._looked or pod.pod_class.looks_around:
             self._looked[key] = len(later)
             node = ranking.best_later()
@@ -256,25 +262,28 @@ class Search:
             self._looked[key] += 1
         return None
 
-    def _free_some(self, claim: Claim) -> bool:
+    def _free_some(self, preemptor: Preemptor) -> bool:
         """Free a node for a pod: the best by score to preempt, the first by name to reclaim."""
-        pod_class = claim.pod.pod_class
+        pod_class = preemptor.pod.pod_class
         if pod_class.never_preempts:
             self.counts["node(s) are not looked at: preemptionPolicy is Never"] += len(
                 self.session.cluster.nodes.order
             )
             return False
         if self.action == "reclaim":
-            asked = quota_charging.ask(claim.cluster, pod_class)
-            problem = why_not_entitled(claim.cluster, claim.queue, asked, self.trial.extra)
+            asked = quota_charging.ask(preemptor.cluster, pod_class)
+            problem = why_not_entitled(
+                preemptor.cluster, preemptor.queue, asked, self.overlay.extra
+            )
             if problem:
                 self._problem = self._problem or problem
                 return False
-        if self._find_again(claim):
+        if self._find_again(preemptor):
             return True
         counts = Counter() if self._failed else Counter(self._counts_before)
         ways = (
-            (loss_of(claim.cluster, gone), node, gone) for node, gone in self._ways(claim, counts)
+            (loss_of(preemptor.cluster, gone), node, gone)
+            for node, gone in self._ways(preemptor, counts)
         )
         best = min(islice(ways, self._compared()), key=lambda way: way[0], default=None)
         if best is None:
@@ -285,67 +294,71 @@ class Search:
         self.is_cut = False
         _, node, gone = best
         for pod in gone:
-            self.trial.evict(pod)
-        self._place_on(claim, node, gone)
+            self.overlay.evict(pod)
+        self._place_on(preemptor, node, gone)
         return True
 
-    def _find_again(self, claim: Claim) -> bool:
+    def _find_again(self, preemptor: Preemptor) -> bool:
         """Free the node that an earlier cycle had found for the pod. Where that is no longer possible what it had
         found is forgotten."""
         if not self._plan:
             return False
-        table, before = self.session.cluster.nodes, len(self.trial.evicted)
+        table, before = self.session.cluster.nodes, len(self.overlay.evicted)
         node = table.nodes.get(self._plan.pop())
         if node is not None and node.facts is not None:
             self.session.work.add_freeing(None, node.slot)
-            short = _short(claim, node)
-            self._barred.update(dict.fromkeys(short))
-            if _open_to(claim)[node.slot] and not self._on(claim, node, short):
-                self._place_on(claim, node, self.trial.evicted[before:])
+            short = _short(preemptor, node)
+            self._requeue_on_quota.update(dict.fromkeys(short))
+            if _open_to(preemptor)[node.slot] and not self._on(preemptor, node, short):
+                self._place_on(preemptor, node, self.overlay.evicted[before:])
                 return True
         self._plan = []
         self._cursors.clear()
         return False
 
-    def _place_on(self, claim: Claim, node: Node, gone: list[Pod]) -> None:
-        is_free = not gone and node.fits(claim.pod.pod_class.request)
-        self.trial.place(claim.pod, node, later=not is_free)
+    def _place_on(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
+        is_free = not gone and node.fits(preemptor.pod.pod_class.request)
+        self.overlay.place(preemptor.pod, node, later=not is_free)
         self._freed.append(node.name)
 
-    def _ways(self, claim: Claim, counts: Counter[str]) -> Iterator[tuple[Node, list[Pod]]]:
+    def _ways(self, preemptor: Preemptor, counts: Counter[str]) -> Iterator[tuple[Node, list[Pod]]]:
         """Nodes that can be freed, and who would leave each; nobody has left yet."""
-        pod_class = claim.pod.pod_class
-        alike = likeness(claim)
-        known = None if alike is None else self.session.fruitless.of(alike)
+        pod_class = preemptor.pod.pod_class
+        preemptor_class_key = preemptor_class(preemptor)
+        known = (
+            None
+            if preemptor_class_key is None
+            else self.session.failed_preemptions.of(preemptor_class_key)
+        )
         self.session.work.add_pod(pod_class)
         self._has_way = False
-        for node in self._nodes(claim, counts, known, alike):
-            before = len(self.trial.evicted)
-            short = _short(claim, node)
-            self._barred.update(dict.fromkeys(short))
-            found = self._on(claim, node, short)
+        for node in self._nodes(preemptor, counts, known, preemptor_class_key):
+            before = len(self.overlay.evicted)
+            short = _short(preemptor, node)
+            self._requeue_on_quota.update(dict.fromkeys(short))
+            found = self._on(preemptor, node, short)
             if not found:
-                gone = self.trial.evicted[before:]
+                gone = self.overlay.evicted[before:]
                 for pod in reversed(gone):
-                    self.trial.spare(pod)
+                    self.overlay.restore(pod)
                 self._has_way = True
                 yield node, gone
                 continue
             if known is not None and not short:
                 # What the queue may use decided nothing, so that it need not be asked again.
                 known.note(node.slot, found)
-            self._in_vain(claim, node, counts, found)
+            self._in_vain(preemptor, node, counts, found)
 
-    def _in_vain(self, claim: Claim, node: Node, counts: Counter[str], why: str) -> None:
+    def _in_vain(self, preemptor: Preemptor, node: Node, counts: Counter[str], why: str) -> None:
         """A node cannot be freed for a pod."""
-        pod_class = claim.pod.pod_class
+        pod_class = preemptor.pod.pod_class
         counts[why] += 1
         self._nodes_looked += 1
         # The trial only takes more: the next pod of the class would find no more there.
         if not pod_class.looks_around:
             self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if self._cursor_of(pod_class) is not None and not self._has_way:
-            self._cursors[pod_class.index] = (claim.pod, node.name, self.trial.count)
+            self._cursors[pod_class.index] = (preemptor.pod, node.name, self.overlay.count)
 
     def _compared(self) -> int:
         """How many nodes are compared by who would leave them."""
@@ -356,17 +369,17 @@ class Search:
 
     def _nodes(
         self,
-        claim: Claim,
+        preemptor: Preemptor,
         counts: Counter[str],
-        known: Known | None,
-        alike: tuple[object, ...] | None,
+        known: FailedNodes | None,
+        preemptor_class_key: tuple[object, ...] | None,
     ) -> Iterator[Node]:
         """Nodes that evictions could free, the better ones first; those known not to be left out."""
-        session, pod_class, work = self.session, claim.pod.pod_class, self.session.work
+        session, pod_class, work = self.session, preemptor.pod.pod_class, self.session.work
         table, rankings = session.cluster.nodes, session.rankings
-        ranking = rankings.of(pod_class, _cards(claim))
+        ranking = rankings.of(pod_class, _cards(preemptor))
         ranking.scores()
-        is_open = _open_to(claim)
+        is_open = _open_to(preemptor)
         if self._is_within:
             can = np.zeros(len(table.order), dtype=np.bool_)
             for pod in self.group.pods.values():
@@ -375,8 +388,8 @@ class Search:
                     can[node.slot] = True
         else:
             group = self.group
-            who = whose(session.cluster, self.action, group.queue, group.priority)
-            can = session.reach.within(who, pod_class.request)
+            scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
+            can = session.preemptible.within(scope, pod_class.request)
         if not counts:
             _count(counts, "node(s) are closed to it", int((~is_open).sum()))
             _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
@@ -388,11 +401,11 @@ class Search:
             can[:first] = False
         if not can.any():
             return
-        skipped = work.passed_over(alike) if known is not None else {}
+        skipped = work.passed_over(preemptor_class_key) if known is not None else {}
         for slot in skipped:
             if known is not None and known.slots[slot] and can[slot]:
                 can[slot] = False
-                counts[known.text_of(slot)] += 1
+                counts[known.message_of(slot)] += 1
                 self._tried.setdefault(pod_class.index, {})[slot] = None
         if self.action == "reclaim" or last is not None:
             slots: Iterator[int] = iter(np.flatnonzero(can).tolist())
@@ -400,69 +413,71 @@ class Search:
             slots = _by_score(ranking.scores_of(can))
         for slot in slots:
             if self._is_used_up:
-                self._cut(claim)
+                self._cut(preemptor)
                 return
             node, before = table.order[slot], work.done
             if known is not None and known.slots[slot]:
-                work.add_passed_over(alike, (slot,))
-                self._in_vain(claim, node, counts, known.text_of(slot))
+                work.add_passed_over(preemptor_class_key, (slot,))
+                self._in_vain(preemptor, node, counts, known.message_of(slot))
             else:
-                work.add_freeing(alike, slot)
+                work.add_freeing(preemptor_class_key, slot)
                 yield node
             self._vain += work.done - before
 
-    def _cut(self, claim: Claim) -> None:
+    def _cut(self, preemptor: Preemptor) -> None:
         """Stop: the search goes on where it is, or by names from the first node on."""
         self.is_cut = True
-        pod_class, index = claim.pod.pod_class, claim.pod.pod_class.index
+        pod_class, index = preemptor.pod.pod_class, preemptor.pod.pod_class.index
         if self._cursor_of(pod_class) is not None:
             return
         name = ""
         if self.action == "reclaim" and index in self._tried:
             name = self.session.cluster.nodes.order[max(self._tried[index])].name
-        self._cursors[index] = (claim.pod, name, self.trial.count)
+        self._cursors[index] = (preemptor.pod, name, self.overlay.count)
 
-    def _on(self, claim: Claim, node: Node, short: tuple[str, ...]) -> str:
+    def _on(self, preemptor: Preemptor, node: Node, short: tuple[str, ...]) -> str:
         """Choose who leaves a node, where the quota is `short` of these. Why nobody does, if so; an empty text
         where there is room now."""
-        useful = _usefulness(claim, node, short)
+        useful = _usefulness(preemptor, node, short)
         if useful is None:
             return "node(s) do not help: the quota of the queue stands in the way"
-        chosen = [pod for pod in candidates(claim, node) if useful(pod)]
-        allowed = not_held(claim, released(claim, chosen))
+        chosen = [pod for pod in candidates(preemptor, node) if useful(pod)]
+        allowed = not_held(preemptor, released(preemptor, chosen))
         gone: list[Pod] = []
         for pod in allowed:
-            if _has_room(claim, node):
+            if _has_room(preemptor, node):
                 break
-            self.trial.evict(pod)
+            self.overlay.evict(pod)
             gone.append(pod)
-        if not _has_room(claim, node):
+        if not _has_room(preemptor, node):
             for pod in reversed(gone):
-                self.trial.spare(pod)
+                self.overlay.restore(pod)
             return "node(s) have too little that may be evicted"
-        self._spare_some(claim, node, gone)
+        self._spare_some(preemptor, node, gone)
         return ""
 
-    def _spare_some(self, claim: Claim, node: Node, gone: list[Pod]) -> None:
+    def _spare_some(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
         """Of those chosen on a node let stay whose room is not needed, the ones that lose most first."""
         needed = dict.fromkeys(pod.facts.uid for pod in gone)
         for pod in reversed(gone):
-            self.trial.spare(pod)
-            if _has_room(claim, node):
+            self.overlay.restore(pod)
+            if _has_room(preemptor, node):
                 del needed[pod.facts.uid]
             else:
-                self.trial.evict(pod)
+                self.overlay.evict(pod)
         # In the order in which they were chosen.
         for pod in gone:
             if pod.facts.uid in needed:
-                self.trial.spare(pod)
-                self.trial.evict(pod)
+                self.overlay.restore(pod)
+                self.overlay.evict(pod)
 
 
-def _open_to(claim: Claim) -> npt.NDArray[np.bool_]:
+def _open_to(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
     """The nodes that a pod may go to, whoever stands there."""
-    rankings, cards = claim.session.rankings, _cards(claim)
-    is_open: npt.NDArray[np.bool_] = rankings.admission(claim.pod.pod_class).verdicts == ADMITTED
+    rankings, cards = preemptor.session.rankings, _cards(preemptor)
+    is_open: npt.NDArray[np.bool_] = (
+        rankings.admission(preemptor.pod.pod_class).verdicts == ADMITTED
+    )
     return is_open if cards is None else is_open & rankings.suited(cards)
 
 
@@ -483,36 +498,38 @@ def _count(counts: Counter[str], text: str, number: int) -> None:
         counts[text] += number
 
 
-def _cards(claim: Claim) -> Cards:
+def _cards(preemptor: Preemptor) -> Cards:
     """The cards that would do, whatever the queue may use of them now: evictions change that."""
-    cluster, named = claim.cluster, claim.pod.pod_class.cards
+    cluster, named = preemptor.cluster, preemptor.pod.pod_class.cards
     if cluster.policy.quota != "capacity-card" or not named:
         return None
     return tuple(name for name in named if name in cluster.cards.resource)
 
 
-def _charge(claim: Claim, node: Node) -> Charge:
-    return quota_charging.charge_on(claim.cluster, claim.pod.pod_class, node.name)
+def _charge(preemptor: Preemptor, node: Node) -> Charge:
+    return quota_charging.charge_on(preemptor.cluster, preemptor.pod.pod_class, node.name)
 
 
-def _short(claim: Claim, node: Node) -> tuple[str, ...]:
+def _short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
     """Of what the queue may not use as much as the pod would be charged on a node."""
-    extra, released, queue = claim.trial.extra, claim.trial.released, claim.queue
+    extra, released, queue = preemptor.overlay.extra, preemptor.overlay.released, preemptor.queue
     return tuple(
         one[0]
-        for one in _charge(claim, node)
-        if quota_check.may_allocate(claim.cluster, queue, (one,), extra, released) is not None
+        for one in _charge(preemptor, node)
+        if quota_check.may_allocate(preemptor.cluster, queue, (one,), extra, released) is not None
     )
 
 
-def _usefulness(claim: Claim, node: Node, short: tuple[str, ...]) -> Callable[[Pod], bool] | None:
+def _usefulness(
+    preemptor: Preemptor, node: Node, short: tuple[str, ...]
+) -> Callable[[Pod], bool] | None:
     """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
     lacking = tuple(
-        name for name, amount in claim.pod.pod_class.request if amount > node.future(name)
+        name for name, amount in preemptor.pod.pod_class.request if amount > node.future(name)
     )
-    if short and claim.action == "reclaim" and claim.queue.parent is None:
+    if short and preemptor.action == "reclaim" and preemptor.queue.parent is None:
         return None
-    around = claim.session.rankings.surroundings(claim.pod.pod_class)
+    around = preemptor.session.rankings.surroundings(preemptor.pod.pod_class)
 
     def is_useful(pod: Pod) -> bool:
         held, charge = pod.pod_class.request, pod.charge or ()
@@ -523,15 +540,15 @@ def _usefulness(claim: Claim, node: Node, short: tuple[str, ...]) -> Callable[[P
     return is_useful
 
 
-def _has_room(claim: Claim, node: Node) -> bool:
+def _has_room(preemptor: Preemptor, node: Node) -> bool:
     """Whether the pod has room on the node once leaving pods have left, and its queue may be charged for it."""
-    if not node.fits_later(claim.pod.pod_class.request):
+    if not node.fits_later(preemptor.pod.pod_class.request):
         return False
-    around = claim.session.rankings.surroundings(claim.pod.pod_class)
+    around = preemptor.session.rankings.surroundings(preemptor.pod.pod_class)
     if around is not None and not around.open(later=True)[node.slot]:
         return False
-    charge, trial = _charge(claim, node), claim.trial
+    charge, overlay = _charge(preemptor, node), preemptor.overlay
     short = quota_check.may_allocate(
-        claim.cluster, claim.queue, charge, trial.extra, trial.released
+        preemptor.cluster, preemptor.queue, charge, overlay.extra, overlay.released
     )
     return short is None

@@ -26,10 +26,10 @@ from scheduling.quota.reclaiming import (
     share_with,
 )
 from scheduling.victim_eligibility import priority_bound, voters
-from scheduling.victims.preemptor import Claim
+from scheduling.victims.preemptor import Preemptor
 from scheduling.work import FAIR, FAIR_AGAIN
 
-Vote: TypeAlias = Callable[[Claim, list[Pod]], list[Pod]]
+Vote: TypeAlias = Callable[[Preemptor, list[Pod]], list[Pod]]
 """The candidates that a plugin lets go, in the order given."""
 
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
@@ -39,81 +39,85 @@ _EQUAL: Final = Fraction(1, 1_000_000)
 """Shares that differ by no more are equal to drf."""
 
 
-def released(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def released(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """The candidates that may be evicted, in the order given."""
-    groups, tiers = claim.cluster.groups, voters(claim.policy, claim.action)
-    is_bound = claim.is_reclaiming and any(one.name in QUOTAS for tier in tiers for one in tier)
-    bound = priority_bound(claim.policy, claim.action, claim.group.priority)
-    if bound is not None and not claim.is_within:
+    groups, tiers = preemptor.cluster.groups, voters(preemptor.policy, preemptor.action)
+    is_bound = preemptor.is_reclaiming and any(one.name in QUOTAS for tier in tiers for one in tier)
+    bound = priority_bound(preemptor.policy, preemptor.action, preemptor.group.priority)
+    if bound is not None and not preemptor.is_within:
         candidates = [pod for pod in candidates if groups[pod.group_key].priority < bound]
     for tier in tiers:
         agreed = candidates
         for plugin in tier:
             vote = _VOTES[plugin.name]
-            chosen = {pod.facts.uid: None for pod in vote(claim, candidates)}
+            chosen = {pod.facts.uid: None for pod in vote(preemptor, candidates)}
             agreed = [pod for pod in agreed if pod.facts.uid in chosen]
         if is_bound:
-            agreed = _by_quota(claim, agreed)
-        if agreed and not is_ordered(claim, [one.name for one in tier]):
-            agreed = _behind(claim, agreed)
+            agreed = _by_quota(preemptor, agreed)
+        if agreed and not is_ordered(preemptor, [one.name for one in tier]):
+            agreed = _behind(preemptor, agreed)
         if agreed:
             return agreed
     return []
 
 
-def is_ordered(claim: Claim, names: list[str]) -> bool:
+def is_ordered(preemptor: Preemptor, names: list[str]) -> bool:
     """Whether what these plugins agree on cannot be asked back.
 
     With `gang`, pods beyond the need of their gang go to a gang that is not whole, if only such starve.
     """
-    if claim.is_within or any(name in ("priority", "drf") for name in names):
+    if preemptor.is_within or any(name in ("priority", "drf") for name in names):
         return True
-    if claim.is_reclaiming and _is_entitled_to_all(claim):
+    if preemptor.is_reclaiming and _is_entitled_to_all(preemptor):
         return True
-    return "gang" in names and any(one.name == "gang" for one in _starving_tier(claim.policy))
+    return "gang" in names and any(one.name == "gang" for one in _starving_tier(preemptor.policy))
 
 
-def _is_entitled_to_all(claim: Claim) -> bool:
-    quota = claim.policy.quota
+def _is_entitled_to_all(preemptor: Preemptor) -> bool:
+    quota = preemptor.policy.quota
     if quota == "proportion" or quota != "capacity":
         return quota == "proportion"
-    return is_within_deserved(claim.cluster, claim.queue, claim.asked, claim.trial.extra)
+    return is_within_deserved(
+        preemptor.cluster, preemptor.queue, preemptor.asked, preemptor.overlay.extra
+    )
 
 
-def _behind(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _behind(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """To preempt: pods of groups that are less urgent, or younger. To reclaim: of queues that have a larger share
     left or could not reclaim for the pod again, and under `capacity-card` of what they have beyond their quota."""
-    cluster, extra = claim.cluster, claim.trial.extra
+    cluster, extra = preemptor.cluster, preemptor.overlay.extra
     groups = cluster.groups
-    if not claim.is_reclaiming:
-        return [pod for pod in candidates if _is_later(claim, groups[pod.group_key])]
-    asked = claim.asked
-    if not claim.policy.quota:
+    if not preemptor.is_reclaiming:
+        return [pod for pod in candidates if _is_later(preemptor, groups[pod.group_key])]
+    asked = preemptor.asked
+    if not preemptor.policy.quota:
         return []  # No plugin says what queues deserve: each could take it back.
-    if claim.policy.quota != "capacity":
-        is_entitled = is_within_deserved(cluster, claim.queue, asked, extra)
-        return _by_quota(claim, candidates) if is_entitled else []
-    ours = share_with(cluster, claim.queue, with_more(dict(extra), asked))
+    if preemptor.policy.quota != "capacity":
+        is_entitled = is_within_deserved(cluster, preemptor.queue, asked, extra)
+        return _by_quota(preemptor, candidates) if is_entitled else []
+    ours = share_with(cluster, preemptor.queue, with_more(dict(extra), asked))
     gone: dict[str, dict[str, int]] = {}
     found: list[Pod] = []
     for pod in candidates:
         name = groups[pod.group_key].queue
-        left = with_more(gone.get(name) or claim.trial.given(name), pod.charge or ())
-        if ours < _share_left(claim, name) or not _could_ask_back(claim, pod, name, left):
+        left = with_more(
+            gone.get(name) or preemptor.overlay.released_by_queue(name), pod.charge or ()
+        )
+        if ours < _share_left(preemptor, name) or not _could_ask_back(preemptor, pod, name, left):
             gone[name] = left
             found.append(pod)
     return found
 
 
-def _could_ask_back(claim: Claim, pod: Pod, queue: str, given: dict[str, int]) -> bool:
+def _could_ask_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[str, int]) -> bool:
     """Whether the queue of a pod, having `given` this pod among others, would be entitled to reclaim for it."""
     extra = {name: -amount for name, amount in given.items()}
-    return may_reclaim(claim.cluster, claim.cluster.queue(queue), pod.charge or (), extra)
+    return may_reclaim(preemptor.cluster, preemptor.cluster.queue(queue), pod.charge or (), extra)
 
 
-def _share_left(claim: Claim, name: str) -> Fraction:
-    given = {one: -amount for one, amount in claim.trial.given(name).items()}
-    return share_with(claim.cluster, claim.cluster.queue(name), given)
+def _share_left(preemptor: Preemptor, name: str) -> Fraction:
+    given = {one: -amount for one, amount in preemptor.overlay.released_by_queue(name).items()}
+    return share_with(preemptor.cluster, preemptor.cluster.queue(name), given)
 
 
 def _starving_tier(policy: Policy) -> list[Plugin]:
@@ -128,8 +132,8 @@ def _starving_tier(policy: Policy) -> list[Plugin]:
     return []
 
 
-def _is_later(claim: Claim, group: PodGroup) -> bool:
-    ours = claim.group
+def _is_later(preemptor: Preemptor, group: PodGroup) -> bool:
+    ours = preemptor.group
     return (-group.priority, group.created_ns, group.uid, group.key) > (
         -ours.priority,
         ours.created_ns,
@@ -138,24 +142,28 @@ def _is_later(claim: Claim, group: PodGroup) -> bool:
     )
 
 
-def _by_priority(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _by_priority(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods of groups of lower priority; in one's own group, pods of lower priority."""
-    if claim.is_within:
-        ours = claim.pod.facts.task_priority
+    if preemptor.is_within:
+        ours = preemptor.pod.facts.task_priority
         return [pod for pod in candidates if pod.facts.task_priority < ours]
-    groups = claim.cluster.groups
-    return [pod for pod in candidates if groups[pod.group_key].priority < claim.group.priority]
+    groups = preemptor.cluster.groups
+    return [pod for pod in candidates if groups[pod.group_key].priority < preemptor.group.priority]
 
 
-def _by_gang(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _by_gang(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods that their gangs do not need."""
     spare: dict[str, int] = {}
     chosen: list[Pod] = []
     for pod in candidates:
         key = pod.group_key
         if key not in spare:
-            group = claim.cluster.groups[key]
-            have = group.ready_count - group.best_effort_count - len(claim.trial.taken.get(key, ()))
+            group = preemptor.cluster.groups[key]
+            have = (
+                group.ready_count
+                - group.best_effort_count
+                - len(preemptor.overlay.evicted_by_group.get(key, ()))
+            )
             spare[key] = have - group.min_available
         if spare[key] > 0:
             spare[key] -= 1
@@ -163,7 +171,7 @@ def _by_gang(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     return chosen
 
 
-def _by_conformance(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _by_conformance(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods that the cluster itself does not run on."""
     return [
         pod
@@ -172,24 +180,24 @@ def _by_conformance(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     ]
 
 
-def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _by_drf(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods of groups that still hold as large a share without them as the one who asks would hold."""
-    if claim.is_reclaiming:
-        return _by_fair_tree(claim, candidates)
-    groups, totals = claim.cluster.groups, claim.cluster.commons.totals
-    ours = dict(claim.group.held)
-    for pod, _ in claim.trial.placed:
+    if preemptor.is_reclaiming:
+        return _by_fair_tree(preemptor, candidates)
+    groups, totals = preemptor.cluster.groups, preemptor.cluster.commons.totals
+    ours = dict(preemptor.group.held)
+    for pod, _ in preemptor.overlay.placed:
         ours = with_more(ours, pod.pod_class.request)
-    for pod in claim.trial.taken.get(claim.group.key, ()):
+    for pod in preemptor.overlay.evicted_by_group.get(preemptor.group.key, ()):
         ours = with_more(ours, pod.pod_class.request, -1)
-    asked = dominant(with_more(ours, claim.pod.pod_class.request), totals)
+    asked = dominant(with_more(ours, preemptor.pod.pod_class.request), totals)
     left: dict[str, dict[str, int]] = {}
     chosen: list[Pod] = []
     for pod in candidates:
         key = pod.group_key
         if key not in left:
             left[key] = dict(groups[key].held)
-            for gone in claim.trial.taken.get(key, ()):
+            for gone in preemptor.overlay.evicted_by_group.get(key, ()):
                 left[key] = with_more(left[key], gone.pod_class.request, -1)
         without = with_more(left[key], pod.pod_class.request, -1)
         if asked <= dominant(without, totals) + _EQUAL:
@@ -198,15 +206,17 @@ def _by_drf(claim: Claim, candidates: list[Pod]) -> list[Pod]:
     return chosen
 
 
-def _by_fair_tree(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods of queues that still come after the queue that asks, once it has the pod and they lost theirs."""
-    cluster, fair, trial = claim.cluster, claim.session.fair, claim.trial
-    ours = dict(claim.group.held)
-    for pod in (*[pod for pod, _ in claim.trial.placed], claim.pod):
+    cluster, fair, overlay = preemptor.cluster, preemptor.session.fair, preemptor.overlay
+    ours = dict(preemptor.group.held)
+    for pod in (*[pod for pod, _ in preemptor.overlay.placed], preemptor.pod):
         ours = with_more(ours, pod.pod_class.request)
-    base = {key: _held_without(claim, key) for key in fair.moved_since(trial, trial.moved)}
+    base = {
+        key: _held_without(preemptor, key) for key in fair.changed_since(overlay, overlay.moved)
+    }
     entered = fair.entered
-    fair.change({**base, claim.group.key: ours})
+    fair.change({**base, preemptor.group.key: ours})
     chosen: list[Pod] = []
     held: dict[str, Amounts] = {}
     """What the groups of candidates hold without this trial's choice."""
@@ -215,29 +225,31 @@ def _by_fair_tree(claim: Claim, candidates: list[Pod]) -> list[Pod]:
         before = fair.holds(group)
         held.setdefault(group.key, before)
         fair.change({group.key: with_more(before, pod.pod_class.request, -1)})
-        if fair.key(claim.queue) < fair.key(cluster.queue(group.queue)):
+        if fair.key(preemptor.queue) < fair.key(cluster.queue(group.queue)):
             chosen.append(pod)
         else:
             fair.change({group.key: before})
     fair.change(held)
     looks = 1 + len(base) + 2 * len(candidates)
-    claim.session.work.add(FAIR * looks + FAIR_AGAIN * (fair.entered - entered))
+    preemptor.session.work.add(FAIR * looks + FAIR_AGAIN * (fair.entered - entered))
     return chosen
 
 
-def _held_without(claim: Claim, key: str) -> Amounts:
+def _held_without(preemptor: Preemptor, key: str) -> Amounts:
     """What a group holds once its pods that would leave have left."""
-    held = claim.cluster.groups[key].held
-    for pod in claim.trial.taken.get(key, ()):
+    held = preemptor.cluster.groups[key].held
+    for pod in preemptor.overlay.evicted_by_group.get(key, ()):
         held = with_more(held, pod.pod_class.request, -1)
     return held
 
 
-def _by_quota(claim: Claim, candidates: list[Pod]) -> list[Pod]:
+def _by_quota(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods that their queues must give up."""
-    cluster = claim.cluster
-    asked = claim.asked
-    return reclaimable(cluster, claim.queue, asked, candidates, claim.trial.lost)
+    cluster = preemptor.cluster
+    asked = preemptor.asked
+    return reclaimable(
+        cluster, preemptor.queue, asked, candidates, preemptor.overlay.lost_by_lineage
+    )
 
 
 _VOTES: Final[dict[str, Vote]] = {

@@ -13,7 +13,7 @@ from benchmarks.manifests import MODELS, PodLife, PodShape
 from engine.engine import Engine
 from events.messages import Answer, BindRequest, Done, EvictRequest, Sighting
 from events.record import Head
-from scheduling.failed_preemption_cache import Fruitless
+from scheduling.failed_preemption_cache import FailedPreemptionCache
 
 Arrival: TypeAlias = tuple[int, int, tuple[str, ...], int, int]
 """Queue, cards, models and priority of a pod; or of so many pods, of which one is enough."""
@@ -118,12 +118,12 @@ def test_what_is_remembered_of_searches_changes_no_decision(
 ) -> None:
     remembered = _head(history)
 
-    def forgetful(self: Fruitless, likeness: tuple[object, ...]) -> object:
+    def forgetful(self: FailedPreemptionCache, preemptor_class: tuple[object, ...]) -> object:
         self._known.clear()
-        return real(self, likeness)
+        return real(self, preemptor_class)
 
-    real = Fruitless.of
-    with patch.object(Fruitless, "of", forgetful):
+    real = FailedPreemptionCache.of
+    with patch.object(FailedPreemptionCache, "of", forgetful):
         assert _head(history) == remembered
 
 

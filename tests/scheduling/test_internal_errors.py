@@ -27,7 +27,7 @@ from replay.log_replay import Replay
 from replay.why_waiting import waiting
 from scheduling import gang_placement, wake
 from scheduling.actions import allocate, backfill, enqueue
-from scheduling.node_overlay import Trial
+from scheduling.node_overlay import NodeOverlay
 from scheduling.quota import queue_order
 from scheduling.victims import preempt_reclaim
 from scheduling.wake import wakes
@@ -132,14 +132,14 @@ def test_others_are_bound_in_the_same_cycle(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_was_tried_is_given_back_when_the_trial_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    real = Trial.place
+    real = NodeOverlay.place
 
-    def bug(self: Trial, one: Pod, there: Node, **named: bool) -> None:
+    def bug(self: NodeOverlay, one: Pod, there: Node, **named: bool) -> None:
         real(self, one, there, **named)
         if self.group.key == BAD and self.count == 2:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(Trial, "place", bug)
+    monkeypatch.setattr(NodeOverlay, "place", bug)
     told = Broken()
     pods = [grouped("b0"), grouped("b1"), grouped("b2"), *(pod(f"good{n}") for n in range(9))]
     told.begin(*pods, groups=(pod_group(least=3),))
@@ -340,14 +340,14 @@ def test_a_decision_that_cannot_be_applied_still_stops(monkeypatch: pytest.Monke
 
 
 def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Trial.place
+    real = NodeOverlay.place
 
-    def bug(self: Trial, one: Pod, there: Node, **named: bool) -> None:
+    def bug(self: NodeOverlay, one: Pod, there: Node, **named: bool) -> None:
         real(self, one, there, **named)
         self.cluster.nodes.shift(there, "occupied", (("cpu", 1),), 1)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Trial, "place", bug)
+    monkeypatch.setattr(NodeOverlay, "place", bug)
     told = Broken()
     with pytest.raises(AssertionError, match="occupied"):
         told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))

@@ -91,11 +91,11 @@ def test_a_trial_leaves_no_trace() -> None:
     tree = FairTree(told.state.cluster)
     tree.follow()
     before = keys(tree, told)
-    assert tree.moved_since(told, []) == {}
+    assert tree.changed_since(told, []) == {}
     for key in told.state.cluster.groups:
         tree.change({key: {"cpu": 4000}})
     assert keys(tree, told) != before
-    tree.forget_trial()
+    tree.discard_assumptions()
     assert keys(tree, told) == before
 
 
