@@ -1,4 +1,4 @@
-"""Log lines that a stranger can cause at will are written sparsely: one a window, with a count."""
+"""Rate limit for log lines that users of a cluster can cause: one line per window, with a count."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +14,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class LogRateLimit:
-    """Counts events by key, and says when one of them may be written."""
+    """Counts events by key, and decides when one of them is logged."""
 
     def __init__(
         self, elapsed_ns: Callable[[], int], window_seconds: float = WINDOW_SECONDS, burst: int = 1
@@ -26,7 +26,7 @@ class LogRateLimit:
         """Key to when its window began, and how many events there were in it."""
 
     def allows(self, key: str) -> int | None:
-        """The number of events left out since the last line, where this one may be written; else None."""
+        """Return the number of events left out since the last line if this one may be logged; else None."""
         if key not in self._windows and len(self._windows) >= KEYS_MAX:
             key = _OTHER
         now = self._elapsed_ns()

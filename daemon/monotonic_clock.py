@@ -1,27 +1,27 @@
-"""Time for the loop: close to the clock on the wall, but never backwards, and never far at once.
+"""The time of the loop: close to the wall clock, but never backwards, and never with a large step.
 
-A machine's clock may be set. What the loop calls now goes on at the pace of the monotonic clock and is corrected
-towards the wall: where the wall is ahead by no more than `FOLLOWED_NS`, at once; where it is further ahead, time passes
-twice as fast until it has caught up; where it is behind, half as fast. So deadlines, which are kept in this time, come
-at most twice as early or late as they should, and an error of the clock does not stay in the log for ever. While the
-two are further apart than that bound, the daemon is not ready, with the reason `clock`.
+A machine's clock may be set. The time of the loop runs at the pace of the monotonic clock and is corrected towards the
+wall clock: if that is ahead by no more than `FOLLOWED_NS`, at once; if it is further ahead, time runs twice as fast
+until it has caught up; if it is behind, half as fast. So deadlines, which are kept in this time, come at most twice as
+early or late as they should, and an error of the clock does not stay in the log for ever. While the two are further
+apart than that bound, the daemon is not ready, with the reason `clock`.
 
-A daemon that begins while the wall is behind the log goes on from the log; where the wall is ahead, from the wall, as
-it cannot know for how long no daemon led. A clock that is stepped is passed on.
+If the wall clock is behind the log at the start, time continues from the log; if it is ahead, from the wall clock, as it
+is unknown for how long no daemon led. The virtual clock of a simulation is passed through.
 """
 
 import asyncio
 from typing import Final, Protocol
 
 FOLLOWED_NS: Final = 60_000_000_000
-"""Nanoseconds that the wall may be ahead and is followed at once: what a time service corrects in one step."""
+"""How far the wall clock may be ahead to be followed at once: what a time service corrects in one step."""
 
 FASTER: Final = 2
-"""How much faster, or slower, time passes while it is corrected."""
+"""How much faster, or slower, time runs while it is corrected."""
 
 
 class Clock(Protocol):
-    """The time, and how to let it pass."""
+    """The time, and how to wait."""
 
     is_stepped: bool
     """Whether time moves only when nothing else can."""
@@ -32,23 +32,23 @@ class Clock(Protocol):
         """Nanoseconds since the Unix epoch."""
 
     def elapsed_ns(self) -> int:
-        """Nanoseconds that only ever go forward."""
+        """Monotonic time in nanoseconds."""
 
     async def settle(self) -> None:
-        """Return when all that has happened so far has been shown; in real time, at once."""
+        """Return when all events so far have been shown; in real time, at once."""
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
-        """Until a moment or until woken."""
+        """Wait until a time or until woken."""
 
 
 class MonotonicClock:
-    """The same clock, of which time never runs backwards."""
+    """A clock whose time never runs backwards."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._now_ns = self._elapsed_ns = 0
         self.ahead_ns = 0
-        """How far this time was ahead of the wall when it was last looked at; below 0 where it was behind."""
+        """How far this time was ahead of the wall clock at the last check; below 0 if it was behind."""
 
     @property
     def is_stepped(self) -> bool:
@@ -61,7 +61,7 @@ class MonotonicClock:
         return self._clock.is_over
 
     def now_ns(self) -> int:
-        """Nanoseconds since the Unix epoch, as near to the wall as the pace allows."""
+        """Nanoseconds since the Unix epoch, as near to the wall clock as the pace allows."""
         wall_ns = self._clock.now_ns()
         if self._clock.is_stepped:
             return wall_ns
@@ -75,18 +75,18 @@ class MonotonicClock:
         return self._now_ns
 
     def not_before(self, moment_ns: int) -> None:
-        """Go on from this moment at least."""
+        """Continue from this time at least."""
         if not self._clock.is_stepped and self.now_ns() < moment_ns:
             self.ahead_ns += moment_ns - self._now_ns
             self._now_ns = moment_ns
 
     @property
     def is_off(self) -> bool:
-        """Whether the wall is too far away to be followed at once."""
+        """Return True if the wall clock is too far away to be followed at once."""
         return abs(self.ahead_ns) > FOLLOWED_NS
 
     def _advance(self, wall_ns: int, passed_ns: int) -> int:
-        """How far time goes on while so much has passed."""
+        """How far time advances for a span of monotonic time."""
         missing_ns = wall_ns - (self._now_ns + passed_ns)
         if missing_ns > FOLLOWED_NS:
             return passed_ns + min(missing_ns, passed_ns * (FASTER - 1))
@@ -95,15 +95,15 @@ class MonotonicClock:
         return max(passed_ns + missing_ns, passed_ns // FASTER)
 
     def elapsed_ns(self) -> int:
-        """Nanoseconds that only ever go forward."""
+        """Monotonic time in nanoseconds."""
         return self._clock.elapsed_ns()
 
     async def settle(self) -> None:
-        """Return when all that has happened so far has been shown."""
+        """Return when all events so far have been shown."""
         await self._clock.settle()
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
-        """Until a moment or until woken."""
+        """Wait until a time or until woken."""
         if until_ns is not None and not self._clock.is_stepped:
             left_ns = until_ns - self.now_ns()
             if self.ahead_ns > 0:

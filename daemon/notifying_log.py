@@ -14,7 +14,7 @@ from projections.batch import Batch
 from projections.internal_error import OnError, ignore, report
 
 Listener = Callable[[Batch, float], None]
-"""Told a batch, and the seconds from the call until it was durable. Must not wait."""
+"""Called with a batch, and the seconds from the append until it was durable. Must not wait."""
 
 
 LATE_SECONDS: Final = 5.0
@@ -42,7 +42,7 @@ class NotifyingLog:
         self._number = 0
 
     async def append(self, batch: Batch) -> None:
-        """Return when the batch is durable, and told."""
+        """Append a batch; return when it is durable and listeners were called."""
         with self._timed("an append") as began:
             await self._log.append(batch)
         seconds = (self._elapsed_ns() - began) / _SECOND_NS
@@ -77,7 +77,7 @@ class NotifyingLog:
         return {}
 
     def still(self) -> Mapping[str, float]:
-        """A log that is away is no reason to be killed."""
+        """An unavailable log is no reason to restart the daemon."""
         return {}
 
     @contextmanager

@@ -1,7 +1,6 @@
-"""What an operator sees of a running daemon, in one place: probes, metrics, stderr, the supervisor.
+"""Observability of a daemon: probes, metrics, logs on stderr, and the supervisor.
 
-Whoever builds a daemon makes an `Observability` first, so that a start that takes long can be looked at, and
-lets the loop and the shores tell it what happens.
+It is made first, so that a slow start can be observed; the loop and the Kubernetes adapter report to it.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _logger = structlog.get_logger("muster")
 
 
 class Observability:
-    """Health and metrics of this process, and who is told of them."""
+    """Health and metrics of this process, and their listeners."""
 
     def __init__(
         self, elapsed_ns: Callable[[], int], teller: Teller, version: str, decider: int
@@ -39,27 +38,27 @@ class Observability:
         self.health = Health(elapsed_ns)
         self.metrics = Metrics(self.health, version, decider)
         self.on_error = InternalErrorLog(self.metrics.counted.internal_error)
-        """Takes exceptions out of our own code that were held to one object."""
+        """Records exceptions in muster's own code that were held to one object."""
 
     def heard(self, log: Log, *others: Listener) -> NotifyingLog:
-        """The log, of which each durable batch is counted, told on stderr, and told to others."""
+        """Wrap the log: each durable batch is counted, logged on stderr, and passed to listeners."""
         listeners = (self.metrics.counted.observe_batch, self._teller.hear, *others)
         self._log = NotifyingLog(log, self._elapsed_ns, listeners, self.on_error)
         return self._log
 
     def reasons(self) -> Mapping[str, str]:
-        """Why the daemon is not ready, as far as answers of the log go."""
+        """Why the daemon is not ready, as far as the log is concerned."""
         return {} if self._log is None else self._log.reasons()
 
     def still(self) -> Mapping[str, float]:
-        """A log that is away is no reason to be killed."""
+        """An unavailable log is no reason to restart the daemon."""
         return {}
 
     @asynccontextmanager
     async def open(
         self, settings: Settings, folder: Path, supervision: Supervision
     ) -> AsyncIterator[None]:
-        """Answer probes and tell the supervisor, until the block ends. `folder` is that of the settings."""
+        """Answer probes and notify the supervisor, until the block ends. `folder` is that of the settings."""
         token = None
         if settings.token_file is not None:
             token = read_token(folder / settings.token_file)

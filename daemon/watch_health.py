@@ -1,10 +1,9 @@
-"""What the watches mean for the health of the daemon.
+"""The health of the daemon as far as its watches show it.
 
-A kind that State needs, and that cannot be watched, is a reason not to be ready: at once where it is
-forbidden, otherwise when it lasts. It is no reason to be killed. A kind of which nothing comes, and of
-which nothing is asked either, for longer than a watch may be open in silence (K3.12), is one: whoever
-should have opened it anew does not move. Unless nobody takes in what is shown: while the log is away,
-watches stand still once their bound is reached, as they should.
+If a kind that State needs cannot be watched, the daemon is not ready: at once if that is forbidden, otherwise when it
+lasts. That is no reason to restart it. The daemon is not live if a kind gets neither events nor requests for longer
+than a watch may be silent (K3.12): the task that should open the watch again hangs. Except while watch events are not
+read: while the log is unavailable, watches stop at their bound, as they should.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ given up, and as much again as it may take to be asked."""
 
 
 class WatchStatus(Protocol):
-    """How the watch of a kind stands."""
+    """The status of the watch of a kind."""
 
     @property
     def resource(self) -> str:
@@ -29,7 +28,7 @@ class WatchStatus(Protocol):
 
     @property
     def is_required(self) -> bool:
-        """Whether every cluster has it."""
+        """Whether it is installed on every cluster."""
 
     @property
     def state(self) -> str:
@@ -37,11 +36,11 @@ class WatchStatus(Protocol):
 
     @property
     def state_seconds(self) -> float:
-        """For how long."""
+        """How long it has been in this state, in seconds."""
 
     @property
     def is_listed(self) -> bool:
-        """Whether it has been handed over, or is known not to be served."""
+        """Whether its list is complete, or the kind is known not to be served."""
 
     @property
     def requests(self) -> int:
@@ -57,7 +56,7 @@ class WatchStatus(Protocol):
 
 
 class WatchHealthCheck:
-    """Asked by `Health`, for as long as there is a task that watches."""
+    """Asked by `Health` as long as the task of the watches runs."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class WatchHealthCheck:
         self._elapsed_ns = elapsed_ns
         self._is_held_up = is_held_up
         self._moved: dict[str, tuple[int, int]] = {}
-        """Kind to the requests made by then, and when it was first seen that they were so many."""
+        """Kind to its number of requests, and when that number was first seen."""
 
     def reasons(self) -> dict[str, str]:
         """Kinds that State needs and that are not watched, or not listed yet."""
@@ -84,7 +83,7 @@ class WatchHealthCheck:
         return found
 
     def still(self) -> dict[str, float]:
-        """Kinds of which nothing comes and nothing is asked."""
+        """Kinds without events and without requests."""
         if self._is_held_up():
             self._moved.clear()
             return {}

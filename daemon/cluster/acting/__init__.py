@@ -1,1 +1,1 @@
-"""What muster does to the cluster: bindings, evictions, statuses and Events, each safe to repeat."""
+"""Requests that change the cluster: bindings, evictions, statuses and Events, each safe to repeat."""

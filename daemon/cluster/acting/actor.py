@@ -1,4 +1,4 @@
-"""The acting side of a cluster: one request of the loop, carried out, and what came of it."""
+"""Executes one request of the loop on the API server, and returns its outcome."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ from events.messages import (
 
 
 class Actor:
-    """Carries requests out. Each may be asked for again without harm; none raises for the server's sake."""
+    """Executes requests. Each may be repeated without harm; no answer of the server raises."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class Actor:
         self._groups = GroupTeller(now_ns)
 
     async def perform(self, request: Request) -> Reply:
-        """Carry a request out."""
+        """Execute a request."""
         return (await self.attempt(request))[0]
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
-        """Carry a request out, and count the requests to the API server that it took."""
+        """Execute a request, and count the API requests that it took."""
         budget = self._request_budget(request)
         try:
             return await self._carry_out(budget, request), budget.attempts
@@ -52,7 +52,7 @@ class Actor:
             return Unknown(message=str(error)), budget.attempts
 
     async def preview(self, request: EvictRequest) -> Reply:
-        """Whether a pod could be evicted now, without any effect (K9.4)."""
+        """Ask whether a pod could be evicted now, without any effect (K9.4)."""
         try:
             return await evict(self._request_budget(request), request, is_preview=True)
         except ClusterError as error:

@@ -1,9 +1,8 @@
-"""Binding a pod (K8): one request that is safe to repeat, and what each answer means.
+"""Bind a pod (K8): a request that is safe to repeat, and the meaning of each answer.
 
-The binding names the pod by UID, so it can reach no other pod (K8.4), and carries the annotations, so
-that the kubelet sees devices and node at once (K8.1). Where it is not known whether a binding was done,
-the pod is read: it alone says. `Done` is only ever answered for a pod that is bound to our node with our
-annotations.
+The binding names the pod by UID, so it can reach no other pod (K8.4), and carries the annotations, so that the
+kubelet sees devices and node at once (K8.1). If it is unknown whether a binding was done, the pod is read. `Done` is
+only returned for a pod that is bound to our node with our annotations.
 """
 
 from typing import Final
@@ -20,7 +19,7 @@ from events.messages import BindRequest, Done, Refused, Reply, Unknown
 
 
 class Metadata(Struct):
-    """As much of an object's metadata as tells which object it is."""
+    """The part of an object's metadata that identifies it."""
 
     uid: str = ""
     annotations: dict[str, str] | None = None
@@ -32,7 +31,7 @@ class _Spec(Struct):
 
 
 class PodGlance(Struct):
-    """As much of a pod as tells where it is."""
+    """The part of a pod that shows its node."""
 
     metadata: Metadata
     spec: _Spec
@@ -47,7 +46,7 @@ async def bind(budget: RequestBudget, request: BindRequest) -> Reply:
     in_doubt = request.is_in_doubt
     while True:
         try:
-            # The body of the answer is a Status, and tells nothing that its code does not.
+            # The body of the answer is a Status without further information.
             await budget.request(BIND_POD, body=body)
         except ClusterError as error:
             failure = error
@@ -80,9 +79,9 @@ def binding_of(request: BindRequest) -> bytes:
 
 
 def _asks_the_pod(failure: ClusterError, refused: Refused | None, *, in_doubt: bool) -> bool:
-    """Whether the pod must be read before anything is said of it.
+    """Return True if the pod must be read before the outcome is known.
 
-    After 503 and 429 it need not: a second binding of the same pod is answered 409 if the first was done.
+    Not after 503 and 429: a second binding of the same pod is answered 409 if the first was done.
     """
     if refused is not None and refused.code == "Conflict":
         return True
@@ -90,7 +89,7 @@ def _asks_the_pod(failure: ClusterError, refused: Refused | None, *, in_doubt: b
 
 
 async def _read_back(budget: RequestBudget, request: BindRequest) -> Reply | None:
-    """What the pod itself says; None while it has no node."""
+    """Return the outcome that the pod shows; None while it has no node."""
     while True:
         try:
             return _judged(decoded(GET_POD.what, await budget.request(GET_POD), POD), request)
@@ -106,7 +105,7 @@ async def _read_back(budget: RequestBudget, request: BindRequest) -> Reply | Non
 def _judged(pod: PodGlance, request: BindRequest) -> Reply | None:
     if pod.metadata.uid != request.uid:
         return Refused(
-            code="Conflict", message=f"the pod was made anew: its uid is not {request.uid}"
+            code="Conflict", message=f"the pod was created again: its uid is not {request.uid}"
         )
     if not pod.spec.nodeName:
         return None

@@ -46,7 +46,7 @@ SeriesKey = tuple[str, str, str, Regarding]
 
 
 class Write(Struct, frozen=True):
-    """One request about an Event: made anew, or one more of a series."""
+    """One request about an Event: a new one, or one more of a series."""
 
     notice: EventNotice
     namespace: str
@@ -73,7 +73,7 @@ class _Budget(Struct):
 
 
 class _Recent(Generic[K, V]):
-    """A dict that forgets what was used longest ago."""
+    """A dict that forgets the least recently used entries."""
 
     def __init__(self) -> None:
         self._items: OrderedDict[K, V] = OrderedDict()
@@ -91,7 +91,7 @@ class _Recent(Generic[K, V]):
 
 
 class Correlator:
-    """Turns notices into requests. `instance` is who reports."""
+    """Converts notices to requests. `instance` names the reporting process."""
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
@@ -101,7 +101,7 @@ class Correlator:
         self._last_stamp = 0
 
     def write(self, notice: EventNotice, at_ns: int) -> Write | None:
-        """The request that a notice is worth; None where the object's budget is used up."""
+        """Return the request for a notice; None if the object's budget is used up."""
         notice = self._summarized(notice, at_ns)
         key = _key(notice)
         series = self._series.get(key)

@@ -1,8 +1,8 @@
-"""Changing the status of a custom resource: read, change, and write only if it is still what was read.
+"""Change the status of a custom resource: read, change, and write only if it was not changed meanwhile.
 
-A uid in a merge patch protects built-in kinds (K13.1), but not the status of a custom resource: there the
-server takes all metadata from the object it has, whichever that is. A resourceVersion protects both. It
-also lets lists, which a merge replaces whole, be changed without losing what others put there.
+A uid in a merge patch protects built-in kinds (K13.1), but not the status of a custom resource: there the server
+takes all metadata from the stored object. A resourceVersion protects both. It also allows changes of lists, which a
+merge replaces whole, without losing the entries of other writers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,10 +26,10 @@ Status = dict[str, object]
 """A status, or the part of one that a merge changes."""
 
 Change = Callable[[Status], Status | None]
-"""What is to be merged into a status; None where it says all of that already."""
+"""Returns the merge for a status; None if nothing has to change."""
 
 Write = Callable[[bytes, Change], Awaitable[Reply]]
-"""Sends a merge patch, and tells what came of it."""
+"""Sends a merge patch, and returns its outcome."""
 
 
 class _Metadata(Struct):
@@ -48,7 +48,7 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 async def change_status(
     budget: RequestBudget, read: Call, uid: str, change: Change, write: Write
 ) -> Reply:
-    """Change the status of an object that has this uid, unless it says so already."""
+    """Change the status of an object that has this uid, unless it is already as wanted."""
     reply: Reply = Unknown(message="nothing was asked")
     for _ in range(READS_MAX):
         raw = await answered(budget, read)
@@ -62,7 +62,7 @@ async def change_status(
                 continue
             return reply
         if found.metadata.uid != uid:
-            return Refused(code="Conflict", message=f"it was made anew: its uid is not {uid}")
+            return Refused(code="Conflict", message=f"it was created again: its uid is not {uid}")
         changed = change(found.status or {})
         if changed is None:
             return Done()
@@ -74,7 +74,7 @@ async def change_status(
 
 
 def writes_to(budget: RequestBudget, call: Call) -> Write:
-    """Sends patches to one place."""
+    """Return a function that sends patches to one path."""
 
     async def write(body: bytes, _: Change) -> Reply:
         reply = await answered(budget, call, body, MERGE_PATCH)
@@ -84,7 +84,7 @@ def writes_to(budget: RequestBudget, call: Call) -> Write:
 
 
 def says_all(raw: bytes, change: Change) -> bool:
-    """Whether an object, as the server gave it back, says all that a change was to make it say."""
+    """Return True if an object, as returned by the server, has the changes."""
     try:
         return change(decode_hostile(raw, _OBJECT.decode).status or {}) is None
     except UNDECODABLE:

@@ -1,6 +1,6 @@
-"""What an error says about an effect: refused for good, to be asked again, or perhaps done all the same.
+"""Classify errors of requests: refused for good, to be repeated, or perhaps executed.
 
-Judged by status, reason and causes (K12.1). The codes of refusals are the ones that outcomes bear.
+The classification uses status, reason and causes (K12.1). Its codes are those of the recorded outcomes.
 """
 
 from typing import Final
@@ -32,13 +32,13 @@ REFUSALS: Final = {
     "TooManyBudgets": "More than one PodDisruptionBudget covers the pod: none can allow it.",
     "EvictionBudget": "muster's own limit of evictions a minute is reached.",
 }
-"""Every code of a refusal by this shore, and what it means."""
+"""Every code of a refusal by the API server, with its meaning."""
 
 OVERLOADED: Final = 503
 
 
 def refusal_of(error: ClusterError) -> Refused | None:
-    """The refusal that an error is; None where asking again may help."""
+    """Return the refusal for an error; None if a repetition may help."""
     match error:
         case NotFoundError() if is_gone(error):
             code = "NotFound"
@@ -61,22 +61,22 @@ def refusal_of(error: ClusterError) -> Refused | None:
 
 
 def is_gone(error: ClusterError) -> bool:
-    """Whether the server says that there is no such object: a 404 without its Status is another's word."""
+    """Return True if the server says that there is no such object: a 404 without a Status comes from elsewhere."""
     return isinstance(error, NotFoundError) and error.reason == "NotFound"
 
 
 def may_be_done(error: ClusterError) -> bool:
-    """Whether the request may have had its effect although it failed."""
+    """Return True if the request may have been executed although it failed."""
     return isinstance(error, UnansweredError | ServerError)
 
 
 def is_overload(error: ClusterError) -> bool:
-    """Whether the server says that it has too much to do."""
+    """Return True if the server is overloaded."""
     if isinstance(error, ServerError):
         return error.status == OVERLOADED
     return isinstance(error, ThrottledError)
 
 
 def _is_another_object(error: ApiError) -> bool:
-    """422 for a patch whose uid is not the object's: it was made anew (K13.1)."""
+    """422 for a patch with another uid than the object's: the object was created again (K13.1)."""
     return any(cause.field == "metadata.uid" for cause in error.causes)

@@ -1,7 +1,8 @@
-"""Evicting a pod (K9): through its disruption budgets, by UID, and with a budget of our own.
+"""Evict a pod (K9): through its disruption budgets, by UID, and within a rate limit of muster's own.
 
-Success means that the pod has begun to end (K9.6), so it is also success to find it gone, made anew, or
-ending already. After a lost answer no refusal is believed before the pod was read. What must never be evicted (K9.7) is decided before anyone comes here.
+Success means that the pod has begun to terminate (K9.6), so it is also success if the pod is gone, was created again,
+or is terminating already. After a lost answer a refusal counts only after the pod was read. Pods that must never be
+evicted (K9.7) are excluded before.
 """
 
 from collections import deque
@@ -25,7 +26,7 @@ TOO_MANY: Final = "more than one PodDisruptionBudget"
 
 
 async def evict(budget: RequestBudget, request: EvictRequest, *, is_preview: bool = False) -> Reply:
-    """Evict a pod, or with `is_preview` only ask whether it could be (K9.4)."""
+    """Evict a pod, or with `is_preview` only ask whether it could be evicted (K9.4)."""
     body = eviction_of(request, is_preview=is_preview)
     query = {"dryRun": "All"} if is_preview else NO_QUERY
     in_doubt = request.is_in_doubt
@@ -71,7 +72,7 @@ def eviction_of(request: EvictRequest, *, is_preview: bool = False) -> bytes:
 
 
 def _final(failure: ClusterError) -> Reply | None:
-    """What needs neither a look at the pod nor another try (K9.2)."""
+    """Outcomes that need neither a look at the pod nor another try (K9.2)."""
     match failure:
         case NotFoundError() if is_gone(failure):
             return Done()
@@ -84,7 +85,7 @@ def _final(failure: ClusterError) -> Reply | None:
 
 
 def _budget_text(failure: BudgetError) -> str:
-    """The causes say which budget it is and what it lacks; the message never does."""
+    """The causes name the budget and what it lacks; the message does not."""
     causes = [one.message for one in failure.causes if one.message]
     seconds = failure.retry_after_seconds
     again = "" if seconds is None else f" (try again after {seconds:g} s)"
@@ -92,7 +93,7 @@ def _budget_text(failure: BudgetError) -> str:
 
 
 async def _read_back(budget: RequestBudget, request: EvictRequest) -> Reply | None:
-    """What the pod itself says; None while it goes on."""
+    """Return the outcome that the pod shows; None while it runs."""
     while True:
         try:
             pod = decoded(GET_POD.what, await budget.request(GET_POD), POD)
@@ -108,7 +109,7 @@ async def _read_back(budget: RequestBudget, request: EvictRequest) -> Reply | No
 
 
 class EvictionBudget:
-    """At most so many evictions a minute, in the cluster and of one workload.
+    """A limit of evictions per minute, in the cluster and of one workload.
 
     A pod counts once, however often its eviction is tried. Time is given, in whole nanoseconds.
     """
@@ -117,10 +118,10 @@ class EvictionBudget:
         self._cluster_most = cluster_per_minute
         self._workload_most = workload_per_minute
         self._taken: deque[tuple[int, str, str]] = deque()
-        """When, of which workload, which pod: of the last minute, so never more than the limit."""
+        """Time, workload and pod of each eviction of the last minute, so never more than the limit."""
 
     def take(self, uid: str, workload: str, now_ns: int) -> Refused | None:
-        """Count an eviction, or say why it may not be."""
+        """Count an eviction; returns the refusal if a limit is reached."""
         while self._taken and self._taken[0][0] <= now_ns - MINUTE_NS:
             self._taken.popleft()
         if any(taken == uid for _, _, taken in self._taken):
@@ -134,7 +135,7 @@ class EvictionBudget:
         return None
 
     def give_back(self, uid: str) -> None:
-        """What was refused took nothing."""
+        """Do not count a refused eviction."""
         self._taken = deque(one for one in self._taken if one[2] != uid)
 
 

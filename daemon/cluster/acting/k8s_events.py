@@ -1,8 +1,7 @@
-"""What is worth an Event in Kubernetes, as data: a record of the log to notices about objects (K11).
+"""Kubernetes Events for records of the log, as data (K11).
 
-Events are for people who look at an object and have no log at hand; they expire, and the log is the
-record. Reasons are a closed list, `REASONS`; what is beside them (the code of a refusal, say) is the
-`action` of the Event.
+Events are for people who look at an object and have no log at hand; they expire, and the log is the record. Reasons
+are a closed list, `REASONS`; further detail (the code of a refusal, say) is the `action` of the Event.
 """
 
 from collections.abc import Iterator
@@ -24,14 +23,14 @@ WARNING: Final = "Warning"
 
 SCHEDULER: Final = "muster.sh/scheduler"
 CARDS: Final = "volcano.capacity-card"
-"""Who reports: `From`, as `kubectl describe` shows it. What the quota of cards refuses bears the name by which
-those who came from Volcano look for it."""
+"""The reporting component: `From` in `kubectl describe`. Refusals by card quotas have the name that users of
+Volcano know."""
 
 PODS_TOLD_MAX: Final = 32
 """Pods of one refusal that get an Event. All of them get the condition `PodScheduled`."""
 
 REMEMBERED_MAX: Final = 10_000
-"""Evictions under way whose reasons are remembered; the oldest are forgotten first."""
+"""Evictions in progress whose reasons are remembered; the oldest are forgotten first."""
 
 NOTICED: Final[frozenset[str]] = frozenset(
     one.kind
@@ -40,7 +39,7 @@ NOTICED: Final[frozenset[str]] = frozenset(
         *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
     )
 )
-"""Kinds of records that may bring about an Event."""
+"""Kinds of records that may cause an Event."""
 
 
 class Reason(Struct, frozen=True):
@@ -119,7 +118,7 @@ class Regarding(Struct, frozen=True):
 
 
 class EventNotice(Struct, frozen=True):
-    """An Event to be."""
+    """An Event to be written."""
 
     regarding: Regarding
     type: str
@@ -130,14 +129,14 @@ class EventNotice(Struct, frozen=True):
 
 
 class EventFactory:
-    """Makes notices. It remembers why pods are being evicted until they are."""
+    """Makes notices of records. It remembers the reasons of evictions until they are done."""
 
     def __init__(self) -> None:
         self._evictions: dict[str, tuple[str, str]] = {}
         """UID to pod group and reason."""
 
     def notices(self, event: Fact, cluster: Cluster) -> list[EventNotice]:
-        """What a record is worth, in the cluster as it is."""
+        """Return the notices for a record, in the cluster as it is."""
         match event:
             case PodBound():
                 note = f"Successfully assigned {event.pod} to {event.node}"
@@ -198,19 +197,19 @@ class EventFactory:
 
 def _bind_failed(event: BindFailed) -> list[EventNotice]:
     if event.code == "NotFound":
-        return []  # There is nothing left that an Event could be about.
+        return []  # The object of the Event is gone.
     note = f"Binding to node {event.node} failed: {event.code}: {event.message}"
     return [EventNotice(_pod(event.pod, event.uid), WARNING, "FailedBinding", event.code, note)]
 
 
 def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[EventNotice]:
-    """The group, where it has an object, and the pods that wait; the one that was looked at first.
+    """The group, if it has an object, and its waiting pods; the one that was examined first.
 
-    A gang that is whole and has begun is not told what pods beyond it lack (#4971 of Volcano).
+    A gang that is complete and has started gets no Event for pods beyond it (#4971 of Volcano).
     """
     group = cluster.groups.get(event.pod_group)
     if group is None or event.action in EVICTING:
-        return  # That nobody is evicted for it is no reason why it waits.
+        return  # A failed preemption is not the reason why the group waits.
     named = event.code if event.code in QUOTA_REASONS else ""
     told = event.message if named else group_text(group, event.code, event.message, event.pod)
     if not (group.is_ready and group.allocated_count):

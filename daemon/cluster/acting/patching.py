@@ -1,4 +1,4 @@
-"""One patch of a status, tried until it is answered: patches with a uid are safe to repeat (K13.1)."""
+"""One status patch, repeated until it is answered: patches with a uid are safe to repeat (K13.1)."""
 
 from daemon.cluster.acting.error_classification import refusal_of
 from daemon.cluster.acting.request_budget import JSON, RequestBudget
@@ -10,7 +10,7 @@ from events.messages import Refused, Unknown
 async def answered(
     budget: RequestBudget, call: Call, body: bytes | None = None, content_type: str = JSON
 ) -> bytes | Refused | Unknown:
-    """The body of the server's answer, or what became of the request instead."""
+    """Return the body of the answer, or the outcome of a failed request."""
     while True:
         try:
             return await budget.request(call, body=body, content_type=content_type)

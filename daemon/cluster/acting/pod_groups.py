@@ -1,7 +1,7 @@
-"""Telling PodGroups their phase and whether they can be scheduled (volcano B.14).
+"""Update the status of PodGroups: phase, counts and conditions (volcano B.14).
 
-The status of a PodGroup is a subresource of its own in some releases of the CRD and part of the object
-in others. The first answer tells which, and is remembered until an answer says otherwise.
+The status of a PodGroup is a subresource in some releases of the CRD and part of the object in others. The first
+answer shows which, and is remembered until an answer shows otherwise.
 """
 
 from collections.abc import Callable
@@ -32,12 +32,12 @@ Condition = dict[str, object]
 
 
 class GroupTeller:
-    """Tells PodGroups. Time comes from the clock that it is given."""
+    """Updates PodGroups. Time comes from the given clock."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._is_apart = True
-        """Whether the status is a subresource, as far as is known."""
+        """Whether the status is a subresource, as far as known."""
 
     async def update_phase(self, budget: RequestBudget, request: PhaseRequest) -> Reply:
         """Set the phase, and how many pods run or have ended."""
@@ -61,7 +61,7 @@ class GroupTeller:
     async def update_condition(
         self, budget: RequestBudget, request: GroupConditionRequest
     ) -> Reply:
-        """Set one condition, end the one that says the opposite, and keep the others, whoever wrote them."""
+        """Set one condition, end its opposite, and keep the conditions of other writers."""
         told = self._condition(request)
 
         def change(status: Status) -> Status | None:
@@ -79,7 +79,7 @@ class GroupTeller:
         return {
             "type": request.type,
             "status": "True",
-            # One for each writing: the position of the decision, by which it can be looked up.
+            # The position of the decision identifies each write.
             "transitionID": str(request.decision),
             "lastTransitionTime": seconds_of(self._now_ns()),
             "reason": request.reason,
@@ -93,22 +93,22 @@ class GroupTeller:
         return write
 
     async def _patch(self, budget: RequestBudget, body: bytes, change: Change) -> Reply:
-        """Patch the status, wherever it is."""
+        """Patch the status, as subresource or part of the object."""
         if not self._is_apart:
             reply = await answered(budget, PATCH_POD_GROUP, body, MERGE_PATCH)
             if not isinstance(reply, bytes):
                 return reply
             if says_all(reply, change):
                 return Done()
-            # The server took the patch and left the status out: it has become a subresource. What it
-            # took has changed nothing, so the version of the object is still the one that was read.
+            # The server took the patch and dropped the status: it has become a subresource. Nothing
+            # was changed, so the version of the object is still the one that was read.
         reply = await answered(budget, PATCH_POD_GROUP_STATUS, body, MERGE_PATCH)
         if isinstance(reply, bytes):
             self._is_apart = True
             return Done()
         if not self._is_apart or not isinstance(reply, Refused) or reply.code != "NotFound":
             return reply
-        # There is no such group, or no such subresource: the answers are the same. The group tells.
+        # Either the group or the subresource is missing; reading the group shows which.
         reply = await answered(budget, PATCH_POD_GROUP, body, MERGE_PATCH)
         if not isinstance(reply, bytes):
             return reply
@@ -119,7 +119,7 @@ class GroupTeller:
 
 
 def _counts(status: Status, request: PhaseRequest | GroupCountsRequest) -> Status:
-    """The counts that a status does not say; one that it leaves out is 0."""
+    """The counts that differ from a status; a missing one is 0."""
     counts = {
         "running": request.running,
         "succeeded": request.succeeded,
@@ -136,19 +136,19 @@ def _conditions(status: Status) -> list[Condition]:
 
 
 def _with(conditions: list[Condition], told: Condition) -> list[Condition]:
-    """The conditions with one in place of that of its type, or behind the others."""
+    """The conditions with one replaced by type, or appended."""
     if all(one.get("type") != told["type"] for one in conditions):
         return [*conditions, told]
     return [told if one.get("type") == told["type"] else one for one in conditions]
 
 
 def _contradicts(condition: Condition, told: Condition) -> bool:
-    """Whether it is the other one of the scheduler's two, and said to be true."""
+    """Return True for the opposite of the scheduler's two conditions, if it is true."""
     is_other = condition.get("type") in CONDITIONS and condition.get("type") != told["type"]
     return is_other and condition.get("status") == "True"
 
 
 def _says(condition: Condition, told: Condition) -> bool:
-    """Whether a condition says what is to be told; its time and its id do not matter (B.14)."""
+    """Return True if a condition is as wanted, apart from time and id (B.14)."""
     told_of = ("type", "status", "reason", "message")
     return all(condition.get(key) == told[key] for key in told_of)

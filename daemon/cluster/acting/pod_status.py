@@ -1,7 +1,7 @@
-"""Telling pods and queues what muster thinks of them, in their status (K7.7, K13).
+"""Update the status of pods and queues (K7.7, K13).
 
-No patch can reach another object of the same name, and each bears only the keys that change. Status goes
-through the `status` subresource (K13.2).
+No patch can reach another object of the same name, and each holds only the changed keys. It goes through the `status`
+subresource (K13.2).
 """
 
 from collections.abc import Callable
@@ -20,27 +20,26 @@ MESSAGE_MAX: Final = 32_768
 """Characters of a condition's message; Kubernetes allows no more where it sets a limit at all."""
 
 TOLD_MAX: Final = 20_000
-"""Pods that are remembered as told; the ones told longest ago are forgotten first."""
+"""Pods whose reported condition is remembered; the oldest are forgotten first."""
 
 NOTHING_ALLOCATED: Final = {"cpu": "0", "memory": "0"}
 """The least that a Queue's `allocated` holds: the field is required there, and may not be empty."""
 
 
 class PodStatusWriter:
-    """Tells pods why they wait.
+    """Writes the condition of waiting pods.
 
-    It remembers whom it told, so as to leave the time of the condition alone while only its text
-    changes, and to take back a nomination that it made. Both are lost when the daemon restarts, at the
-    price of a newer time.
+    It remembers the conditions that it wrote, to keep their transition time while only the message changes, and to
+    remove a nomination that it made. Both are lost at a restart, which only gives a newer time.
     """
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._told: dict[str, str] = {}
-        """UID to the node that the pod was nominated for, or nothing."""
+        """UID to the node for which the pod was nominated, or nothing."""
 
     async def write(self, budget: RequestBudget, request: ConditionRequest) -> Reply:
-        """Set the condition PodScheduled to False, and the nominated node where there is one."""
+        """Set the condition PodScheduled to False, and the nominated node if there is one."""
         body = self._patch_of(request)
         reply = await answered(budget, PATCH_POD_STATUS, body, STRATEGIC_MERGE_PATCH)
         if not isinstance(reply, bytes):
@@ -71,7 +70,7 @@ class PodStatusWriter:
 
 
 async def update_queue_status(budget: RequestBudget, request: QueueStatusRequest) -> Reply:
-    """Set what is allocated in a queue, and take out what is no longer there: a merge would keep it."""
+    """Set the allocated amounts of a queue, and remove those that are gone: a merge would keep them."""
     allocated = {**NOTHING_ALLOCATED, **request.allocated}
 
     def change(status: Status) -> Status | None:

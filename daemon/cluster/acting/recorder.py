@@ -1,6 +1,6 @@
-"""Kubernetes Events (K11): best effort, on a bounded queue of their own, never in the way of a decision.
+"""Write Kubernetes Events (K11): best effort, on a bounded queue of their own, without delaying decisions.
 
-Whatever goes wrong here is counted and goes no further. The log is the record.
+Failures are counted only. The log is the record.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from events.record import Record
 from projections.cluster import Cluster
 
 QUEUE_MAX: Final = 10_000
-"""Notices that wait; one that finds no room is dropped."""
+"""Queued notices; further ones are dropped."""
 
 TRIES_MAX: Final = 12
-"""Tries of one Event, then it is dropped (K11.3)."""
+"""Tries of one Event before it is dropped (K11.3)."""
 
 PER_SECOND: Final = 50.0
 AT_ONCE: Final = 100.0
-"""Events a second, and how many may be caught up with at once: a server has better things to do."""
+"""Events per second, and the size of a burst."""
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 LONGEST_PAUSE_SECONDS: Final = 10.0
@@ -44,7 +44,7 @@ logger: Final = structlog.get_logger("muster")
 
 
 class Recorder:
-    """Writes Events, one after the other, while `run` runs."""
+    """Writes Events one after the other while `run` runs."""
 
     def __init__(
         self, client: Requester, pacing: Pacing, now_ns: Callable[[], int], instance: str
@@ -63,18 +63,18 @@ class Recorder:
         self.written = 0
         """Requests that made an Event or lengthened a series."""
         self.suppressed = 0
-        """Notices that their object's budget did not allow."""
+        """Notices beyond the budget of their object."""
         self.dropped = 0
-        """Notices that found no room in the queue, or that the server did not take."""
+        """Notices dropped because the queue was full or the server refused them."""
 
     def observe(self, records: Iterable[Record], cluster: Cluster) -> None:
-        """Take note of durable records. It never waits."""
+        """Queue the notices of durable records. It never waits."""
         for record in records:
             if record.kind in NOTICED:
                 self.note(self._noticer.notices(event_of(record), cluster))
 
     def note(self, notices: Iterable[EventNotice]) -> None:
-        """Queue notices as of now, as far as there is room."""
+        """Queue notices with the present time, as far as there is space."""
         at_ns = self._now_ns()
         for notice in notices:
             if len(self._queue) >= QUEUE_MAX:
@@ -103,7 +103,7 @@ class Recorder:
                 self.dropped += 1
 
     async def drained(self, seconds: float) -> bool:
-        """Wait until nothing is queued, but not longer than so long, and say whether that is so."""
+        """Wait until the queue is empty, at most for a time; return whether it is."""
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
@@ -128,7 +128,7 @@ class Recorder:
                 self._is_failing = False
                 return True
             if isinstance(failure, AlreadyExistsError) and in_doubt:
-                return True  # An earlier try made it, and its answer was lost.
+                return True  # An earlier try created it, and its answer was lost.
             if isinstance(failure, AlreadyExistsError) or (not write.is_new and is_gone(failure)):
                 write, in_doubt = self._correlator.new_event(write.notice, self._now_ns()), False
                 continue
@@ -150,7 +150,7 @@ class Recorder:
         )
 
     def _tell(self, write: Write) -> None:
-        """Say once that Events are being lost, until one is written again."""
+        """Log once that Events are being lost, until one is written again."""
         if not self._is_failing:
             self._is_failing = True
             reason, kind = write.notice.reason, write.notice.regarding.kind

@@ -1,9 +1,8 @@
-"""One effect being carried out: the requests it takes, bounded in number and in time.
+"""The requests for one effect, bounded in number and in time.
 
-An effect may have to ask more than once: the server is overloaded, or an answer was lost. Each pause is
-longer than the one before and jittered, honours `Retry-After` (K12.2), and ends when the time of the
-effect does. Whoever runs out of time or of turns says that the outcome is unknown; the effect is then
-asked for again later.
+An effect may need several requests: the server is overloaded, or an answer was lost. Each pause is longer than the one
+before, with jitter, honours `Retry-After` (K12.2), and ends with the time of the effect. Without time or requests left
+the outcome is unknown; the effect is then requested again later.
 """
 
 import asyncio
@@ -18,19 +17,19 @@ from daemon.cluster.client.errors import ApiError, RecoveringError
 from events.errors import ClusterError
 
 EFFECT_SECONDS: Final = 25.0
-"""The longest an effect goes on asking; less than the deadline of whoever waits for it."""
+"""The longest duration of an effect; less than the deadline of its caller."""
 
 REQUEST_SECONDS: Final = 10.0
-"""The longest that one of its requests may take."""
+"""The longest duration of one request."""
 
 SHORTEST_REQUEST_SECONDS: Final = 1.0
-"""What the last request is given, however late it is: an outcome is worth a second."""
+"""The least timeout of the last request: an outcome is worth a second."""
 
 PAUSES_MAX: Final = 8
 """Pauses within one effect. Between two of them a binding or an eviction makes at most two requests."""
 
 REQUESTS_MAX: Final = 2 * (PAUSES_MAX + 1)
-"""Requests that a binding or an eviction makes at most."""
+"""The most requests of a binding or an eviction."""
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 8.0
@@ -43,7 +42,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 class Requester(Protocol):
-    """The part of the client that acts. Errors are those of `daemon/cluster/client/errors.py`."""
+    """The client as needed here. Errors are those of `daemon/cluster/client/errors.py`."""
 
     async def request(  # as the client has it; all but the call are named
         self,
@@ -66,9 +65,9 @@ class Pacing(Struct, frozen=True):
     jitter: Callable[[], float]
     """From 0 to less than 1."""
     elapsed_seconds: Callable[[], float]
-    """Seconds that only ever go forward."""
+    """Monotonic time in seconds."""
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    """Says whether it ended early because the server, which was away, is back."""
+    """Returns whether it ended early because the server is available again."""
     effect_seconds: float = EFFECT_SECONDS
 
 
@@ -93,7 +92,7 @@ class RequestBudget:
         query: Mapping[str, str] = NO_QUERY,
         content_type: str = JSON,
     ) -> bytes:
-        """Make one request about the object. What the server says against it is raised."""
+        """Make one request about the object. Errors of the server are raised."""
         self.attempts += 1
         left = self._until - self._pacing.elapsed_seconds()
         return await self._client.request(
@@ -107,10 +106,10 @@ class RequestBudget:
         )
 
     async def pause(self, error: ClusterError) -> bool:
-        """Wait before another request, and say whether there is time and a turn left for one.
+        """Wait before another request; return whether time and requests are left for one.
 
-        Where the server asks for more time than there is, what is left is waited all the same: an
-        effect that gives up at once would only be asked for again at once.
+        If the server asks for a longer pause than the time left, the time left is waited all the same: an effect
+        that gives up at once would be requested again at once.
         """
         self._pauses += 1
         wait = _pause_seconds(self._pauses, self._pacing.jitter(), error)
@@ -122,7 +121,7 @@ class RequestBudget:
 
 
 def _pause_seconds(pauses: int, jitter: float, error: ClusterError) -> float:
-    """Full jitter below a doubling bound, after whatever the server asked for."""
+    """Full jitter below a doubling bound, after the pause that the server asked for."""
     asked = error.retry_after_seconds if isinstance(error, ApiError) else None
     bound = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (pauses - 1))
     if isinstance(error, RecoveringError):
