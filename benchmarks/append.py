@@ -28,7 +28,7 @@ from daemon.log.sqlite import WRITER_PRAGMAS
 from daemon.log.statements import Statements, statements
 from daemon.log.writing import LogRow, log_rows
 from engine.engine import Engine
-from events.messages import Seen, Sighting
+from events.messages import ObjectSeen, WatchMessage
 from projections.batch import Batch
 from projections.views.catalogue import VIEWS
 
@@ -48,7 +48,7 @@ class Prepared(Struct):
     objects: list[ObjectRow]
 
 
-def lives(count: int, node_count: int) -> Iterator[Sighting]:
+def lives(count: int, node_count: int) -> Iterator[WatchMessage]:
     """Watch events of pods that come, are bound, run and end, a few hundred of them at a time."""
     for first in range(0, count, 500):
         shapes = [
@@ -66,7 +66,7 @@ def lives(count: int, node_count: int) -> Iterator[Sighting]:
                 yield manifests.pod(shape, PodLife(node, phase or "Pending", version))
 
 
-def cluster(node_count: int) -> list[Sighting]:
+def cluster(node_count: int) -> list[WatchMessage]:
     """What is there before the events come."""
     return [
         *manifests.nodes(node_count),
@@ -76,12 +76,12 @@ def cluster(node_count: int) -> list[Sighting]:
     ]
 
 
-def as_sent(events: list[Sighting]) -> list[bytes]:
+def as_sent(events: list[WatchMessage]) -> list[bytes]:
     """The same events as a server sends them, in chunks that end anywhere. The chunks of one batch."""
     lines = [
         b'{"type":"MODIFIED","object":' + with_version(one.raw, number) + b"}\n"
         for number, one in enumerate(events, 1_000)
-        if isinstance(one, Seen)
+        if isinstance(one, ObjectSeen)
     ]
     sent = b"".join(lines)
     return [sent[at : at + CHUNK] for at in range(0, len(sent), CHUNK)]
@@ -95,7 +95,7 @@ def with_version(raw: bytes, version: int) -> bytes:
     return encoded
 
 
-def shown(chunks: list[bytes]) -> Iterator[list[Sighting]]:
+def shown(chunks: list[bytes]) -> Iterator[list[WatchMessage]]:
     """What a watch makes of them."""
     stream = Stream("Pod", "1")
     for chunk in chunks:
@@ -109,7 +109,7 @@ async def measure(scale: Scale) -> list[Figure]:
     """Best of several runs, ours and the bare library in turns."""
     events = list(lives(scale.watched_pods, scale.nodes[0]))
     sent = as_sent(events)
-    raw = median(len(one.raw) for one in events if isinstance(one, Seen))
+    raw = median(len(one.raw) for one in events if isinstance(one, ObjectSeen))
     ours: list[float] = []
     core: list[float] = []
     decoded: list[float] = []
@@ -198,30 +198,30 @@ async def measure(scale: Scale) -> list[Figure]:
 async def _opened(path: Path, scale: Scale) -> Engine:
     """A database with a cluster in it, closed again; the step is at its head."""
     log = await open_log(str(path), "write")
-    step, first = begin(with_views=True, head=await log.take_over("benchmark"))
-    await append_all(log, [first, *take_in(step, cluster(scale.nodes[0]))])
+    engine, first = begin(with_views=True, head=await log.take_over("benchmark"))
+    await append_all(log, [first, *take_in(engine, cluster(scale.nodes[0]))])
     await log.close()
-    return step
+    return engine
 
 
-def _taken_in(step: Engine, chunks: list[bytes]) -> Iterator[Batch]:
+def _taken_in(engine: Engine, chunks: list[bytes]) -> Iterator[Batch]:
     """Chunks through the watch and the step, so many events at a time."""
-    waiting: list[Sighting] = []
+    waiting: list[WatchMessage] = []
     for sightings in shown(chunks):
         waiting += sightings
         if len(waiting) >= BATCH:
-            yield from take_in(step, waiting)
+            yield from take_in(engine, waiting)
             waiting = []
-    yield from take_in(step, waiting)
+    yield from take_in(engine, waiting)
 
 
 async def _ours(path: Path, scale: Scale, chunks: list[bytes]) -> tuple[float, float]:
     """Seconds in all, and those of them that the core needs."""
-    step = await _opened(path, scale)
+    engine = await _opened(path, scale)
     log = await open_log(str(path), "write")
     thinking = 0.0
     began = perf_counter()
-    batches = _taken_in(step, chunks)
+    batches = _taken_in(engine, chunks)
     while True:
         started = perf_counter()
         batch = next(batches, None)
@@ -234,13 +234,13 @@ async def _ours(path: Path, scale: Scale, chunks: list[bytes]) -> tuple[float, f
     return seconds, thinking
 
 
-async def _prepared(path: Path, scale: Scale, events: list[Sighting]) -> list[Prepared]:
+async def _prepared(path: Path, scale: Scale, events: list[WatchMessage]) -> list[Prepared]:
     """A database before the events, and the rows that they are to become."""
-    step = await _opened(path, scale)
+    engine = await _opened(path, scale)
     pack = Packer().rows
     return [
         Prepared(batch=batch, rows=log_rows(batch.records), objects=pack(batch.objects))
-        for batch in take_in(step, events, BATCH)
+        for batch in take_in(engine, events, BATCH)
     ]
 
 

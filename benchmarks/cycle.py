@@ -27,7 +27,7 @@ from benchmarks.manifests import MODELS, QUEUES, PodShape
 from benchmarks.scale import Scale
 from daemon.log.opening import open_log
 from engine.engine import Engine
-from events.messages import Sighting
+from events.messages import WatchMessage
 from projections.policy import BUILT_IN
 
 GANG_PODS: Final = 16
@@ -40,7 +40,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     name: str
     benchmark: str = "cycle"
-    make: Callable[[Scale], tuple[list[Sighting], list[Sighting]]]
+    make: Callable[[Scale], tuple[list[WatchMessage], list[WatchMessage]]]
     pods: Callable[[Scale], int]
     share: int = QUEUES
     """Each queue has the `share`-th part of the cluster as its quota."""
@@ -57,7 +57,7 @@ class Run(Struct, frozen=True):
     groups: int
 
 
-def single(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
+def single(scale: Scale) -> tuple[list[WatchMessage], list[WatchMessage]]:
     """Single pods, of one class in each queue and card model."""
     return [], [
         manifests.pod(
@@ -67,7 +67,7 @@ def single(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
     ]
 
 
-def different(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
+def different(scale: Scale) -> tuple[list[WatchMessage], list[WatchMessage]]:
     """Single pods of which no two ask for the same."""
     return [], [
         manifests.pod(
@@ -83,7 +83,7 @@ def different(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
     ]
 
 
-def gangs(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
+def gangs(scale: Scale) -> tuple[list[WatchMessage], list[WatchMessage]]:
     """Gangs whose pods take whole nodes."""
     made = [
         _gang(f"gang-{i:04}", i % QUEUES, GANG_PODS, cards=8, models=(MODELS[i // QUEUES % 4],))
@@ -92,13 +92,13 @@ def gangs(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
     return [group for group, _ in made], [pod for _, pods in made for pod in pods]
 
 
-def large_gang(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
+def large_gang(scale: Scale) -> tuple[list[WatchMessage], list[WatchMessage]]:
     """One gang whose pods take whole nodes of either of two models."""
     group, pods = _gang("large", 0, scale.large_gang, cards=8, models=BOTH)
     return [group], pods
 
 
-def large_gang_of_cards(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
+def large_gang_of_cards(scale: Scale) -> tuple[list[WatchMessage], list[WatchMessage]]:
     """One gang whose pods take a card each."""
     group, pods = _gang("large", 0, scale.large_gang, cards=1, models=MODELS[:1])
     return [group], pods
@@ -106,7 +106,7 @@ def large_gang_of_cards(scale: Scale) -> tuple[list[Sighting], list[Sighting]]:
 
 def _gang(
     name: str, queue: int, size: int, *, cards: int, models: tuple[str, ...]
-) -> tuple[Sighting, list[Sighting]]:
+) -> tuple[WatchMessage, list[WatchMessage]]:
     pods = [
         manifests.pod(
             PodShape(
@@ -171,7 +171,7 @@ async def measure(scale: Scale) -> list[Figure]:
     return figures
 
 
-def prepare(case: Case, scale: Scale, node_count: int) -> Iterator[Sighting]:
+def prepare(case: Case, scale: Scale, node_count: int) -> Iterator[WatchMessage]:
     """The cluster and what waits, kind by kind."""
     groups, pods = case.make(scale)
     yield from manifests.nodes(node_count)
@@ -183,11 +183,11 @@ def prepare(case: Case, scale: Scale, node_count: int) -> Iterator[Sighting]:
 
 def decided(case: Case, scale: Scale, node_count: int) -> tuple[Engine, Run]:
     """A step after its cycle, and what the cycle cost."""
-    step, _ = begin(with_views=False, rules=case.rules)
-    for _ in take_in(step, prepare(case, scale, node_count)):
+    engine, _ = begin(with_views=False, rules=case.rules)
+    for _ in take_in(engine, prepare(case, scale, node_count)):
         pass
-    seconds, _ = timed(lambda: decide(step, 2_000_000_000))
-    return step, _run(step, seconds)
+    seconds, _ = timed(lambda: decide(engine, 2_000_000_000))
+    return engine, _run(engine, seconds)
 
 
 def best(case: Case, scale: Scale, node_count: int) -> Run:
@@ -199,21 +199,21 @@ async def durable_run(case: Case, scale: Scale, node_count: int) -> Run:
     """Decided with views, and appended."""
     with folder() as place:
         log = await open_log(str(place / "cycle.db"), "write")
-        step, first = begin(
+        engine, first = begin(
             with_views=True, head=await log.take_over("benchmark"), rules=case.rules
         )
-        await append_all(log, [first, *take_in(step, prepare(case, scale, node_count))])
-        seconds, batches = timed(lambda: decide(step, 2_000_000_000))
+        await append_all(log, [first, *take_in(engine, prepare(case, scale, node_count))])
+        seconds, batches = timed(lambda: decide(engine, 2_000_000_000))
         began = perf_counter()
         await append_all(log, batches)
         seconds += perf_counter() - began
         await log.close()
-    return _run(step, seconds)
+    return _run(engine, seconds)
 
 
-def _run(step: Engine, seconds: float) -> Run:
-    decider = step.decider
-    return Run(seconds, bindings(step), decider.examined, decider.session.groups_examined)
+def _run(engine: Engine, seconds: float) -> Run:
+    decider = engine.decider
+    return Run(seconds, bindings(engine), decider.examined, decider.session.groups_examined)
 
 
 def figures_of(case: Case, size: int, run: Run, durable: Run, scale: Scale) -> Iterator[Figure]:

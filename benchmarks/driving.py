@@ -11,12 +11,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from daemon.composition import audits_of, core_of
+from daemon.composition import audits_of, build_engine
 from daemon.log.contract import Log
 from daemon.loop import INTAKE_MAX
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
-from events.messages import Answer, BindRequest, Done, Listed, Sighting
+from events.messages import Accepted, Answer, BindRequest, ListCompleted, WatchMessage
 from events.record import GENESIS, Head
 from projections.batch import Batch
 from projections.policy import BUILT_IN
@@ -50,9 +50,9 @@ def begin(
 ) -> tuple[Engine, Batch]:
     """A step that has just taken over an empty log, and its first batch."""
     state = State()
-    step = core_of(state, head, views=Views(state) if with_views else None)
+    engine = build_engine(state, head, views=Views(state) if with_views else None)
     policy = PolicyChanged(source="built-in", policy=msgspec.Raw(rules))
-    return step, step.start(process_started(), policy, max(head.epoch, 1), SECOND)
+    return engine, engine.start(process_started(), policy, max(head.epoch, 1), SECOND)
 
 
 def process_started() -> DaemonStarted:
@@ -62,43 +62,46 @@ def process_started() -> DaemonStarted:
     )
 
 
-def take_in(step: Engine, sightings: Iterable[Sighting], size: int = INTAKE_MAX) -> Iterator[Batch]:
+def take_in(
+    engine: Engine, sightings: Iterable[WatchMessage], size: int = INTAKE_MAX
+) -> Iterator[Batch]:
     """Observe in batches of a size, with the audits of a daemon beside."""
     rest = iter(sightings)
-    audits = audits_of(step, perf_counter_ns)
+    audits = audits_of(engine, perf_counter_ns)
     while taken := list(islice(rest, size)):
-        batch = step.observe(taken, SECOND)
+        batch = engine.observe(taken, SECOND)
         audits.turn()
         if batch is not None:
             yield batch
 
 
-def nothing_of(*kinds: str) -> list[Sighting]:
+def nothing_of(*kinds: str) -> list[WatchMessage]:
     """That there are no objects of these kinds."""
-    return [Listed(resource=kind, resource_version="1", count=0) for kind in kinds]
+    return [ListCompleted(resource=kind, resource_version="1", count=0) for kind in kinds]
 
 
-def decide(step: Engine, now_ns: int) -> list[Batch]:
+def decide(engine: Engine, now_ns: int) -> list[Batch]:
     """Hold cycles at a moment as the loop does: one, and another at once while work was deferred."""
-    batches = [one for one in (step.cycle(now_ns),) if one is not None]
-    while step.is_cut_short:
-        batch = step.cycle(now_ns)
+    batches = [one for one in (engine.cycle(now_ns),) if one is not None]
+    while engine.is_cut_short:
+        batch = engine.cycle(now_ns)
         assert batch is not None
         batches.append(batch)
     return batches
 
 
-def answered(step: Engine) -> Batch | None:
+def answered(engine: Engine) -> Batch | None:
     """Every request that is open, done."""
     answers = [
-        Answer(request=request, reply=Done(), latency_ns=1_000_000) for request in step.requests()
+        Answer(request=request, reply=Accepted(), latency_ns=1_000_000)
+        for request in engine.requests()
     ]
-    return step.report(answers, SECOND)
+    return engine.report(answers, SECOND)
 
 
-def bindings(step: Engine) -> int:
+def bindings(engine: Engine) -> int:
     """Pods that are to be bound."""
-    return sum(isinstance(request, BindRequest) for request in step.requests())
+    return sum(isinstance(request, BindRequest) for request in engine.requests())
 
 
 async def append_all(log: Log, batches: Iterable[Batch]) -> None:

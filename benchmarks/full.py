@@ -10,7 +10,7 @@ from benchmarks import manifests
 from benchmarks.driving import SECOND, begin, bindings, decide, nothing_of, take_in
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
 from engine.engine import Engine
-from events.messages import Sighting
+from events.messages import WatchMessage
 from projections.policy import BUILT_IN
 
 TURNS: Final = 1_000
@@ -30,20 +30,20 @@ class Filled(Struct, frozen=True, kw_only=True):
 
 def filled(shape: Filled) -> Engine:
     """A step that has taken the cluster in and held no cycle yet."""
-    step, _ = begin(with_views=False, rules=shape.rules)
-    for _ in take_in(step, _sightings(shape)):
+    engine, _ = begin(with_views=False, rules=shape.rules)
+    for _ in take_in(engine, _sightings(shape)):
         pass
-    return step
+    return engine
 
 
-def _sightings(shape: Filled) -> Iterator[Sighting]:
+def _sightings(shape: Filled) -> Iterator[WatchMessage]:
     yield from manifests.nodes(shape.nodes)
     yield from nothing_of("PriorityClass", "Namespace", "PodGroup")
     yield from manifests.queues(shape.nodes, share=1, count=shape.queues)
     yield from manifests.listed("Pod", _pods(shape))
 
 
-def _pods(shape: Filled) -> Iterator[Sighting]:
+def _pods(shape: Filled) -> Iterator[WatchMessage]:
     for index in range(shape.nodes):
         for turn in range(shape.pods_a_node):
             yield ran(index, turn, shape, "Running")
@@ -51,13 +51,13 @@ def _pods(shape: Filled) -> Iterator[Sighting]:
         yield waits(f"wait-{index:06}", index, shape.queues)
 
 
-def waits(name: str, index: int, queues: int = QUEUES) -> Sighting:
+def waits(name: str, index: int, queues: int = QUEUES) -> WatchMessage:
     """A pod of one card, of which each queue and model has its own."""
     models = (MODELS[index // queues % len(MODELS)],)
     return manifests.pod(PodShape(name=name, queue=index % queues, models=models))
 
 
-def ran(node: int, turn: int, shape: Filled, phase: str) -> Sighting:
+def ran(node: int, turn: int, shape: Filled, phase: str) -> WatchMessage:
     """One of the pods that fill a node."""
     pod = PodShape(
         name=f"run-{node:06}-{turn}",
@@ -70,41 +70,41 @@ def ran(node: int, turn: int, shape: Filled, phase: str) -> Sighting:
     return manifests.pod(pod, PodLife(f"node-{node:05}", phase, 3))
 
 
-def idle(step: Engine) -> float:
+def idle(engine: Engine) -> float:
     """Seconds of a cycle in which nothing could change."""
-    position = step.head.position
-    assert step.cycle(3 * SECOND) is None
+    position = engine.head.position
+    assert engine.cycle(3 * SECOND) is None
     began = perf_counter()
     for _ in range(TURNS):
-        step.cycle(3 * SECOND)
+        engine.cycle(3 * SECOND)
     seconds = perf_counter() - began
-    assert step.head.position == position
+    assert engine.head.position == position
     return seconds / TURNS
 
 
-def one_arrives(step: Engine) -> float:
+def one_arrives(engine: Engine) -> float:
     """One pod more that has to wait, and a cycle: median seconds."""
     spent: list[float] = []
     for turn in range(CHANGES):
         came = waits(f"late-{turn:06}", turn)
         began = perf_counter()
-        step.observe([came], 4 * SECOND)
-        decide(step, (4 + turn) * SECOND)
+        engine.observe([came], 4 * SECOND)
+        decide(engine, (4 + turn) * SECOND)
         spent.append(perf_counter() - began)
     return sorted(spent)[len(spent) // 2]
 
 
-def one_ends(step: Engine, size: int, shape: Filled | None = None) -> tuple[float, float, float]:
+def one_ends(engine: Engine, size: int, shape: Filled | None = None) -> tuple[float, float, float]:
     """A pod ends, and a cycle: median seconds, nodes examined and pods bound a time."""
     shape = shape or Filled(nodes=size, waiting=0)
     spent: list[float] = []
-    examined, before = step.decider.examined, bindings(step)
+    examined, before = engine.decider.examined, bindings(engine)
     for turn in range(min(CHANGES, size)):
         over = ran(turn, 0, shape, "Succeeded")
         began = perf_counter()
-        step.observe([over], 4 * SECOND)
-        decide(step, (40 + turn) * SECOND)
+        engine.observe([over], 4 * SECOND)
+        decide(engine, (40 + turn) * SECOND)
         spent.append(perf_counter() - began)
     turns = len(spent)
-    bound = bindings(step) - before
-    return sorted(spent)[turns // 2], (step.decider.examined - examined) / turns, bound / turns
+    bound = bindings(engine) - before
+    return sorted(spent)[turns // 2], (engine.decider.examined - examined) / turns, bound / turns

@@ -40,11 +40,11 @@ def _grown(what: str, shapes: list[Filled]) -> Iterator[Figure]:
     comes: list[float] = []
     rests: list[float] = []
     for shape in shapes:
-        step = filled(shape)
-        decide(step, 2 * SECOND)
-        rests.append(idle(step))
-        comes.append(one_arrives(step))
-        ends.append(one_ends(step, shape.nodes, shape)[0])
+        engine = filled(shape)
+        decide(engine, 2 * SECOND)
+        rests.append(idle(engine))
+        comes.append(one_arrives(engine))
+        ends.append(one_ends(engine, shape.nodes, shape)[0])
     for name, costs in (("one ends", ends), ("one more comes", comes), ("nothing happens", rests)):
         for size, cost in zip(sizes, costs, strict=True):
             yield Figure(

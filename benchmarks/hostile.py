@@ -19,7 +19,7 @@ from benchmarks.figures import Figure
 from benchmarks.manifests import listed
 from benchmarks.scale import Scale
 from engine.engine import Engine
-from events.messages import Seen, Sighting
+from events.messages import ObjectSeen, WatchMessage
 from projections.state import REQUIRED
 
 JsonObject: TypeAlias = dict[str, object]
@@ -40,7 +40,7 @@ class Load(Struct, frozen=True, kw_only=True):
 
     name: str
     policy: JsonObject
-    objects: Callable[[int], Iterator[Sighting]]
+    objects: Callable[[int], Iterator[WatchMessage]]
     """Everything there is but canaries, where the load is to be one in so many of its full size."""
 
 
@@ -112,20 +112,20 @@ TREE: Final = policy(
 HELD: Final = {"held": "yes"}
 
 
-def _seen(kind: str, name: str, namespace: str = "", **parts: object) -> Sighting:
+def _seen(kind: str, name: str, namespace: str = "", **parts: object) -> WatchMessage:
     meta: JsonObject = {"name": name, "uid": f"{kind}-{namespace}-{name}", "resourceVersion": "7"}
     if namespace:
         meta["namespace"] = namespace
     more = parts.pop("metadata", {})
     assert isinstance(more, dict)
-    return Seen(msgspec.json.encode({"kind": kind, "metadata": {**meta, **more}, **parts}))
+    return ObjectSeen(msgspec.json.encode({"kind": kind, "metadata": {**meta, **more}, **parts}))
 
 
 def _node_name(index: int) -> str:
     return f"n{index:04}"
 
 
-def _nodes(count: int, cpu: int = 64) -> Iterator[Sighting]:
+def _nodes(count: int, cpu: int = 64) -> Iterator[WatchMessage]:
     amounts = {"cpu": str(cpu), "memory": "1Ti", "pods": "200"}
     yield from listed(
         "Node",
@@ -147,7 +147,7 @@ def _nodes(count: int, cpu: int = 64) -> Iterator[Sighting]:
     )
 
 
-def _queue(name: str, parent: str = "", **spec: object) -> Sighting:
+def _queue(name: str, parent: str = "", **spec: object) -> WatchMessage:
     more: JsonObject = {"parent": parent} if parent else {}
     return _seen("Queue", name, spec={"weight": 1, **more, **spec}, status={"state": "Open"})
 
@@ -163,7 +163,7 @@ def _pod(
     spec: JsonObject | None = None,
     labels: dict[str, str] | None = None,
     group: str = "",
-) -> Sighting:
+) -> WatchMessage:
     requests = {"cpu": f"{milli_cpu}m", "memory": "1Mi"}
     whole: JsonObject = {
         "schedulerName": "muster",
@@ -186,7 +186,7 @@ def _pod(
 CANARY_QUEUE: Final = "canary"
 
 
-def _two_queues() -> list[Sighting]:
+def _two_queues() -> list[WatchMessage]:
     return [_queue("crowd"), _queue(CANARY_QUEUE)]
 
 
@@ -200,13 +200,13 @@ def _spread_over(key: str, skew: int, selector: JsonObject) -> JsonObject:
     return {"topologySpreadConstraints": [constraint]}
 
 
-def _unlike(part: int) -> Iterator[Sighting]:
+def _unlike(part: int) -> Iterator[WatchMessage]:
     yield from _nodes(200)
     yield from listed("Queue", _two_queues())
     yield from listed("Pod", (_pod(f"p{index}", 100 + index) for index in range(1_500 // part)))
 
 
-def _chain(part: int) -> Iterator[Sighting]:
+def _chain(part: int) -> Iterator[WatchMessage]:
     count = 1_200 // part
     yield from _nodes(200)
     chain = [_queue(f"q{index}", f"q{index - 1}" if index else "") for index in range(count)]
@@ -216,11 +216,11 @@ def _chain(part: int) -> Iterator[Sighting]:
     )
 
 
-def _spread(part: int) -> Iterator[Sighting]:
+def _spread(part: int) -> Iterator[WatchMessage]:
     yield from _nodes(100)
     yield from listed("Queue", _two_queues())
 
-    def one(index: int) -> Sighting:
+    def one(index: int) -> WatchMessage:
         selector: JsonObject = {
             "matchExpressions": [{"key": f"k{index % 97}", "operator": "Exists"}]
         }
@@ -238,7 +238,7 @@ def _full(
     is_held: bool = False,
     is_spread: bool = False,
     nodes: int = 100,
-) -> Iterator[Sighting]:
+) -> Iterator[WatchMessage]:
     """Nodes full of 24 running pods each, and pods of higher priority that wait.
 
     `is_held`: a disruption budget holds all that run; `is_spread`: no eviction brings those that wait within their
@@ -281,14 +281,14 @@ def _full(
         yield from listed("PodDisruptionBudget", [budget])
 
 
-def _empty(part: int) -> Iterator[Sighting]:
+def _empty(part: int) -> Iterator[WatchMessage]:
     yield from _nodes(100)
     yield from listed("Queue", _two_queues())
     waiting = (_pod(f"p{index}", 1_000 + index, priority=100) for index in range(10_000 // part))
     yield from listed("Pod", waiting)
 
 
-def _gang(part: int) -> Iterator[Sighting]:
+def _gang(part: int) -> Iterator[WatchMessage]:
     """One gang of pods of which no two are alike, each apart from pods with a label that one other has."""
     count = 800 // part
     yield from _nodes(1_000 // part)
@@ -297,7 +297,7 @@ def _gang(part: int) -> Iterator[Sighting]:
     gang = _seen("PodGroup", "gang", "crowd", spec=spec, status={"phase": "Inqueue"})
     yield from listed("PodGroup", [gang])
 
-    def one(index: int) -> Sighting:
+    def one(index: int) -> WatchMessage:
         term = {
             "topologyKey": "kubernetes.io/hostname",
             "labelSelector": {"matchLabels": {f"k{index % 97}": str(index)}},
@@ -345,18 +345,18 @@ LOADS: Final = (
 
 def begun(load: Load, part: int = 1) -> Engine:
     """A daemon that has just read the whole load."""
-    step, _ = begin(with_views=False, rules=msgspec.json.encode(load.policy))
-    for _ in take_in(step, load.objects(part)):
+    engine, _ = begin(with_views=False, rules=msgspec.json.encode(load.policy))
+    for _ in take_in(engine, load.objects(part)):
         pass
-    rest = [kind for kind in REQUIRED if kind not in step.state.listed]
-    for _ in take_in(step, nothing_of(*rest)):
+    rest = [kind for kind in REQUIRED if kind not in engine.state.listed]
+    for _ in take_in(engine, nothing_of(*rest)):
         pass
-    return step
+    return engine
 
 
 def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
     """Hold cycles until nothing is left to decide or the time is up."""
-    step, job_status = begun(load, part), Course(waited=[])
+    engine, job_status = begun(load, part), Course(waited=[])
     now_ns = 2 * SECOND
     open_canaries: dict[str, Waited] = {}
     come = 0
@@ -366,23 +366,23 @@ def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
             name = f"canary-{come}"
             come += 1
             seen = _pod(name, 100, CANARY_QUEUE, namespace="canary")
-            step.observe([seen], now_ns)
+            engine.observe([seen], now_ns)
             waits = open_canaries[f"canary/{name}"] = Waited()
             job_status.waited.append(waits)
-        if not step.is_due(now_ns):
+        if not engine.is_due(now_ns):
             break
         began = process_time()
-        batch = step.cycle(now_ns)
+        batch = engine.cycle(now_ns)
         took = process_time() - began
         assert batch is not None
         job_status.cycles += 1
         job_status.seconds += took
         if took > job_status.longest:
-            job_status.longest, job_status.units_of_longest = took, step.decider.session.work.done
+            job_status.longest, job_status.units_of_longest = took, engine.decider.session.work.done
         for key in list(open_canaries):
             open_canaries[key].cycles += 1
             open_canaries[key].seconds += took
-            if _is_decided(step, key):
+            if _is_decided(engine, key):
                 del open_canaries[key]
         if job_status.seconds > CPU_SECONDS_MAX:
             job_status.is_at_rest = False
@@ -391,9 +391,9 @@ def run(load: Load, part: int = 1, canaries: int = CANARIES) -> Course:
     return job_status
 
 
-def _is_decided(step: Engine, key: str) -> bool:
-    pod = next(one for one in step.state.cluster.pods.values() if one.key == key)
-    group = step.state.cluster.groups[pod.group_key]
+def _is_decided(engine: Engine, key: str) -> bool:
+    pod = next(one for one in engine.state.cluster.pods.values() if one.key == key)
+    group = engine.state.cluster.groups[pod.group_key]
     return bool(pod.node or group.promise or group.refusals)
 
 

@@ -24,7 +24,7 @@ from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
 from daemon.notifying_log import NotifyingLog
 from daemon.settings import Settings
-from events.messages import Done, Progress, Reply, Request, Sighting
+from events.messages import Accepted, Reply, Request, ResumePoint, WatchMessage
 from projections.batch import Batch
 from projections.internal_error import ignore
 
@@ -56,7 +56,7 @@ class Feed:
         self.is_filled = asyncio.Event()
         self._appended = asyncio.Event()
 
-    async def sightings(self) -> AsyncIterator[list[Sighting]]:
+    async def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """All there is, and then one batch after the other."""
         yield self._cluster()
         loop = self.loop
@@ -84,14 +84,14 @@ class Feed:
         """A batch of the loop is durable."""
         self._appended.set()
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Nothing was shown before."""
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Everything that is asked is done."""
-        return Done(), 1
+        return Accepted(), 1
 
-    def _cluster(self) -> list[Sighting]:
+    def _cluster(self) -> list[WatchMessage]:
         shape = self._shape
         return [
             *manifests.nodes(shape.nodes),
@@ -100,7 +100,7 @@ class Feed:
             *manifests.listed("Pod", self._pods()),
         ]
 
-    def _pods(self) -> Iterator[Sighting]:
+    def _pods(self) -> Iterator[WatchMessage]:
         for index in range(self._shape.nodes):
             yield ran(index, 0, self._shape, "Running")
         for index in range(self._shape.waiting):
@@ -126,7 +126,7 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
             holder="benchmark",
             version="0",
             snapshot_every=Settings().snapshot_every,
-            tells=True,
+            updates_status=True,
             has_deciding_thread=True,
         )
         loop = Loop(log, feed, clock, refolder(stored, with_views=True), running, thread=thread)
@@ -165,4 +165,4 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
 
 
 def _is_cut_short(loop: Loop) -> bool:
-    return loop.step is None or loop.step.is_cut_short
+    return loop.engine is None or loop.engine.is_cut_short

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from events.messages import Listed, Seen, Sighting
+from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from events.normalize import Json, JsonObject
 
 CARD: Final = "nvidia.com/gpu"
@@ -45,21 +45,21 @@ class PodLife(Struct, frozen=True):
 WAITING: Final = PodLife()
 
 
-def listed(kind: str, seen: Iterable[Sighting]) -> Iterator[Sighting]:
+def listed(kind: str, seen: Iterable[WatchMessage]) -> Iterator[WatchMessage]:
     """Objects, and that these were all of the kind."""
     count = 0
     for count, one in enumerate(seen, 1):  # noqa: B007
         yield one
-    yield Listed(resource=kind, resource_version="1", count=count)
+    yield ListCompleted(resource=kind, resource_version="1", count=count)
 
 
 @lru_cache(maxsize=8)
-def nodes(count: int) -> tuple[Sighting, ...]:
+def nodes(count: int) -> tuple[WatchMessage, ...]:
     """The nodes of a cluster, made once for all benchmarks."""
     return tuple(listed("Node", (node(index) for index in range(count))))
 
 
-def queues(node_count: int, share: int = QUEUES, count: int = QUEUES) -> list[Sighting]:
+def queues(node_count: int, share: int = QUEUES, count: int = QUEUES) -> list[WatchMessage]:
     """Queues, each with the `share`-th part of the cluster as its quota."""
     cards = node_count // len(MODELS) * CARDS_PER_NODE // share
     quota = msgspec.json.encode(dict.fromkeys(MODELS, cards)).decode()
@@ -89,7 +89,7 @@ def queues(node_count: int, share: int = QUEUES, count: int = QUEUES) -> list[Si
     )
 
 
-def pod_group(name: str, queue: int, size: int) -> Sighting:
+def pod_group(name: str, queue: int, size: int) -> WatchMessage:
     """A gang: all of its pods or none."""
     return _seen(
         {
@@ -102,7 +102,7 @@ def pod_group(name: str, queue: int, size: int) -> Sighting:
     )
 
 
-def pod(shape: PodShape, life: PodLife = WAITING) -> Sighting:
+def pod(shape: PodShape, life: PodLife = WAITING) -> WatchMessage:
     """A pod of about 2 KB, as a training job's controller and the admission chain leave it."""
     annotations: JsonObject = {
         "volcano.sh/card.name": "|".join(shape.models),
@@ -213,7 +213,7 @@ def _pod_status(shape: PodShape, life: PodLife) -> JsonObject:
     return status
 
 
-def node(index: int) -> Sighting:
+def node(index: int) -> WatchMessage:
     """A node; the models of cards take turns."""
     name = f"node-{index:05}"
     amounts: JsonObject = {
@@ -260,5 +260,5 @@ def _metadata(name: str, kind: str, *, version: int = 1) -> JsonObject:
     }
 
 
-def _seen(manifest: JsonObject) -> Sighting:
-    return Seen(raw=msgspec.json.encode(manifest))
+def _seen(manifest: JsonObject) -> WatchMessage:
+    return ObjectSeen(raw=msgspec.json.encode(manifest))

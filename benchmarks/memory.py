@@ -19,7 +19,7 @@ from benchmarks.driving import begin, nothing_of, take_in
 from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, QUEUES, PodLife, PodShape
 from benchmarks.scale import Scale
-from events.messages import Sighting
+from events.messages import WatchMessage
 
 INTAKE = 1_000
 MB = 1_000_000
@@ -60,7 +60,7 @@ async def measure(scale: Scale) -> list[Figure]:
     ]
 
 
-def running(nodes: int, pods: int) -> Iterator[Sighting]:
+def running(nodes: int, pods: int) -> Iterator[WatchMessage]:
     """A cluster whose pods all run: half of the cards of each node are taken."""
     yield from manifests.listed("Node", (manifests.node(index) for index in range(nodes)))
     yield from nothing_of("PriorityClass", "Namespace", "PodGroup")
@@ -68,7 +68,7 @@ def running(nodes: int, pods: int) -> Iterator[Sighting]:
     yield from manifests.listed("Pod", (_pod(index, nodes) for index in range(pods)))
 
 
-def _pod(index: int, nodes: int) -> Sighting:
+def _pod(index: int, nodes: int) -> WatchMessage:
     turn, node = divmod(index, nodes)
     has_card = turn < manifests.CARDS_PER_NODE // 2
     shape = PodShape(
@@ -87,12 +87,12 @@ def main() -> None:
     nodes, pods = int(sys.argv[1]), int(sys.argv[2])
     gc.collect()
     before, began = _peak(), perf_counter()
-    step, _ = begin(with_views=True)
-    for _ in take_in(step, running(nodes, pods), INTAKE):
+    engine, _ = begin(with_views=True)
+    for _ in take_in(engine, running(nodes, pods), INTAKE):
         pass
     seconds = perf_counter() - began
     usage = Usage(before=before, after=_resident(), peak=_peak(), seconds=seconds)
-    assert len(step.state.cluster.pods) == pods
+    assert len(engine.state.cluster.pods) == pods
     sys.stdout.buffer.write(msgspec.json.encode(usage))
 
 

@@ -17,7 +17,7 @@ from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, NAMESPACE, PodShape
 from benchmarks.scale import Scale
 from engine.engine import Engine
-from events.messages import Seen, Sighting
+from events.messages import ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.policy import BUILT_IN
 
@@ -85,7 +85,7 @@ async def measure(scale: Scale) -> list[Figure]:
 def _figure(asked: Asked, scale: Scale) -> Figure:
     size = scale.nodes[-1]
     runs = [_decided(asked, scale, size) for _ in range(scale.repeats)]
-    step, seconds = min(runs, key=lambda run: run[1])
+    engine, seconds = min(runs, key=lambda run: run[1])
     return Figure(
         benchmark="network",
         name=f"{asked.name}, {scale.large_gang:,} pods, {size:,} nodes",
@@ -94,22 +94,22 @@ def _figure(asked: Asked, scale: Scale) -> Figure:
         bound="at most",
         target=1,
         detail={
-            "bound": bindings(step),
-            "groups_examined": step.decider.session.groups_examined,
-            "examined": step.decider.examined,
+            "bound": bindings(engine),
+            "groups_examined": engine.decider.session.groups_examined,
+            "examined": engine.decider.examined,
         },
     )
 
 
 def _decided(asked: Asked, scale: Scale, size: int) -> tuple[Engine, float]:
-    step, _ = begin(with_views=False, rules=asked.rules)
-    for _ in take_in(step, _shown(asked, scale, size)):
+    engine, _ = begin(with_views=False, rules=asked.rules)
+    for _ in take_in(engine, _shown(asked, scale, size)):
         pass
-    seconds, _ = timed(lambda: decide(step, 2 * SECOND))
-    return step, seconds
+    seconds, _ = timed(lambda: decide(engine, 2 * SECOND))
+    return engine, seconds
 
 
-def _shown(asked: Asked, scale: Scale, size: int) -> Iterator[Sighting]:
+def _shown(asked: Asked, scale: Scale, size: int) -> Iterator[WatchMessage]:
     nodes = manifests.nodes(size)
     yield from nodes
     yield from nothing_of("PriorityClass", "Namespace")
@@ -120,11 +120,11 @@ def _shown(asked: Asked, scale: Scale, size: int) -> Iterator[Sighting]:
         "metadata": {"name": "large", "namespace": NAMESPACE, "uid": "g-large"},
         "spec": {"minMember": scale.large_gang, "queue": "queue-0", **asked.spec},
     }
-    yield from manifests.listed("PodGroup", [Seen(msgspec.json.encode(group))])
+    yield from manifests.listed("PodGroup", [ObjectSeen(msgspec.json.encode(group))])
     yield from manifests.listed("Pod", _pods(asked, scale.large_gang))
 
 
-def hyper_nodes(names: list[str]) -> Iterator[Sighting]:
+def hyper_nodes(names: list[str]) -> Iterator[WatchMessage]:
     """Racks of these nodes, spines of the racks, cores of the spines."""
     kind, below = "Node", names
     for tier, (prefix, width) in enumerate(WIDTHS, 1):
@@ -132,7 +132,7 @@ def hyper_nodes(names: list[str]) -> Iterator[Sighting]:
         while members := list(islice(rest, width)):
             made.append(f"{prefix}-{len(made):04}")
             listed = [{"type": kind, "selector": {"exactMatch": {"name": one}}} for one in members]
-            yield Seen(
+            yield ObjectSeen(
                 msgspec.json.encode(
                     {
                         "kind": "HyperNode",
@@ -144,7 +144,7 @@ def hyper_nodes(names: list[str]) -> Iterator[Sighting]:
         kind, below = "HyperNode", made
 
 
-def _pods(asked: Asked, count: int) -> Iterator[Sighting]:
+def _pods(asked: Asked, count: int) -> Iterator[WatchMessage]:
     for index in range(count):
         shape = PodShape(
             name=f"large-{index:04}",
@@ -155,13 +155,13 @@ def _pods(asked: Asked, count: int) -> Iterator[Sighting]:
             memory=f"{16 * asked.cards}Gi",
         )
         shown = manifests.pod(shape)
-        assert isinstance(shown, Seen)
+        assert isinstance(shown, ObjectSeen)
         manifest = msgspec.json.decode(shown.raw)
         manifest["metadata"]["labels"]["part"] = str(index // PART)
-        yield Seen(msgspec.json.encode(manifest))
+        yield ObjectSeen(msgspec.json.encode(manifest))
 
 
-def _name(shown: Sighting) -> str:
-    assert isinstance(shown, Seen)
+def _name(shown: WatchMessage) -> str:
+    assert isinstance(shown, ObjectSeen)
     name: str = msgspec.json.decode(shown.raw)["metadata"]["name"]
     return name

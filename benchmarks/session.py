@@ -18,7 +18,7 @@ from benchmarks.full import Filled, filled, idle, one_arrives, one_ends
 from benchmarks.manifests import CARDS_PER_NODE, MODELS, QUEUES, PodLife, PodShape
 from benchmarks.scale import Scale
 from engine.engine import Engine
-from events.messages import EvictRequest, Sighting
+from events.messages import EvictRequest, WatchMessage
 
 EVICTING: Final = msgspec.json.encode(
     {
@@ -63,13 +63,13 @@ async def measure(scale: Scale) -> list[Figure]:
 
 def _at_rest(scale: Scale) -> Iterator[Figure]:
     size = scale.nodes[-1]
-    step = filled(Filled(nodes=size, waiting=scale.waiting, rules=WHOLE))
-    seconds, _ = timed(lambda: decide(step, 2 * SECOND))
+    engine = filled(Filled(nodes=size, waiting=scale.waiting, rules=WHOLE))
+    seconds, _ = timed(lambda: decide(engine, 2 * SECOND))
     name = f"{scale.waiting:,} pods wait, {size:,} full nodes"
     yield _milliseconds(f"{name}: refused for the first time", seconds)
-    yield _milliseconds(f"{name}: a cycle when nothing happened", idle(step), target=1)
-    yield _milliseconds(f"{name}: one more comes, taken in and decided", one_arrives(step))
-    spent, examined, bound = one_ends(step, size)
+    yield _milliseconds(f"{name}: a cycle when nothing happened", idle(engine), target=1)
+    yield _milliseconds(f"{name}: one more comes, taken in and decided", one_arrives(engine))
+    spent, examined, bound = one_ends(engine, size)
     detail = {"examined": examined, "bound": bound}
     yield _milliseconds(f"{name}: one of 8 cards ends, taken in and decided", spent, detail=detail)
 
@@ -77,18 +77,20 @@ def _at_rest(scale: Scale) -> Iterator[Figure]:
 def _preempted(scale: Scale, size: int) -> Figure:
     """Pods of higher priority wait in the queues of those that run."""
     count = min(CONTENDERS, size // 4)
-    step = _contended(size, list(_contenders(count, priority=10)), owned=QUEUES)
-    return _evicting(step, f"preempt: {count} of 8 cards take the place of others, {size:,} nodes")
+    engine = _contended(size, list(_contenders(count, priority=10)), owned=QUEUES)
+    return _evicting(
+        engine, f"preempt: {count} of 8 cards take the place of others, {size:,} nodes"
+    )
 
 
 def _reclaimed(scale: Scale, size: int) -> Figure:
     """One queue has everything; the others have nothing of what they deserve."""
     count = min(CONTENDERS, size // 4)
-    step = _contended(size, list(_contenders(count, first=1)), owned=1)
-    return _evicting(step, f"reclaim: {count} of 8 cards get back what is theirs, {size:,} nodes")
+    engine = _contended(size, list(_contenders(count, first=1)), owned=1)
+    return _evicting(engine, f"reclaim: {count} of 8 cards get back what is theirs, {size:,} nodes")
 
 
-def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[Sighting]:
+def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[WatchMessage]:
     """Pods of all queues from the first on."""
     queues = QUEUES - first
     for index in range(count):
@@ -104,9 +106,9 @@ def _contenders(count: int, *, priority: int = 0, first: int = 0) -> Iterator[Si
         yield manifests.pod(shape)
 
 
-def _contended(size: int, waiting: list[Sighting], owned: int) -> Engine:
+def _contended(size: int, waiting: list[WatchMessage], owned: int) -> Engine:
     """Every node taken by a pod of 8 cards, those of the first `owned` queues."""
-    step, _ = begin(with_views=False, rules=EVICTING)
+    engine, _ = begin(with_views=False, rules=EVICTING)
     running = [
         manifests.pod(
             PodShape(
@@ -127,21 +129,21 @@ def _contended(size: int, waiting: list[Sighting], owned: int) -> Engine:
         *manifests.queues(size),
         *manifests.listed("Pod", [*running, *waiting]),
     ]
-    for _ in take_in(step, sightings):
+    for _ in take_in(engine, sightings):
         pass
-    return step
+    return engine
 
 
-def _evicting(step: Engine, name: str) -> Figure:
-    seconds, _ = timed(lambda: decide(step, 2 * SECOND))
-    evicted = sum(isinstance(request, EvictRequest) for request in step.requests())
+def _evicting(engine: Engine, name: str) -> Figure:
+    seconds, _ = timed(lambda: decide(engine, 2 * SECOND))
+    evicted = sum(isinstance(request, EvictRequest) for request in engine.requests())
     assert evicted, "nobody makes way"
     return Figure(
         benchmark="session",
         name=name,
         value=evicted / seconds,
         unit="evictions/s",
-        detail={"seconds": seconds, "evicted": evicted, "examined": step.decider.examined},
+        detail={"seconds": seconds, "evicted": evicted, "examined": engine.decider.examined},
     )
 
 

@@ -21,7 +21,7 @@ from daemon.fold import refolder
 from daemon.log.opening import open_log
 from daemon.loop import INTAKE_MAX
 from engine.engine import Engine
-from events.messages import Sighting
+from events.messages import WatchMessage
 from projections import snapshot
 
 
@@ -75,13 +75,13 @@ async def measure(scale: Scale) -> list[Figure]:
 async def _ended(path: Path, nodes: int, pods: int) -> tuple[float, int]:
     """Leave a log with a snapshot at its end; the seconds that the snapshot took, and its size."""
     log = await open_log(str(path), "write")
-    step, first = begin(with_views=True, head=await log.take_over("benchmark"))
+    engine, first = begin(with_views=True, head=await log.take_over("benchmark"))
     await append_all(log, [first])
-    for batch in take_in(step, running(nodes, pods)):
+    for batch in take_in(engine, running(nodes, pods)):
         await log.append(batch)
     began = perf_counter()
-    payload = snapshot.take(step.state)
-    await log.save_snapshot(step.head.position, step.head.digest, snapshot.VERSION, payload)
+    payload = snapshot.take(engine.state)
+    await log.save_snapshot(engine.head.position, engine.head.digest, snapshot.VERSION, payload)
     seconds = perf_counter() - began
     await log.close()
     return seconds, len(payload)
@@ -91,36 +91,36 @@ async def _started(path: Path, nodes: int, pods: int) -> Spent:
     began = perf_counter()
     log = await open_log(str(path), "write")
     head = await log.take_over("benchmark")
-    step = await refolder(log, with_views=True)(head)
-    await log.append(step.start(process_started(), None, head.epoch, SECOND))
+    engine = await refolder(log, with_views=True)(head)
+    await log.append(engine.start(process_started(), None, head.epoch, SECOND))
     spent = Spent(restored=perf_counter() - began)
     for sightings in _chunks(_shown(nodes, pods)):
         began = perf_counter()
-        batch = step.observe(sightings, SECOND)
+        batch = engine.observe(sightings, SECOND)
         if batch is not None:  # What is shown as it was known is not told again.
             await log.append(batch)
         spent.shown += perf_counter() - began
     began = perf_counter()
-    batch = step.cycle(2 * SECOND)
+    batch = engine.cycle(2 * SECOND)
     assert batch is not None
     await log.append(batch)
     spent.decided = perf_counter() - began
-    assert _is_bound(step)
+    assert _is_bound(engine)
     await log.close()
     return spent
 
 
-def _shown(nodes: int, pods: int) -> Iterator[Sighting]:
+def _shown(nodes: int, pods: int) -> Iterator[WatchMessage]:
     """All that was there, and a pod that came meanwhile."""
     *_, model = MODELS
     yield manifests.pod(PodShape(name="new", models=(model,)))
     yield from running(nodes, pods)
 
 
-def _chunks(sightings: Iterator[Sighting]) -> Iterator[list[Sighting]]:
+def _chunks(sightings: Iterator[WatchMessage]) -> Iterator[list[WatchMessage]]:
     while chunk := list(islice(sightings, INTAKE_MAX)):
         yield chunk
 
 
-def _is_bound(step: Engine) -> bool:
-    return any(one.pod == f"{manifests.NAMESPACE}/new" for one in step.state.commitments.values())
+def _is_bound(engine: Engine) -> bool:
+    return any(one.pod == f"{manifests.NAMESPACE}/new" for one in engine.state.commitments.values())

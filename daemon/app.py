@@ -41,7 +41,7 @@ from daemon.version import VERSION
 from engine.engine import Engine
 from events.daemon import PolicyChanged
 from events.errors import ClusterError
-from events.messages import Progress, Reply, Request, Sighting, Unknown
+from events.messages import OutcomeUnknown, Reply, Request, ResumePoint, WatchMessage
 from events.record import Head
 from projections.batch import Batch
 from projections.state import State
@@ -222,17 +222,17 @@ class DaemonApp:
 
         async def refold(head: Head) -> Engine:
             nonlocal is_first
-            step = await warm(head) if is_first else None
+            engine = await warm(head) if is_first else None
             is_first = False
-            return await fold(head) if step is None else step
+            return await fold(head) if engine is None else engine
 
         return refold
 
     def _noted(self, batch: Batch, _seconds: float) -> None:
         """Send Kubernetes Events for durable records."""
-        if self._cluster is not None and self._loop is not None and self._loop.step is not None:
+        if self._cluster is not None and self._loop is not None and self._loop.engine is not None:
             self._operation.health.clear("start")
-            self._cluster.note(batch.records, self._loop.step.state.cluster)
+            self._cluster.note(batch.records, self._loop.engine.state.cluster)
             dropped = self._cluster.recorder.dropped
             self._operation.metrics.counted.event_dropped(dropped - self._dropped)
             self._dropped = dropped
@@ -257,7 +257,7 @@ class DaemonApp:
 
     @property
     def _step(self) -> Engine | None:
-        return None if self._loop is None else self._loop.step
+        return None if self._loop is None else self._loop.engine
 
     def _state(self) -> State | None:
         """The State of this process; on a standby, that of the log it follows."""
@@ -319,15 +319,15 @@ class FencedCluster:
         self._cluster = cluster
         self._elector = elector
 
-    def sightings(self) -> AsyncIterator[list[Sighting]]:
+    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         return self._cluster.sightings()
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         self._cluster.show_since(progress)
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         if self._elector is not None and not self._elector.may_act():
-            return Unknown(message="not asked: this daemon does not lead any more"), 0
+            return OutcomeUnknown(message="not asked: this daemon does not lead any more"), 0
         return await self._cluster.attempt(request)
 
 

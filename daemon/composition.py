@@ -1,7 +1,7 @@
-"""The composition of a daemon's core: the one place where a Engine is put together for `muster run`.
+"""The composition of the core: the one place that builds the Engine of `muster run`.
 
-Whoever decides on a log goes through here: the leader, the standby that takes over, simulations, and the
-benchmarks, which therefore measure what runs.
+The leader, the standby that takes over, simulations and the benchmarks all build it here, so benchmarks measure what
+runs.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from projections.state import State
 from projections.views.project import Views
 
 
-def core_of(
+def build_engine(
     state: State,
     head: Head,
     *,
@@ -26,6 +26,6 @@ def core_of(
     return Engine(state, head, views=views, secret=secret, on_error=on_error)
 
 
-def audits_of(step: Engine, elapsed_ns: Callable[[], int]) -> Audits:
+def audits_of(engine: Engine, elapsed_ns: Callable[[], int]) -> Audits:
     """The audits that run beside it, of which the loop holds a turn after each batch."""
-    return Audits(step.audit, elapsed_ns)
+    return Audits(engine.audit, elapsed_ns)

@@ -2,7 +2,7 @@
 
 At most `limit` bindings, evictions and phases are under way at a time, in the order of their decisions;
 what objects are told of why they wait goes its own, narrower way, so that it never holds a binding up.
-Every request has a deadline; one that passes it is answered `Unknown`, and asked again later: each request
+Every request has a deadline; one that passes it is answered `OutcomeUnknown`, and asked again later: each request
 can be repeated without harm, as it names its object by UID.
 """
 
@@ -14,13 +14,13 @@ from typing import Final, Protocol
 from events.errors import ClusterError
 from events.messages import (
     Answer,
-    ConditionRequest,
-    GroupConditionRequest,
-    GroupCountsRequest,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
     QueueStatusRequest,
     Reply,
     Request,
-    Unknown,
 )
 
 IN_FLIGHT_MAX: Final = 32
@@ -33,8 +33,8 @@ DEADLINE_SECONDS: Final = 30.0
 """The longest a request may take."""
 
 TELLING: Final = (
-    *(ConditionRequest, GroupConditionRequest),
-    *(GroupCountsRequest, QueueStatusRequest),
+    *(PodConditionRequest, PodGroupConditionRequest),
+    *(PodGroupCountsRequest, QueueStatusRequest),
 )
 """Requests that only tell people and controllers what is known already."""
 
@@ -140,9 +140,9 @@ class Effects:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 return await self._actor.attempt(request)
         except TimeoutError:
-            return Unknown(message=f"no answer within {DEADLINE_SECONDS:g} s"), 1
+            return OutcomeUnknown(message=f"no answer within {DEADLINE_SECONDS:g} s"), 1
         except ClusterError as error:
-            return Unknown(message=str(error)), 1
+            return OutcomeUnknown(message=str(error)), 1
 
 
 def _key(request: Request) -> Key:

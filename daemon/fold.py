@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from daemon.composition import core_of
+from daemon.composition import build_engine
 from daemon.log.contract import Log, ReadableLog
 from daemon.log.entry import Snapshot
 from daemon.view_rebuild import write_views_anew
@@ -81,9 +81,9 @@ def refolder(
     async def refold(head: Head) -> Engine:
         if not with_views:
             state = await fold(log, on_error=on_error)
-            return core_of(state, head, views=None, secret=secret, on_error=on_error)
+            return build_engine(state, head, views=None, secret=secret, on_error=on_error)
         views = await _views(log, on_error)
-        return core_of(views.state, head, views=views, secret=secret, on_error=on_error)
+        return build_engine(views.state, head, views=views, secret=secret, on_error=on_error)
 
     return refold
 

@@ -27,7 +27,7 @@ from daemon.monotonic_clock import Clock, MonotonicClock
 from engine.engine import Engine, ObjectFailedError
 from events.daemon import DaemonStarted, PolicyChanged
 from events.errors import FencedError, LogUnavailableError
-from events.messages import Answer, Progress, Sighting
+from events.messages import Answer, ResumePoint, WatchMessage
 from events.record import Head
 from projections import snapshot
 from projections.batch import Batch
@@ -83,10 +83,10 @@ class Log(Protocol):
 class Cluster(Actor, Protocol):
     """The cluster: what it shows, and what can be asked of it."""
 
-    def sightings(self) -> AsyncIterator[list[Sighting]]:
+    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """First all there is, kind by kind, each closed by a `Listed`; then what happens."""
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show what happened since then, by kind, where that can still be seen; else all there
         is. It is told before the first sighting is asked for, and again when the log had been away."""
 
@@ -107,7 +107,7 @@ class Running(Struct, frozen=True):
     """Keep State each time so many records have been added, and when leaving; 0 for never."""
     cycles_max: int | None = None
     """Stop after so many cycle times, whether or not a cycle was due."""
-    tells: bool = False
+    updates_status: bool = False
     """Whether objects are told why they wait, and what is allocated."""
     has_deciding_thread: bool = False
     """Whether cycles and intake run in a thread of their own; only where time is real."""
@@ -118,7 +118,7 @@ class _Input(Struct, frozen=True):
 
     now_ns: int
     answers: list[Answer]
-    sightings: list[Sighting]
+    sightings: list[WatchMessage]
     policy: PolicyChanged | None
     """The policy to change to, unless it is in force."""
     is_time: bool
@@ -136,7 +136,7 @@ class _Output(Struct, frozen=True):
 
 
 class Loop:
-    """One daemon. `step` is given folded from the log; `refold` folds it again when the log was away."""
+    """One daemon. `engine` is given folded from the log; `refold` folds it again when the log was away."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Loop:
         self._policy, self._rules_are_new = running.policy, False
         """The policy that is to be in force, where it is known otherwise than from the log."""
         self._woken = asyncio.Event()
-        self._inbox: list[Sighting] = []
+        self._inbox: list[WatchMessage] = []
         self._inbox_bytes = 0
         self._audits: Audits | None = None
         """Audits beside everything else; none where time stands still meanwhile."""
@@ -183,7 +183,7 @@ class Loop:
         self.is_synced = False
         """Whether every required kind has been listed, and requests are made."""
         self.cycles = self.batches = 0
-        self.step: Engine | None = None
+        self.engine: Engine | None = None
 
     def stop(self) -> None:
         """Finish the turn, wait for what is under way, and leave."""
@@ -239,21 +239,21 @@ class Loop:
             scheduler_names=self._running.scheduler_names,
         )
         self.health.beat(within_seconds=FOLD_SECONDS)
-        step = self.step = await self._refold(head)
+        engine = self.engine = await self._refold(head)
         if not self._clock.is_stepped:
-            self._audits = audits_of(step, self._clock.elapsed_ns)
-        self._clock.not_before(step.state.now_ns)
-        step.tells = self._running.tells
-        step.failed_objects = self._failed_objects
+            self._audits = audits_of(engine, self._clock.elapsed_ns)
+        self._clock.not_before(engine.state.now_ns)
+        engine.updates_status = self._running.updates_status
+        engine.failed_objects = self._failed_objects
         self._kept = head.position
-        batch = step.start(started, self._new_policy(step), head.epoch, self._clock.now_ns())
+        batch = engine.start(started, self._new_policy(engine), head.epoch, self._clock.now_ns())
         await self._append(batch)
         logger.info("daemon started", epoch=head.epoch, position=batch.after.position)
 
-    def _new_policy(self, step: Engine) -> PolicyChanged | None:
+    def _new_policy(self, engine: Engine) -> PolicyChanged | None:
         """The policy that is to be in force, unless the log's says the same."""
         policy = self._policy
-        return None if policy is None or step.is_in_force(policy) else policy
+        return None if policy is None or engine.is_in_force(policy) else policy
 
     def _is_done(self) -> bool:
         if self._stop or self._clock.is_over:
@@ -359,20 +359,20 @@ class Loop:
 
     def _next_moment(self) -> int | None:
         """When the loop has something to do although nothing happens."""
-        step = self._present()
+        engine = self._present()
         moments: list[int] = []
-        if self._running.cycles_max is not None or step.is_due(self._next_cycle_ns):
+        if self._running.cycles_max is not None or engine.is_due(self._next_cycle_ns):
             moments.append(self._next_cycle_ns)
-        elif (deadline := step.state.next_deadline_ns) is not None:
+        elif (deadline := engine.state.next_deadline_ns) is not None:
             moments.append(max(deadline, self._next_cycle_ns))
         if not self._clock.is_stepped:
-            if step.state.commitments or step.state.evictions:
+            if engine.state.commitments or engine.state.evictions:
                 moments.append(self._clock.now_ns() + RETRY_NS)
-            if step.has_to_tell:
+            if engine.has_status_updates:
                 moments.append(self._next_cycle_ns)
         return min(moments, default=None)
 
-    def _take_inbox(self) -> list[Sighting]:
+    def _take_inbox(self) -> list[WatchMessage]:
         """What the cluster has shown since the last turn."""
         if not self._inbox:
             return []
@@ -414,14 +414,14 @@ class Loop:
 
     def _output(self, given: _Input) -> _Output:
         """Change State: answers, what was shown, other rules, and then the cycle."""
-        step, now = self._present(), given.now_ns
-        batches = _some(step.report(given.answers, now)) if given.answers else []
+        engine, now = self._present(), given.now_ns
+        batches = _some(engine.report(given.answers, now)) if given.answers else []
         if given.sightings:
-            batches += _some(step.observe(given.sightings, now))
-        if given.policy is not None and not step.is_in_force(given.policy):
-            batches.append(step.change_policy(given.policy, now))
+            batches += _some(engine.observe(given.sightings, now))
+        if given.policy is not None and not engine.is_in_force(given.policy):
+            batches.append(engine.change_policy(given.policy, now))
         began_ns = self._clock.elapsed_ns()
-        decided = _some(step.cycle(now)) if given.is_time else []
+        decided = _some(engine.cycle(now)) if given.is_time else []
         return _Output(batches, decided, began_ns, self._clock.elapsed_ns() - began_ns)
 
     def _schedule_next_cycle(self, now: int) -> None:
@@ -434,16 +434,16 @@ class Loop:
 
     async def _act(self, *, is_time: bool) -> None:
         """Ask for what is decided and, by now, durable; and again for what was never answered."""
-        step = self._present()
+        engine = self._present()
         is_last = self.cycles == self._running.cycles_max
-        if not step.state.is_synced or is_last:
+        if not engine.state.is_synced or is_last:
             return
         if is_time or not self.is_synced:
             self.is_synced = True
             what = "finding what to ask of the cluster"
-            self._effects.ask(await self._change_state(what, lambda: list(step.requests())))
+            self._effects.ask(await self._change_state(what, lambda: list(engine.requests())))
         elif self._clock.is_stepped:
-            self._effects.ask(step.urgent_requests())
+            self._effects.ask(engine.urgent_requests())
 
     async def _append(self, *batches: Batch) -> None:
         """Return when all are durable. They are handed over together, to share a transaction."""
@@ -460,16 +460,16 @@ class Loop:
 
     async def _keep(self) -> None:
         """Keep State as it is at the end of the log, so that a start need not fold all of it."""
-        step = self._present()
-        payload = await self._change_state("a snapshot", lambda: snapshot.take(step.state))
+        engine = self._present()
+        payload = await self._change_state("a snapshot", lambda: snapshot.take(engine.state))
         await self._log.save_snapshot(
-            step.head.position, step.head.digest, snapshot.VERSION, payload
+            engine.head.position, engine.head.digest, snapshot.VERSION, payload
         )
-        self._kept = step.head.position
+        self._kept = engine.head.position
 
     def _present(self) -> Engine:
-        assert self.step is not None
-        return self.step
+        assert self.engine is not None
+        return self.engine
 
     async def _resume(self) -> None:
         """Wait for the log to come back, and begin again from what it holds."""
@@ -514,9 +514,9 @@ class Loop:
         except TimeoutError:
             logger.warning("left with requests under way", count=self._effects.in_flight)
         answers = self._effects.take()
-        if answers and self.step is not None and self._log_is_writable:
-            await self._append(*_some(self.step.report(answers, self._clock.now_ns())))
-        if self._running.snapshot_every and self.step is not None and self._log_is_writable:
+        if answers and self.engine is not None and self._log_is_writable:
+            await self._append(*_some(self.engine.report(answers, self._clock.now_ns())))
+        if self._running.snapshot_every and self.engine is not None and self._log_is_writable:
             await self._keep()
 
 

@@ -69,15 +69,15 @@ async def simulate(
         await loop.run()
     else:
         await _run_watched(loop, progress)
-    step = loop.step
-    assert step is not None
+    engine = loop.engine
+    assert engine is not None
     return SimulationRun(
         scenario=scenario,
-        state=step.state,
-        head=step.head,
+        state=engine.state,
+        head=engine.head,
         cluster=simulated,
-        examined=step.decider.examined,
-        groups_examined=step.decider.session.groups_examined,
+        examined=engine.decider.examined,
+        groups_examined=engine.decider.session.groups_examined,
     )
 
 
@@ -85,8 +85,8 @@ async def _run_watched(loop: Loop, progress: Callable[[int], None]) -> None:
     async def tell() -> None:
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
-            if loop.step is not None:
-                progress(loop.step.head.position)
+            if loop.engine is not None:
+                progress(loop.engine.head.position)
 
     async with asyncio.TaskGroup() as tasks:
         teller = tasks.create_task(tell(), name="progress")

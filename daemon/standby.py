@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from daemon.composition import core_of
+from daemon.composition import build_engine
 from daemon.log.entry import Entry, Projection, StandingView
 from daemon.log.reading import CHUNK
 from daemon.log.store import SqlLog
@@ -157,7 +157,9 @@ class StandbyFollower:
             logger.warning("views were not kept up", position=head.position)
             return None
         self._state = None  # Handed over: the leader changes it from now on.
-        return core_of(state, head, views=self._views, secret=self._secret, on_error=self._on_error)
+        return build_engine(
+            state, head, views=self._views, secret=self._secret, on_error=self._on_error
+        )
 
     def _begin_again(self, group: BaseExceptionGroup[ApplyError]) -> None:
         """Fold again, without the record that State could not apply."""

@@ -1,21 +1,26 @@
-"""The synchronous core: what came in goes out as a batch of sealed records, and State is a batch further.
+"""The synchronous core: makes a batch of sealed records of each input and applies it to State.
 
-Nothing here waits, reads a clock or touches the world. The loop around it (`daemon/loop.py`) hands in what
-arrived and the time, makes the batch durable, and only then has its decisions carried out.
+Nothing here waits, reads a clock or does I/O. The loop (`daemon/loop.py`) passes in messages and the time, makes the
+batch durable, and only then has its decisions carried out.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from engine.ingest import Intake
+from engine.ingest import Ingest
 from engine.outcomes import outcome_of
-from engine.pending_requests import has_to_tell, phases_to_tell, to_do, to_tell
+from engine.pending_requests import (
+    bindings_and_evictions,
+    has_status_updates,
+    phase_updates,
+    status_updates,
+)
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import ActionFailed, GangBindDecided, ObjectFaulted, WorkDeferred
-from events.messages import Answer, Request, Sighting
+from events.messages import Answer, Request, WatchMessage
 from events.record import Head, Record, StoredObject
 from events.union import Event
 from projections.audit import RollingAudit
@@ -56,9 +61,9 @@ class Engine:
         self._on_error = on_error
         self._views = views
         self.audit = RollingAudit(state)
-        """Counts again what batches touched, when it is asked to (`daemon/auditing.py`)."""
-        self.tells = False
-        """Whether objects are to be told why they wait and what is allocated."""
+        """Recounts what batches touched, when called (`daemon/auditing.py`)."""
+        self.updates_status = False
+        """Whether conditions, counts and allocated amounts are updated, not only phases."""
         self._known: dict[str, None] = {}
         self._known_before: dict[str, None] = {}
         """The digests that were known before those."""
@@ -67,54 +72,54 @@ class Engine:
         self._before = head
         self._now_ns = 0
         self.failed_objects = FailedObjects()
-        """Objects that are not shown to State for now; a loop keeps it from one step to the next."""
-        self._intake = Intake(state, self._emit, secret, self._failure_of)
+        """Objects withheld from State for now; the loop keeps it from one engine to the next."""
+        self._ingest = Ingest(state, self._emit, secret, self._failure_of)
 
     def begin_listing(self) -> None:
-        """Everything is about to be shown once more: what is not shown by the end of its list is gone."""
-        self._intake.begin_listing()
+        """Expect a new list of every kind: an object that is not in its list is deleted."""
+        self._ingest.begin_listing()
 
     def is_due(self, at_ns: int) -> bool:
-        """Whether a cycle at this moment could decide anything."""
+        """Return True if a cycle at this time could decide anything."""
         return wakes(self.state, max(at_ns, self.state.now_ns))
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the last cycle left work to the next, which is due at once."""
+        """Whether the last cycle deferred work to the next one, which is due at once."""
         return not self.state.deferred.is_empty
 
     def start(
         self, started: DaemonStarted, policy: PolicyChanged | None, epoch: int, now_ns: int
     ) -> Batch:
-        """Begin an epoch: who holds the log, and the policy where it is another than before."""
+        """Begin an epoch: record the holder of the log, and the policy if it changed."""
         self.head = Head(position=self.head.position, digest=self.head.digest, epoch=epoch)
         self._open(now_ns)
-        self._intake.blind_since = self._emit(started, f"Daemon//{started.holder}").position
+        self._ingest.blind_since = self._emit(started, f"Daemon//{started.holder}").position
         if policy is not None:
             self._put_in_force(policy)
         return self._close()
 
     def change_policy(self, policy: PolicyChanged, now_ns: int) -> Batch:
-        """Other rules hold from the next cycle on."""
+        """Record a new policy, in force from the next cycle on."""
         self._open(now_ns)
         self._put_in_force(policy)
         return self._close()
 
     def is_in_force(self, policy: PolicyChanged) -> bool:
-        """Whether the log's policy says the same."""
+        """Return True if the policy in force has the same content."""
         stands = self.state.policy_position and self.state.cluster.policy
         return bool(stands) and parse_policy(bytes(policy.policy))[0] == stands
 
-    def observe(self, sightings: Iterable[Sighting], now_ns: int) -> Batch | None:
-        """Take in what the cluster showed.
+    def observe(self, messages: Iterable[WatchMessage], now_ns: int) -> Batch | None:
+        """Record watch messages and apply them to State.
 
-        Raises ObjectFailedError where State cannot take an object in: this step is not to be used any more. The next
-        one that is given its `failed_objects` records the object as unreadable.
+        Raises ObjectFailedError if State cannot apply an object: this engine must not be used any more. The next one
+        that is given its `failed_objects` records the object as unreadable.
         """
         self._open(now_ns)
         try:
-            for sighting in sightings:
-                self._intake.take(sighting)
+            for message in messages:
+                self._ingest.on_message(message)
         except ApplyError as error:
             self.failed_objects.add(error.subject, error.reason, now_ns)
             raise ObjectFailedError(error.position, error.subject, error.reason) from error
@@ -124,7 +129,7 @@ class Engine:
         return self.failed_objects.reason(subject, self._now_ns)
 
     def cycle(self, now_ns: int) -> Batch | None:
-        """Hold a cycle if one is due."""
+        """Run a cycle if one is due."""
         at_ns = max(now_ns, self.state.now_ns)
         if not wakes(self.state, at_ns):
             return None
@@ -137,34 +142,34 @@ class Engine:
         return self._close()
 
     def report(self, answers: Iterable[Answer], now_ns: int) -> Batch | None:
-        """Take in what came of decisions."""
+        """Record the outcomes of requests."""
         self._open(now_ns)
         for answer in answers:
             try:
                 outcome, subject = outcome_of(answer)
-            except Exception as error:  # a bug: what was decided is asked for again
+            except Exception as error:  # a bug: the request is made again
                 report(error, f"Pod//{answer.request.uid}", "report", self._on_error)
                 continue
             self._emit(outcome, subject, cause=answer.request.decision)
         return self._close() if self._records else None
 
     def requests(self) -> Iterator[Request]:
-        """Everything that was decided and has no outcome yet, then what objects are to be told."""
-        yield from to_do(self.state, self._on_error)
-        if self.tells:
-            yield from to_tell(self.state, self._on_error)
+        """Yield requests for all decisions without an outcome, then status updates."""
+        yield from bindings_and_evictions(self.state, self._on_error)
+        if self.updates_status:
+            yield from status_updates(self.state, self._on_error)
 
     def urgent_requests(self) -> Iterator[Request]:
-        """What need not wait for the next cycle: the phases of pod groups, for which others wait."""
-        return phases_to_tell(self.state, self._on_error)
+        """Yield requests that do not wait for the next cycle: phases of pod groups, for which controllers wait."""
+        return phase_updates(self.state, self._on_error)
 
     @property
-    def has_to_tell(self) -> bool:
-        """Whether objects are still to be told something, though no cycle may be due."""
-        return has_to_tell(self.state, tells=self.tells)
+    def has_status_updates(self) -> bool:
+        """Whether status updates are left to do, though no cycle may be due."""
+        return has_status_updates(self.state, updates_status=self.updates_status)
 
     def _cause(self, event: Event) -> int | None:
-        """The record that led to a decision: what last changed the group, or gave something back."""
+        """Return the position of the record that led to a decision: the last change of the group, or the last release."""
         key = getattr(event, "in_favour_of", "") or getattr(event, "pod_group", "")
         group = self.state.cluster.groups.get(key)
         if group is None:
@@ -247,7 +252,7 @@ class Engine:
 
 
 def subject_of(event: Event) -> str:
-    """Whom a decision is about, as `Kind/namespace/name`."""
+    """Return the object that a decision is about, as `Kind/namespace/name`."""
     if isinstance(event, ObjectFaulted):
         return event.subject
     if isinstance(event, WorkDeferred):

@@ -1,8 +1,8 @@
-"""What the cluster showed, as records: objects that came, changed or went, lists, and the state of watches.
+"""Ingest: make records of watch messages (objects seen and deleted, lists, the state of watches).
 
-A list is taken in whole (rule K4): what the log knows and the list does not show is gone, though nobody saw
-it go; then comes what is new or other, in the order of namespace, name and UID. What the list shows as the
-log knows it is not told again.
+A list is compared with State as a whole. First the objects that State holds and the list does not are recorded as
+deleted (`synthesized`); then new and changed objects are recorded, in the order of namespace, name and UID. An object
+that equals the one in State is not recorded again.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,18 +40,14 @@ from events.cluster import (
 from events.errors import ManifestError
 from events.limits import clipped
 from events.messages import (
-    Closed,
-    Discovered,
-    FullListBegan,
+    DeletionSeen,
     FullListEnded,
     FullListPage,
-    Gone,
-    Listed,
-    Listing,
-    Opened,
-    Progressed,
-    Seen,
-    Sighting,
+    FullListStarted,
+    ListCompleted,
+    ListStarted,
+    ObjectSeen,
+    WatchMessage,
 )
 from events.normalize import Normalized, normalize
 from events.outcome import PodBound
@@ -74,7 +70,7 @@ from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State
 
-SEEN: Final[dict[str, type[Observed]]] = {
+OBSERVED: Final[dict[str, type[Observed]]] = {
     "Node": NodeObserved,
     "Pod": PodObserved,
     "PodGroup": PodGroupObserved,
@@ -85,9 +81,9 @@ SEEN: Final[dict[str, type[Observed]]] = {
     "HyperNode": HyperNodeObserved,
     "ConfigMap": ConfigMapObserved,
 }
-"""Kubernetes kind to the observation of it; every other kind is an owner of pods."""
+"""Kubernetes kind to the class of its observation; every other kind is an owner of pods."""
 
-GONE: Final[dict[str, type[Deleted]]] = {
+DELETED: Final[dict[str, type[Deleted]]] = {
     "Node": NodeDeleted,
     "Pod": PodDeleted,
     "PodGroup": PodGroupDeleted,
@@ -99,15 +95,15 @@ GONE: Final[dict[str, type[Deleted]]] = {
     "ConfigMap": ConfigMapDeleted,
 }
 
-COUNTED: Final = ("Node", "Pod", "PodGroup", "Queue")
-"""Kinds whose first list is compared with the log without being announced."""
+FIRST_LISTS: Final = ("Node", "Pod", "PodGroup", "Queue")
+"""Kinds whose first list is compared with State without a `ListStarted`."""
 
 DEDICATED: Final = "muster.sh/dedicated"
-"""Key of a label or taint of nodes on which nobody but muster is to put pods (rule K7.6)."""
+"""Key of a label or taint of nodes on which only muster may place pods."""
 
 
 class Emit(Protocol):
-    """Seals an event into a record and lets State apply it."""
+    """Seals an event into a record and applies it to State."""
 
     def __call__(
         self,
@@ -123,7 +119,7 @@ class Emit(Protocol):
 
 
 def known_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, str]]:
-    """Subject, UID and digest of each object of a kind that the log shows as there."""
+    """Return subject, UID and digest of each object of a kind that State holds."""
     match resource:
         case "Pod":
             return [(f"Pod/{one.key}", uid, one.digest) for uid, one in cluster.pods.items()]
@@ -142,7 +138,7 @@ def known_objects(cluster: Cluster, resource: str) -> list[tuple[str, str, str]]
 
 
 def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
-    """The digest of an object as the log last showed it; None where it does not show this one."""
+    """Return the digest of an object as State holds it; None if it holds no object of this name and UID."""
     match seen.kind:
         case "Pod":
             pod = cluster.pods.get(seen.uid)
@@ -163,7 +159,7 @@ def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
 
 
 class _PodGlance(msgspec.Struct):
-    """As much of a pod as tells whether a new sight of it answers our binding."""
+    """The fields of a pod that show whether a change of it is the result of our binding."""
 
     class Spec(msgspec.Struct):
         nodeName: str | None = None  # noqa: N815
@@ -176,24 +172,24 @@ class _PodGlance(msgspec.Struct):
 
 
 class _Comparison(msgspec.Struct):
-    """A full list that is being compared with the log while the watch goes on.
+    """A full list that is being compared with State while the watch goes on.
 
-    The list is of a revision up to which the watch had shown everything when it began, so whatever the watch
-    shows meanwhile is newer than the list, and is left out of the comparison.
+    The revision of the list is one that the watch had reached when the list began. Objects that the watch sends
+    meanwhile are newer than the list and are left out of the comparison.
     """
 
     resource_version: str
     changed: dict[str, None] = {}
-    """UIDs of objects that the watch has shown since."""
+    """UIDs of objects that the watch has sent since."""
     there: dict[str, None] = {}
     """UIDs of all objects of the list."""
     different: list[Normalized] = []
     is_readable: bool = True
-    """Whether all objects of the list could be read; else what it does not hold may be one of the others."""
+    """Whether all objects of the list could be read; else a missing object may be an unreadable one."""
 
 
-class Intake:
-    """Sightings into records of one State."""
+class Ingest:
+    """Makes records of the watch messages for one State."""
 
     def __init__(
         self, state: State, emit: Emit, secret: Iterable[str], failure_of: Callable[[str], str]
@@ -201,40 +197,40 @@ class Intake:
         self._state = state
         self._emit = emit
         self._failure_of = failure_of
-        """Why the object of a subject is not shown to State; empty where it is."""
+        """Why the object of a subject is withheld from State; empty if it is not."""
         self._secret = frozenset(secret)
-        self._listing: dict[str, list[Normalized]] = {kind: [] for kind in COUNTED}
-        """Kinds being listed, and what was shown of them so far."""
+        self._listing: dict[str, list[Normalized]] = {kind: [] for kind in FIRST_LISTS}
+        """Kinds being listed, and their objects so far."""
         self._comparing: dict[str, _Comparison] = {}
         """Kinds that are being compared with a full list."""
         self._gaps: dict[str, int] = {}
-        """Kind to the position of the record since which it was not seen whole."""
+        """Kind to the position of the record that began a gap in its watch."""
         self.blind_since = 0
-        """Position of the record since which nothing is seen whole that is not in `_gaps`."""
+        """Position of the record that began the gap of every kind that is not in `_gaps`."""
 
     def begin_listing(self) -> None:
-        """Everything is about to be shown once more."""
-        self._listing = {kind: [] for kind in COUNTED}
+        """Expect a new list of every kind."""
+        self._listing = {kind: [] for kind in FIRST_LISTS}
         self._comparing.clear()
 
-    def take(self, sighting: Sighting) -> None:
-        """Take one sighting in. What cannot be read as an object at all is recorded as that."""
-        match sighting:
-            case Seen(raw=raw) | Gone(raw=raw):
-                self._take_object(sighting, raw)
-            case Listing(resource=resource):
+    def on_message(self, message: WatchMessage) -> None:
+        """Record one message. Bytes that are not an object are recorded as `object_unreadable`."""
+        match message:
+            case ObjectSeen(raw=raw) | DeletionSeen(raw=raw):
+                self._on_object(message, raw)
+            case ListStarted(resource=resource):
                 self._listing[resource] = []
                 self._comparing.pop(resource, None)
-            case FullListBegan() | FullListPage() | FullListEnded():
-                self._compare(sighting)
-            case Listed():
-                self._take_list(sighting)
-            case Opened() | Closed() | Progressed() | Discovered():
-                self._take_view(sighting)
+            case FullListStarted() | FullListPage() | FullListEnded():
+                self._on_full_list(message)
+            case ListCompleted():
+                self._on_list(message)
+            case WatchOpened() | WatchClosed() | WatchProgressed() | ServerDiscovered():
+                self._on_watch(message)
 
     # Objects
 
-    def _take_object(self, sighting: Seen | Gone, raw: bytes) -> None:
+    def _on_object(self, message: ObjectSeen | DeletionSeen, raw: bytes) -> None:
         try:
             seen = normalize(raw, secret_annotations=self._secret)
         except ManifestError as error:
@@ -243,10 +239,10 @@ class Intake:
         if not seen.uid:
             reason = "metadata.uid is missing"
             self._report_unreadable(raw, reason, seen.subject, seen.stored)
-        elif isinstance(sighting, Gone):
-            self._miss(seen, sighting.synthesized)
+        elif isinstance(message, DeletionSeen):
+            self._on_deleted(seen, message.synthesized)
         else:
-            self._see(seen)
+            self._on_seen(seen)
 
     def _report_unreadable(
         self, raw: bytes, reason: str, subject: str, stored: StoredObject | None
@@ -257,7 +253,7 @@ class Intake:
         self._emit(event, subject, stored=stored)
 
     def _is_left_out(self, subject: str, stored: StoredObject | None, known: str | None) -> bool:
-        """Whether State raised on the object; then it is recorded as unreadable."""
+        """Record an object on which State raised as unreadable; return whether it is one."""
         reason = self._failure_of(subject)
         if not reason:
             return False
@@ -267,40 +263,40 @@ class Intake:
         self._emit(event, subject, stored=stored, known=known)
         return True
 
-    def _see(self, seen: Normalized) -> None:
-        self._note_changed(seen)
+    def _on_seen(self, seen: Normalized) -> None:
+        self._mark_changed(seen)
         listing = self._listing.get(seen.kind)
         if listing is not None:
             listing.append(seen)
         else:
-            self._tell(seen)
+            self._record(seen)
 
-    def _tell(self, seen: Normalized, cause: int | None = None) -> None:
+    def _record(self, seen: Normalized, cause: int | None = None) -> None:
         if self._is_left_out(seen.subject, seen.stored, None):
             return
-        event = SEEN.get(seen.kind, WorkloadObserved)(
+        event = OBSERVED.get(seen.kind, WorkloadObserved)(
             uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
         )
-        cause = self._answers(seen) or cause
+        cause = self._cause_of(seen) or cause
         before = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
         record = self._emit(_observation(event), seen.subject, cause=cause, stored=seen.stored)
         if seen.kind == "Pod":
-            self._follow(record, before, self._state.cluster.pods[seen.uid])
+            self._record_consequences(record, before, self._state.cluster.pods[seen.uid])
 
-    def _note_changed(self, seen: Normalized) -> None:
+    def _mark_changed(self, seen: Normalized) -> None:
         if (comparison := self._comparing.get(seen.kind)) is not None:
             comparison.changed[seen.uid] = None
 
-    def _miss(self, seen: Normalized, synthesized: bool) -> None:
-        self._note_changed(seen)
+    def _on_deleted(self, seen: Normalized, synthesized: bool) -> None:
+        self._mark_changed(seen)
         if self._is_left_out(seen.subject, seen.stored, None):
             return
-        event = GONE.get(seen.kind, WorkloadDeleted)(
+        event = DELETED.get(seen.kind, WorkloadDeleted)(
             uid=seen.uid, resource_version=seen.resource_version, synthesized=synthesized
         )
         self._emit(_observation(event), seen.subject, stored=seen.stored)
 
-    def _take_list(self, listed: Listed) -> None:
+    def _on_list(self, listed: ListCompleted) -> None:
         resource, cluster = listed.resource, self._state.cluster
         shown = self._listing.pop(resource, None)
         if shown is not None:
@@ -308,48 +304,48 @@ class Intake:
             cause = self._gaps.pop(resource, self.blind_since) or None
             for subject, uid, digest in sorted(known_objects(cluster, resource)):
                 if uid not in there:
-                    self._miss_unseen((subject, uid, digest), listed, cause)
+                    self._record_missing((subject, uid, digest), listed, cause)
             for seen in sorted(shown, key=lambda one: (one.namespace, one.name, one.uid)):
                 if digest_known(cluster, seen) != seen.stored.digest:
-                    self._tell(seen)
-        told = KindListed(
+                    self._record(seen)
+        completed = KindListed(
             resource=resource,
             resource_version=listed.resource_version,
             count=listed.count,
             served=listed.served,
         )
-        self._emit(told, f"{resource}//")
+        self._emit(completed, f"{resource}//")
 
-    def _miss_unseen(
-        self, known: tuple[str, str, str], listed: Listed | FullListEnded, cause: int | None
+    def _record_missing(
+        self, known: tuple[str, str, str], listed: ListCompleted | FullListEnded, cause: int | None
     ) -> None:
-        """An object that is known and that a list does not hold is gone, though its end was not shown."""
+        """Record the deletion of an object that State holds and a list does not."""
         subject, uid, digest = known
         if self._is_left_out(subject, None, digest):
             return
-        event = GONE.get(listed.resource, WorkloadDeleted)(
+        event = DELETED.get(listed.resource, WorkloadDeleted)(
             uid=uid, resource_version=listed.resource_version, synthesized=True
         )
         self._emit(_observation(event), subject, cause=cause, known=digest)
 
     # Full lists beside a watch
 
-    def _compare(self, sighting: FullListBegan | FullListPage | FullListEnded) -> None:
-        resource = sighting.resource
-        if isinstance(sighting, FullListBegan):
+    def _on_full_list(self, message: FullListStarted | FullListPage | FullListEnded) -> None:
+        resource = message.resource
+        if isinstance(message, FullListStarted):
             if resource not in self._listing:
-                self._comparing[resource] = _Comparison(sighting.resource_version)
+                self._comparing[resource] = _Comparison(message.resource_version)
             return
         comparison = self._comparing.get(resource)
         if comparison is None:
             return  # A gap came in between, and a list that is taken in as a whole.
-        if isinstance(sighting, FullListPage):
-            for raw in sighting.raws:
+        if isinstance(message, FullListPage):
+            for raw in message.raws:
                 self._compare_object(comparison, raw)
             return
         del self._comparing[resource]
-        if sighting.is_whole:
-            self._end_comparison(comparison, sighting)
+        if message.is_whole:
+            self._end_comparison(comparison, message)
 
     def _compare_object(self, comparison: _Comparison, raw: bytes) -> None:
         try:
@@ -365,7 +361,7 @@ class Intake:
             comparison.different.append(seen)
 
     def _end_comparison(self, comparison: _Comparison, ended: FullListEnded) -> None:
-        """Record how many objects differ, and then each of them as the list has it."""
+        """Record how many objects differ, then each of them as the list shows it."""
         missing = [
             known
             for known in sorted(known_objects(self._state.cluster, ended.resource))
@@ -382,53 +378,34 @@ class Intake:
         )
         cause = self._emit(compared, f"{ended.resource}//").position
         for known in missing:
-            self._miss_unseen(known, ended, cause)
+            self._record_missing(known, ended, cause)
         for seen in sorted(different, key=lambda one: (one.namespace, one.name, one.uid)):
-            self._tell(seen, cause)
+            self._record(seen, cause)
 
     # Watches
 
-    def _take_view(self, sighting: Opened | Closed | Progressed | Discovered) -> None:
-        match sighting:
-            case Opened(resource=resource):
-                if sighting.is_resumed:
-                    self._listing.pop(resource, None)
-                opened = WatchOpened(
-                    resource=resource,
-                    resource_version=sighting.resource_version,
-                    is_resumed=sighting.is_resumed,
-                )
-                self._emit(opened, f"{resource}//")
-            case Closed(resource=resource):
-                closed = WatchClosed(
-                    resource=resource,
-                    resource_version=sighting.resource_version,
-                    cause=sighting.cause,
-                    message=sighting.message,
-                    count=sighting.count,
-                    duration_ns=sighting.duration_ns,
-                    has_gap=sighting.has_gap,
-                )
-                record = self._emit(closed, f"{resource}//")
-                if sighting.has_gap:
-                    self._gaps[resource] = record.position
-                    self._comparing.pop(resource, None)
-            case Progressed(resource=resource):
-                progressed = WatchProgressed(
-                    resource=resource, resource_version=sighting.resource_version
-                )
-                self._emit(progressed, f"{resource}//")
-            case Discovered():
-                found = ServerDiscovered(version=sighting.version, served=sighting.served)
-                self._emit(found, "Server//")
+    def _on_watch(
+        self, message: WatchOpened | WatchClosed | WatchProgressed | ServerDiscovered
+    ) -> None:
+        """Record what a watch reports about itself. After a gap the kind has to be listed."""
+        if isinstance(message, ServerDiscovered):
+            self._emit(message, "Server//")
+            return
+        resource = message.resource
+        if isinstance(message, WatchOpened) and message.is_resumed:
+            self._listing.pop(resource, None)
+        record = self._emit(message, f"{resource}//")
+        if isinstance(message, WatchClosed) and message.has_gap:
+            self._gaps[resource] = record.position
+            self._comparing.pop(resource, None)
 
-    # What follows from a sight
+    # What follows from an observation
 
-    def _answers(self, seen: Normalized) -> int | None:
-        """The decision that a new sight of an object answers, or None where it came from outside."""
+    def _cause_of(self, seen: Normalized) -> int | None:
+        """Return the position of the decision that caused a change of an object; None for a change from outside."""
         if seen.kind == "PodGroup":
             try:
-                return _heard(self._state.cluster, seen)
+                return _cause_of_status(self._state.cluster, seen)
             except MemoryError:
                 raise
             except (
@@ -448,8 +425,8 @@ class Intake:
             return None
         return pod.decision if pod.assumed or phase != pod.facts.phase else None
 
-    def _follow(self, record: Record, before: Pod | None, pod: Pod) -> None:
-        """A pod that is bound after all, that its kubelet turned away, or that another scheduler put on a
+    def _record_consequences(self, record: Record, before: Pod | None, pod: Pod) -> None:
+        """Record that a pod is bound after all, that its kubelet rejected it, or that another scheduler placed it on a
         dedicated node."""
         facts = pod.facts
         if not facts.node:
@@ -479,9 +456,9 @@ class Intake:
                 self._emit(placed, record.subject, cause=record.position)
 
 
-def _heard(cluster: Cluster, seen: Normalized) -> int | None:
-    """The record that a PodGroup tells of by a new status, which nobody but us writes; None where what is
-    new is something else."""
+def _cause_of_status(cluster: Cluster, seen: Normalized) -> int | None:
+    """Return the position of the record that led to a new status of a PodGroup, which only muster writes; None if
+    something else changed."""
     group = cluster.groups.get(f"{seen.namespace or 'default'}/{seen.name}")
     known = None if group is None else group.facts
     obj = read(PodGroupObject, seen.stored.content)
@@ -501,7 +478,7 @@ def _heard(cluster: Cluster, seen: Normalized) -> int | None:
 
 
 def _is_bound_after_all(before: Pod, pod: Pod) -> bool:
-    """Whether a pod is where a decision wanted it whose binding was recorded as failed."""
+    """Return True if a pod is on the node of a decision whose binding was recorded as failed."""
     if before.facts.node or before.node == pod.facts.node:
         return False
     return (pod.decision, pod.facts.node) in before.lapsed

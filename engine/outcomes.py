@@ -1,4 +1,4 @@
-"""What the API server answered, as an outcome."""
+"""Make an outcome of each answer of the API server."""
 
 from typing import TypedDict
 
@@ -6,18 +6,18 @@ from msgspec import structs
 
 from events.limits import storable
 from events.messages import (
+    Accepted,
     Answer,
     BindRequest,
-    ConditionRequest,
-    Done,
     EvictRequest,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    PhaseRequest,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
-    Unknown,
 )
 from events.outcome import (
     BindFailed,
@@ -36,7 +36,7 @@ from projections.apply_outcome import COUNTS
 
 
 def outcome_of(answer: Answer) -> tuple[Outcome, str]:
-    """The outcome of a request, and the object that it is about."""
+    """Return the outcome of a request, and its subject."""
     request = answer.request
     answer = structs.replace(answer, reply=_storable(answer.reply))
     match request:
@@ -44,44 +44,44 @@ def outcome_of(answer: Answer) -> tuple[Outcome, str]:
             return _bound(answer, request), f"Pod/{request.namespace}/{request.name}"
         case EvictRequest():
             return _evicted(answer, request), f"Pod/{request.namespace}/{request.name}"
-        case PhaseRequest():
+        case PodGroupPhaseRequest():
             return _phase(answer, request), f"PodGroup/{request.namespace}/{request.name}"
-        case ConditionRequest():
+        case PodConditionRequest():
             subject = f"Pod/{request.namespace}/{request.name}"
-            return _told(answer, request.uid, "PodScheduled"), subject
-        case GroupCountsRequest():
+            return _status_updated(answer, request.uid, "PodScheduled"), subject
+        case PodGroupCountsRequest():
             subject = f"PodGroup/{request.namespace}/{request.name}"
-            return _told(answer, request.uid, COUNTS), subject
-        case GroupConditionRequest():
+            return _status_updated(answer, request.uid, COUNTS), subject
+        case PodGroupConditionRequest():
             subject = f"PodGroup/{request.namespace}/{request.name}"
-            return _told(answer, request.uid, "conditions"), subject
+            return _status_updated(answer, request.uid, "conditions"), subject
         case QueueStatusRequest():
-            return _told(answer, request.uid, "allocated"), f"Queue//{request.name}"
+            return _status_updated(answer, request.uid, "allocated"), f"Queue//{request.name}"
 
 
 def _bound(answer: Answer, request: BindRequest) -> Outcome:
     asked, effort = _asked(request), _effort(answer)
     match answer.reply:
-        case Done():
+        case Accepted():
             return PodBound(**asked, **effort)
-        case Refused(code=code, message=message):
+        case Rejected(code=code, message=message):
             return BindFailed(**asked, code=code, message=message, **effort)
-        case Unknown(message=message):
+        case OutcomeUnknown(message=message):
             return BindOutcomeUnknown(**asked, message=message, **effort)
 
 
 def _evicted(answer: Answer, request: EvictRequest) -> Outcome:
     asked, effort = _asked(request), _effort(answer)
     match answer.reply:
-        case Done():
+        case Accepted():
             return PodEvicted(**asked, **effort)
-        case Refused(code=code, message=message):
+        case Rejected(code=code, message=message):
             return EvictionFailed(**asked, code=code, message=message, **effort)
-        case Unknown(message=message):
+        case OutcomeUnknown(message=message):
             return EvictionOutcomeUnknown(**asked, message=message, **effort)
 
 
-def _phase(answer: Answer, request: PhaseRequest) -> Outcome:
+def _phase(answer: Answer, request: PodGroupPhaseRequest) -> Outcome:
     key, phase = f"{request.namespace}/{request.name}", request.phase
     code, message = _failure(answer)
     effort = _effort(answer)
@@ -90,7 +90,7 @@ def _phase(answer: Answer, request: PhaseRequest) -> Outcome:
     return PodGroupUpdateFailed(pod_group=key, phase=phase, code=code, message=message, **effort)
 
 
-def _told(answer: Answer, uid: str, what: str) -> Outcome:
+def _status_updated(answer: Answer, uid: str, what: str) -> Outcome:
     code, message = _failure(answer)
     effort = _effort(answer)
     if not code:
@@ -99,14 +99,14 @@ def _told(answer: Answer, uid: str, what: str) -> Outcome:
 
 
 def _storable(reply: Reply) -> Reply:
-    """A reply whose texts, which come from the API server and its webhooks, can stand in any log."""
+    """Return a reply whose texts, which come from the API server and its webhooks, can be stored in any log."""
     match reply:
-        case Done():
+        case Accepted():
             return reply
-        case Refused(code=code, message=message):
-            return Refused(code=storable(code), message=storable(message))
-        case Unknown(message=message):
-            return Unknown(message=storable(message))
+        case Rejected(code=code, message=message):
+            return Rejected(code=storable(code), message=storable(message))
+        case OutcomeUnknown(message=message):
+            return OutcomeUnknown(message=storable(message))
 
 
 class _Asked(TypedDict):
@@ -130,11 +130,11 @@ def _effort(answer: Answer) -> _Effort:
 
 
 def _failure(answer: Answer) -> tuple[str, str]:
-    """Code and message of what was not done; empty where it was."""
+    """Return code and message of a failure; empty strings for success."""
     match answer.reply:
-        case Done():
+        case Accepted():
             return "", ""
-        case Refused(code=code, message=message):
+        case Rejected(code=code, message=message):
             return code, message
-        case Unknown(message=message):
+        case OutcomeUnknown(message=message):
             return "Unknown", message

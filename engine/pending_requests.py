@@ -1,6 +1,6 @@
-"""What is to be asked of the API server: everything decided that has no outcome, and what objects are to be told.
+"""The requests to the API server that State calls for: decisions without an outcome, and status updates.
 
-A pure function of State. Whoever carries it out (`daemon/effects.py`) leaves out what is under way already.
+A pure function of State. `daemon/effects.py` carries them out and leaves out those that are already under way.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +10,8 @@ from typing import Final
 from events.messages import (
     BindRequest,
     EvictRequest,
-    GroupCountsRequest,
-    PhaseRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
     Request,
 )
@@ -21,14 +21,14 @@ from projections.pod_groups import PodGroup
 from projections.pods import DECISION
 from projections.queues import Queue
 from projections.state import State
-from scheduling.conditions import conditions_to_tell
+from scheduling.conditions import condition_updates
 
-TOLD_AT_ONCE: Final = 500
-"""Statuses asked for in one go; the rest come when these are told."""
+STATUS_UPDATES_MAX: Final = 500
+"""Conditions and counts updated in one go; the rest follow when these are done."""
 
 
-def to_do(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Bindings, evictions and phases, in the order of their decisions within each."""
+def bindings_and_evictions(state: State, on_error: OnError = ignore) -> Iterator[Request]:
+    """Yield bindings, evictions and phase updates, each in the order of their decisions."""
     for one in sorted(state.commitments.values(), key=lambda one: one.decision):
         namespace, _, name = one.pod.partition("/")
         yield BindRequest(
@@ -51,7 +51,7 @@ def to_do(state: State, on_error: OnError = ignore) -> Iterator[Request]:
             is_in_doubt=one.is_unknown,
             workload=_owner_of(state, one.uid),
         )
-    yield from phases_to_tell(state, on_error)
+    yield from phase_updates(state, on_error)
 
 
 def _owner_of(state: State, uid: str) -> str:
@@ -63,7 +63,7 @@ def _owner_of(state: State, uid: str) -> str:
 def _each(
     kind: str, keys: Iterable[str], ask: Callable[[str], Iterable[Request]], on_error: OnError
 ) -> Iterator[tuple[str, list[Request]]]:
-    """Each key with what is asked for it; nothing where finding out raises."""
+    """Yield each key with its requests; none if computing them raises."""
     for key in keys:
         try:
             asked = list(ask(key))
@@ -73,34 +73,33 @@ def _each(
         yield key, asked
 
 
-def phases_to_tell(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Phases of PodGroups that do not say them yet, in the order of their names."""
+def phase_updates(state: State, on_error: OnError = ignore) -> Iterator[Request]:
+    """Yield updates of PodGroups whose phase is out of date, in the order of their names."""
     groups = state.cluster.groups
     keys = sorted(state.cluster.telling.phases)
     for _, asked in _each("PodGroup", keys, lambda key: (_phase(groups[key]),), on_error):
         yield from asked
 
 
-def has_to_tell(state: State, *, tells: bool) -> bool:
-    """Whether something is left to be told: what the phase of a pod group is, or (`tells`) more than that."""
+def has_status_updates(state: State, *, updates_status: bool) -> bool:
+    """Return True if a status update is left to do: of a phase, or (with `updates_status`) of anything else."""
     telling = state.cluster.telling
     return bool(telling.phases) or (
-        tells and bool(telling.counts or telling.reasons or telling.queues)
+        updates_status and bool(telling.counts or telling.reasons or telling.queues)
     )
 
 
-def to_tell(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Conditions of pods and pod groups that wait (K7.7), counts of pods, and what is allocated in queues.
+def status_updates(state: State, on_error: OnError = ignore) -> Iterator[Request]:
+    """Yield updates of conditions of waiting pods and pod groups, of counts of pods, and of what queues have allocated.
 
-    Only what an object does not say already, and what it was not told since. Groups and queues of which
-    nothing is left to be told are forgotten.
+    Only where the object differs and no update was sent since. Groups and queues without an update are forgotten.
     """
     cluster = state.cluster
-    left = TOLD_AT_ONCE
+    left = STATUS_UPDATES_MAX
 
     def conditions(key: str) -> Iterable[Request]:
         group = cluster.groups.get(key)
-        return () if group is None else conditions_to_tell(cluster, group)
+        return () if group is None else condition_updates(cluster, group)
 
     def status(name: str) -> Iterable[Request]:
         queue = cluster.queues.get(name)
@@ -125,10 +124,10 @@ def to_tell(state: State, on_error: OnError = ignore) -> Iterator[Request]:
         yield from asked
 
 
-def _phase(group: PodGroup) -> PhaseRequest:
+def _phase(group: PodGroup) -> PodGroupPhaseRequest:
     namespace, _, name = group.key.partition("/")
     phase, running, succeeded, failed = group.voice.status
-    return PhaseRequest(
+    return PodGroupPhaseRequest(
         decision=group.voice.since,
         namespace=namespace,
         name=name,
@@ -140,10 +139,10 @@ def _phase(group: PodGroup) -> PhaseRequest:
     )
 
 
-def _counts(group: PodGroup) -> GroupCountsRequest:
+def _counts(group: PodGroup) -> PodGroupCountsRequest:
     namespace, _, name = group.key.partition("/")
     _, running, succeeded, failed = group.voice.status
-    return GroupCountsRequest(
+    return PodGroupCountsRequest(
         decision=group.voice.since,
         namespace=namespace,
         name=name,
@@ -155,7 +154,7 @@ def _counts(group: PodGroup) -> GroupCountsRequest:
 
 
 def _of_queue(queue: Queue, position: int) -> Request | None:
-    """What its pods that have a node request, by resource, and the cards that this is charged as."""
+    """Update a queue: what its pods with a node request, by resource, and the cards charged for them."""
     facts = queue.facts
     if facts is None or queue.is_mute:
         return None
@@ -174,7 +173,7 @@ def _of_queue(queue: Queue, position: int) -> Request | None:
 
 
 def _quantity(name: str, amount: int) -> str:
-    """An amount as Kubernetes writes it: cpu in cores or milli-cores, memory in bytes, cards whole."""
+    """Return a Kubernetes quantity: cpu in cores or milli-cores, memory in bytes, whole cards."""
     if name != "cpu":
         return str(amount)
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"

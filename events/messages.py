@@ -1,28 +1,31 @@
-"""What a shore hands to the loop, before it is a record: objects as they came, and answers.
+"""Messages between the core and the Kubernetes adapter: watch messages, requests and answers.
 
-These are not stored. `engine/engine.py` turns them into observations and outcomes.
+They are not stored: `engine/engine.py` makes records of watch messages and answers. What a watch reports about itself
+is an event already (`events/watch.py`) and is recorded as it comes.
 """
 
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from events.watch import ServerDiscovered, WatchClosed, WatchOpened, WatchProgressed
 
-class Seen(Struct, frozen=True):
+
+class ObjectSeen(Struct, frozen=True):
     """An object was added or modified. `raw` is its JSON, with kind and apiVersion."""
 
     raw: bytes
 
 
-class Gone(Struct, frozen=True):
+class DeletionSeen(Struct, frozen=True):
     """An object was deleted. `raw` is its last known JSON."""
 
     raw: bytes
     synthesized: bool = False
 
 
-class Listed(Struct, frozen=True):
-    """All objects of one Kubernetes kind have been handed over."""
+class ListCompleted(Struct, frozen=True):
+    """The list of one Kubernetes kind is complete: all of its objects have been sent."""
 
     resource: str
     resource_version: str
@@ -30,91 +33,52 @@ class Listed(Struct, frozen=True):
     served: bool = True
 
 
-class Listing(Struct, frozen=True):
-    """All objects of one kind are about to be handed over once more, up to its `Listed`."""
+class ListStarted(Struct, frozen=True):
+    """A list of one kind begins: all of its objects follow, up to its `ListCompleted`."""
 
     resource: str
 
 
-class Opened(Struct, frozen=True):
-    """A watch was opened. `is_resumed`: from a revision up to which the log already had everything,
-    and the server still knew it; the kind need not be listed."""
-
-    resource: str
-    resource_version: str
-    is_resumed: bool = False
-
-
-class Closed(Struct, frozen=True):
-    """A watch ended. With `has_gap` the server no longer knows its revision: a list must follow."""
-
-    resource: str
-    resource_version: str
-    """The last revision that was handed over."""
-    cause: str
-    """`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden` or `revision_went_back`."""
-    message: str = ""
-    count: int = 0
-    """Events it showed."""
-    duration_ns: int = 0
-    has_gap: bool = False
-
-
-class Progressed(Struct, frozen=True):
-    """A bookmark: everything of a kind up to a revision has been handed over."""
-
-    resource: str
-    resource_version: str
-
-
-class Discovered(Struct, frozen=True):
-    """What the API server says of itself: its version, and the resources it serves."""
-
-    version: str
-    served: tuple[str, ...]
-    """`group/version/plural`, sorted."""
-
-
-class FullListBegan(Struct, frozen=True):
-    """A list of all of a kind, as it was at the revision up to which everything has been handed over, follows in
-    pages, to be compared with what is known. What is handed over meanwhile is newer than the list."""
+class FullListStarted(Struct, frozen=True):
+    """A full list of a kind follows in pages, to be compared with State. Its revision is the one up to which the watch
+    has sent everything; events sent while the list is read are newer than the list."""
 
     resource: str
     resource_version: str
 
 
 class FullListPage(Struct, frozen=True):
-    """Some of that list."""
+    """One page of that list."""
 
     resource: str
     raws: tuple[bytes, ...]
 
 
 class FullListEnded(Struct, frozen=True):
-    """The end of that list; not `is_whole` where the rest of it could not be had."""
+    """The end of that list; not `is_whole` if the rest of it could not be read."""
 
     resource: str
     resource_version: str
     is_whole: bool = True
 
 
-Sighting: TypeAlias = (
-    Seen
-    | Gone
-    | Listing
-    | Listed
-    | Opened
-    | Closed
-    | Progressed
-    | Discovered
-    | FullListBegan
+WatchMessage: TypeAlias = (
+    ObjectSeen
+    | DeletionSeen
+    | ListStarted
+    | ListCompleted
+    | WatchOpened
+    | WatchClosed
+    | WatchProgressed
+    | ServerDiscovered
+    | FullListStarted
     | FullListPage
     | FullListEnded
 )
 
 
-class Known(Struct, frozen=True):
-    """An object as it was seen last."""
+class ObjectRevision(Struct, frozen=True):
+    """An object at the last revision that the log has of it."""
 
     namespace: str
     name: str
@@ -124,17 +88,17 @@ class Known(Struct, frozen=True):
     is_gone: bool = False
 
 
-class Progress(Struct, frozen=True):
-    """How far a kind has been seen."""
+class ResumePoint(Struct, frozen=True):
+    """Where the watch of a kind can resume."""
 
     resource_version: str
-    """Everything up to here."""
-    newest: tuple[Known, ...] = ()
-    """Objects that changed last, by which to tell whether the server still has this history."""
+    """The log holds everything up to this revision."""
+    newest: tuple[ObjectRevision, ...] = ()
+    """Objects that changed last, used to check that the server still has this history."""
 
 
 class BindRequest(Struct, frozen=True):
-    """A pod is to be bound to a node. `decision` is the position that says so."""
+    """Bind a pod to a node. `decision` is the position of the decision."""
 
     decision: int
     namespace: str
@@ -143,11 +107,11 @@ class BindRequest(Struct, frozen=True):
     node: str
     annotations: dict[str, str] = {}
     is_in_doubt: bool = False
-    """Whether the same may have been done already: an answer was lost, or the daemon that asked has ended."""
+    """Whether the same request may have been carried out already: its answer was lost, or the daemon ended."""
 
 
-class PhaseRequest(Struct, frozen=True):
-    """A PodGroup object is to be told its phase, and how many of its pods run or have ended."""
+class PodGroupPhaseRequest(Struct, frozen=True):
+    """Update `status.phase` and the running, succeeded and failed counts of a PodGroup."""
 
     decision: int
     namespace: str
@@ -159,8 +123,8 @@ class PhaseRequest(Struct, frozen=True):
     failed: int = 0
 
 
-class GroupCountsRequest(Struct, frozen=True):
-    """A PodGroup object that says its phase is to be told how many of its pods run or have ended."""
+class PodGroupCountsRequest(Struct, frozen=True):
+    """Update the running, succeeded and failed counts of a PodGroup; its phase is already correct."""
 
     decision: int
     namespace: str
@@ -172,7 +136,7 @@ class GroupCountsRequest(Struct, frozen=True):
 
 
 class EvictRequest(Struct, frozen=True):
-    """A pod is to leave its node, if the disruption budgets allow it."""
+    """Evict a pod, if the disruption budgets allow it."""
 
     decision: int
     namespace: str
@@ -180,15 +144,15 @@ class EvictRequest(Struct, frozen=True):
     uid: str
     node: str
     grace_seconds: int | None = None
-    """Seconds; None for the pod's own."""
+    """None for the pod's own grace period."""
     is_in_doubt: bool = False
-    """Whether the same may have been done already."""
+    """Whether the same request may have been carried out already."""
     workload: str = ""
     """UID of the pod's owner: evictions of one owner's pods are counted together. Empty where there is none."""
 
 
-class ConditionRequest(Struct, frozen=True):
-    """A pod is to be told, in its condition PodScheduled, why it is not placed (rule K7.7)."""
+class PodConditionRequest(Struct, frozen=True):
+    """Update the condition PodScheduled of a pod: why it is not placed."""
 
     decision: int
     namespace: str
@@ -198,11 +162,11 @@ class ConditionRequest(Struct, frozen=True):
     """`Unschedulable`; `SchedulerError`"""
     message: str
     nominated_node: str = ""
-    """The node on which room is being made for it (K7.3)."""
+    """The node on which pods are being evicted for it: `status.nominatedNodeName`."""
 
 
-class GroupConditionRequest(Struct, frozen=True):
-    """A PodGroup object is to be told whether it can be scheduled, as `status.conditions` has it."""
+class PodGroupConditionRequest(Struct, frozen=True):
+    """Update a condition in `status.conditions` of a PodGroup: whether it can be scheduled."""
 
     decision: int
     namespace: str
@@ -215,48 +179,48 @@ class GroupConditionRequest(Struct, frozen=True):
 
 
 class QueueStatusRequest(Struct, frozen=True):
-    """A Queue object is to be told what is allocated in it."""
+    """Update `status.allocated` of a Queue."""
 
     decision: int
     name: str
     uid: str
     allocated: dict[str, str]
-    """Resource to quantity, as Kubernetes writes it."""
+    """Resource to Kubernetes quantity."""
 
 
 Request: TypeAlias = (
     BindRequest
-    | PhaseRequest
+    | PodGroupPhaseRequest
     | EvictRequest
-    | ConditionRequest
-    | GroupCountsRequest
-    | GroupConditionRequest
+    | PodConditionRequest
+    | PodGroupCountsRequest
+    | PodGroupConditionRequest
     | QueueStatusRequest
 )
 
 
-class Done(Struct, frozen=True):
-    """The API server did what was asked, or had done so before."""
+class Accepted(Struct, frozen=True):
+    """The API server carried out the request, now or before."""
 
 
-class Refused(Struct, frozen=True):
-    """The API server refused. `code` is a reason in CamelCase."""
+class Rejected(Struct, frozen=True):
+    """The API server rejected the request. `code` is a reason in CamelCase."""
 
     code: str
     message: str
 
 
-class Unknown(Struct, frozen=True):
-    """No answer that tells whether it was done."""
+class OutcomeUnknown(Struct, frozen=True):
+    """No answer came, or one that does not show whether the request was carried out."""
 
     message: str
 
 
-Reply: TypeAlias = Done | Refused | Unknown
+Reply: TypeAlias = Accepted | Rejected | OutcomeUnknown
 
 
 class Answer(Struct, frozen=True):
-    """What came of a request, after `attempts` tries that took `latency_ns` in all."""
+    """The result of a request, after `attempts` tries that took `latency_ns` in all."""
 
     request: Request
     reply: Reply

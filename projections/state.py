@@ -48,7 +48,7 @@ from events.decision import (
     WorkDeferred,
 )
 from events.errors import MusterError, UsageError
-from events.messages import Known, Progress
+from events.messages import ObjectRevision, ResumePoint
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -326,21 +326,21 @@ class State:
             del newest[next(iter(newest))]
 
     @property
-    def progress(self) -> dict[str, Progress]:
+    def progress(self) -> dict[str, ResumePoint]:
         """How far each kind has been seen, and by which objects to tell whether the server has the same history."""
         return {
-            resource: Progress(revision, tuple(self._known(resource)))
+            resource: ResumePoint(revision, tuple(self._known(resource)))
             for resource, revision in self.watched.items()
         }
 
-    def _known(self, resource: str) -> Iterator[Known]:
+    def _known(self, resource: str) -> Iterator[ObjectRevision]:
         for subject, (uid, revision, is_gone) in self.newest.get(resource, {}).items():
             _, namespace, name = subject.split("/", 2)
-            yield Known(namespace, name, uid, revision, is_gone)
+            yield ObjectRevision(namespace, name, uid, revision, is_gone)
         if resource == IDENTITY[0]:
             uid, _ = self.cluster.others.get(resource, {}).get(IDENTITY[1], ("", ""))
             if uid:
-                yield Known("", IDENTITY[1].strip("/"), uid, "")
+                yield ObjectRevision("", IDENTITY[1].strip("/"), uid, "")
 
     def _pod_observed(
         self, record: Record, event: PodObserved, content: bytes | None, on_error: OnError

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from events.messages import ConditionRequest, GroupConditionRequest, Request
+from events.messages import PodConditionRequest, PodGroupConditionRequest, Request
 from projections.cluster import Cluster
 from projections.group_facts import SCHEDULED, UNSCHEDULABLE
 from projections.pod_groups import PodGroup, Promise, Refusal
@@ -43,13 +43,13 @@ class Condition(Struct, frozen=True):
     message: str = ""
 
 
-def conditions_to_tell(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
+def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     """What the group and its pods do not say yet and were not told since."""
     condition = condition_of(group)
     facts = group.facts
     is_new = condition is not None and group.voice.conditions_told < condition.position
     if condition is not None and facts is not None and is_new and not _says(group, condition):
-        yield GroupConditionRequest(
+        yield PodGroupConditionRequest(
             decision=condition.position,
             namespace=facts.namespace,
             name=facts.name,
@@ -141,8 +141,8 @@ def _promised(cluster: Cluster, pod: Pod, promise: Promise) -> Iterator[Request]
     yield _unschedulable(pod, promise.position, text, promise.node if is_evicting else "")
 
 
-def _unschedulable(pod: Pod, position: int, text: str, node: str = "") -> ConditionRequest:
-    return ConditionRequest(
+def _unschedulable(pod: Pod, position: int, text: str, node: str = "") -> PodConditionRequest:
+    return PodConditionRequest(
         decision=position,
         namespace=pod.facts.namespace,
         name=pod.facts.name,

@@ -10,7 +10,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from events.messages import BindRequest, Done, EvictRequest, PhaseRequest, Refused, Reply, Sighting
+from events.messages import (
+    Accepted,
+    BindRequest,
+    EvictRequest,
+    PodGroupPhaseRequest,
+    Rejected,
+    Reply,
+    WatchMessage,
+)
 from events.normalize import JsonObject
 from projections.duration import SECOND
 from simulator.controllers import Controllers
@@ -116,7 +124,7 @@ class SimulatedCluster:
             self._react()
         self._store.now_ns = to_ns
 
-    def poll_watch(self) -> list[Sighting]:
+    def poll_watch(self) -> list[WatchMessage]:
         """Return the watch events since the last call; at first, all objects, kind by kind."""
         return self._store.poll_watch()
 
@@ -139,7 +147,7 @@ class SimulatedCluster:
             self.advance(self.now_ns)
         return reply
 
-    def set_phase(self, request: PhaseRequest) -> Reply:
+    def set_phase(self, request: PodGroupPhaseRequest) -> Reply:
         """Set the phase of a PodGroup."""
         group = self._store.find(("PodGroup", request.namespace, request.name))
         reply, result = _check_phase(group, request)
@@ -211,9 +219,9 @@ class SimulatedCluster:
             self._react()
             self.advance(self.now_ns)
         if result in (BLOCKED, SEVERAL_BUDGETS):
-            return Refused(result, "a disruption budget does not let it go")
+            return Rejected(result, "a disruption budget does not let it go")
         # A pod that is gone, or replaced by another, need not be evicted any more (K9.2).
-        return Done()
+        return Accepted()
 
     def find(self, resource: str, namespace: str, name: str) -> Manifest | None:
         """Return an object as it is now."""
@@ -294,19 +302,19 @@ class SimulatedCluster:
     def _check_bind(self, pod: Manifest | None, request: BindRequest) -> tuple[Reply, str]:
         name = f"{request.namespace}/{request.name}"
         if pod is None:
-            return Refused("NotFound", f"pod {name} does not exist"), "NotFound"
+            return Rejected("NotFound", f"pod {name} does not exist"), "NotFound"
         reason = ""
         if not has_uid(pod, request.uid):
             reason = f"the uid of pod {name} is not {request.uid}"
         elif node_of(pod) == request.node and _has_annotations(pod, request.annotations):
-            return Done(), "again"
+            return Accepted(), "again"
         elif node := node_of(pod):
             reason = f"pod {name} is already assigned to node {node}"
         elif is_terminating(pod):
             reason = f"pod {name} is being deleted"
         elif list_at(section(pod, "spec"), "schedulingGates"):
             reason = f"pod {name} has scheduling gates"
-        return (Refused("Conflict", reason), "Conflict") if reason else (Done(), "done")
+        return (Rejected("Conflict", reason), "Conflict") if reason else (Accepted(), "done")
 
     def _bound(self, pod: Manifest, request: BindRequest) -> Manifest:
         annotations: JsonObject = {
@@ -331,15 +339,15 @@ class SimulatedCluster:
         return {**pod, "status": {**status, "conditions": [*others, condition]}}
 
 
-def _check_phase(group: Manifest | None, request: PhaseRequest) -> tuple[Reply, str]:
+def _check_phase(group: Manifest | None, request: PodGroupPhaseRequest) -> tuple[Reply, str]:
     name = f"{request.namespace}/{request.name}"
     if group is None:
-        return Refused("NotFound", f"pod group {name} does not exist"), "NotFound"
+        return Rejected("NotFound", f"pod group {name} does not exist"), "NotFound"
     if not has_uid(group, request.uid):
-        return Refused("Conflict", f"the uid of pod group {name} is not {request.uid}"), "Conflict"
+        return Rejected("Conflict", f"the uid of pod group {name} is not {request.uid}"), "Conflict"
     if section(group, "status").get("phase") == request.phase:
-        return Done(), "again"
-    return Done(), "done"
+        return Accepted(), "again"
+    return Accepted(), "done"
 
 
 def _has_annotations(pod: Manifest, annotations: dict[str, str]) -> bool:

@@ -11,13 +11,14 @@ from typing import Final
 from msgspec import Struct, structs
 
 from engine.engine import Engine
-from engine.ingest import COUNTED
+from engine.ingest import FIRST_LISTS
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EvictionDecided
 from events.errors import UsageError
-from events.messages import Answer, Done, Opened, PhaseRequest, Seen
+from events.messages import Accepted, Answer, ObjectSeen, PodGroupPhaseRequest
 from events.record import Head, Record
+from events.watch import WatchOpened
 from projections.batch import Batch
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
@@ -135,13 +136,18 @@ class FitSimulation:
             holder="fit", version="", period_ns=self._state.period_ns, scheduler_names=names
         )
         self._step.start(started, policy, 1, self._now_ns)
-        kinds = dict.fromkeys((*COUNTED, *REQUIRED))
-        seen = [Opened(kind, self._state.watched.get(kind, ""), is_resumed=True) for kind in kinds]
+        kinds = dict.fromkeys((*FIRST_LISTS, *REQUIRED))
+        seen = [
+            WatchOpened(
+                resource=kind, resource_version=self._state.watched.get(kind, ""), is_resumed=True
+            )
+            for kind in kinds
+        ]
         self._step.observe(seen, self._now_ns)
 
     def _show(self) -> bool:
         """Pass new objects of the simulated cluster to State; return True if there were any."""
-        taken = [one for one in self._simulated.poll_watch() if isinstance(one, Seen)]
+        taken = [one for one in self._simulated.poll_watch() if isinstance(one, ObjectSeen)]
         batch = self._step.observe(taken, self._now_ns)
         for record in () if batch is None else batch.records:
             kind, _, key = record.subject.partition("/")
@@ -161,11 +167,13 @@ class FitSimulation:
 
     def _set_phases(self) -> None:
         """Set the phases of the manifests' groups: controllers wait for them."""
-        asked = [one for one in self._step.urgent_requests() if isinstance(one, PhaseRequest)]
+        asked = [
+            one for one in self._step.urgent_requests() if isinstance(one, PodGroupPhaseRequest)
+        ]
         for one in asked:
             if f"{one.namespace}/{one.name}" in self._groups:
                 self._simulated.set_phase(one)
-            self._step.report([Answer(one, Done())], self._now_ns)
+            self._step.report([Answer(one, Accepted())], self._now_ns)
 
     def _fitted(self, group: PodGroup) -> FittedPodGroup:
         ours = sorted(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import UsageError
-from events.messages import BindRequest, EvictRequest, PhaseRequest, Reply, Request
+from events.messages import BindRequest, EvictRequest, PodGroupPhaseRequest, Reply, Request
 from simulator.cluster import SimulatedCluster
 from simulator.scenario import Scenario
 
@@ -37,7 +37,7 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
             return simulated.bind(request)
         case EvictRequest():
             return simulated.evict(request)
-        case PhaseRequest():
+        case PodGroupPhaseRequest():
             return simulated.set_phase(request)
         case _:
             raise AssertionError("a simulated cluster takes no status updates of waiting pods")
@@ -46,7 +46,7 @@ def execute(simulated: SimulatedCluster, request: Request) -> Reply:
 def execute_and_record(simulated: SimulatedCluster, request: Request) -> tuple[Reply, JournalEntry]:
     """Execute a request, and return it as a journal entry too."""
     reply = execute(simulated, request)
-    assert isinstance(request, BindRequest | EvictRequest | PhaseRequest)
+    assert isinstance(request, BindRequest | EvictRequest | PodGroupPhaseRequest)
     annotations = request.annotations if isinstance(request, BindRequest) else {}
     call = simulated.journal[-1]
     entry = JournalEntry(
@@ -97,4 +97,4 @@ def _request(call: JournalEntry) -> Request:
         )
     if call.verb == "evict":
         return EvictRequest(call.decision, call.namespace, call.name, call.uid, call.value)
-    return PhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)
+    return PodGroupPhaseRequest(call.decision, call.namespace, call.name, call.uid, call.value)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from events.messages import Gone, Listed, Seen, Sighting
+from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
 from projections.duration import SECOND
 from simulator.defaulting import Defaulting
 from simulator.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
@@ -149,14 +149,16 @@ class Store:
         changes, self._changes = self._changes, []
         return changes
 
-    def poll_watch(self) -> list[Sighting]:
+    def poll_watch(self) -> list[WatchMessage]:
         """Return the watch events since the last call; at first, all objects, kind by kind."""
         if self._shown is None:
             self._shown = []
             return self._listed()
         shown, self._shown = self._shown, []
         return [
-            Seen(_ENCODER.encode(manifest)) if is_there else Gone(_ENCODER.encode(manifest))
+            ObjectSeen(_ENCODER.encode(manifest))
+            if is_there
+            else DeletionSeen(_ENCODER.encode(manifest))
             for is_there, manifest in shown
         ]
 
@@ -187,14 +189,14 @@ class Store:
             assert manifest is not None
             self._shown.append((change.after is not None, manifest))
 
-    def _listed(self) -> list[Sighting]:
-        sightings: list[Sighting] = []
+    def _listed(self) -> list[WatchMessage]:
+        sightings: list[WatchMessage] = []
         for resource in WATCHED:
             objects = self._objects[resource]
             if resource in OPTIONAL and not objects:
                 continue  # As on a cluster where the kind is not installed.
-            sightings += [Seen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
-            sightings.append(Listed(resource, str(self._revision), len(objects)))
+            sightings += [ObjectSeen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
+            sightings.append(ListCompleted(resource, str(self._revision), len(objects)))
         return sightings
 
 

@@ -16,7 +16,7 @@ from daemon.cli import run
 from daemon.cli.app import main
 from daemon.log.opening import open_log
 from daemon.loop import Cluster, Loop
-from events.messages import Progress, Reply, Request, Sighting
+from events.messages import Reply, Request, ResumePoint, WatchMessage
 
 POINTS: Final = ("inside_commit", "after_commit", "after_effect")
 """Before a commit is done; between it and the effect of what it holds; between an effect and the record of its outcome."""
@@ -46,11 +46,11 @@ class CrashingCluster:
         self._cluster = cluster
         self._crash = crash
 
-    def sightings(self) -> AsyncIterator[list[Sighting]]:
+    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """Return what the watches show."""
         return self._cluster.sightings()
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Begin the watches where the log ends."""
         self._cluster.show_since(progress)
 

@@ -12,7 +12,7 @@ from benchmarks.__main__ import BENCHMARKS
 from benchmarks.figures import Figure, exponent
 from benchmarks.manifests import PodLife, PodShape
 from benchmarks.scale import Scale
-from events.messages import Seen
+from events.messages import ObjectSeen
 
 TINY: Final = Scale(
     nodes=(80, 160),
@@ -43,12 +43,12 @@ async def test_a_benchmark_measures_something(name: str) -> None:
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_a_synthetic_pod_is_as_large_as_a_real_one(phase: str) -> None:
     seen = manifests.pod(PodShape(name="pod-000001"), PodLife("node-00001", phase))
-    assert isinstance(seen, Seen)
+    assert isinstance(seen, ObjectSeen)
     assert 1_500 <= len(seen.raw) <= 2_500
 
 
 def test_watch_events_differ_except_for_the_touches_among_them() -> None:
-    raw = [one.raw for one in append.lives(20, 80) if isinstance(one, Seen)]
+    raw = [one.raw for one in append.lives(20, 80) if isinstance(one, ObjectSeen)]
     assert (len(raw), len(set(raw))) == (4 * 20 + 2 * 4, 4 * 20)
 
 

@@ -218,7 +218,7 @@ async def _simulate_over_http(
             access=Access(kubeconfig=path),
             log=settings.log,
             running=structs.replace(
-                _running(settings, scenario, policy), tells=True, has_deciding_thread=True
+                _running(settings, scenario, policy), updates_status=True, has_deciding_thread=True
             ),
             folder=_folder(options),
             policy=policy,
@@ -261,7 +261,7 @@ async def _simulate(  # the command line, and what was made of it
         loop = Loop(operation.heard(log), cluster, clock, refold, running, operation.health)
         loop.cycle_held = operation.metrics.counted.cycle_held
         sources = operation.metrics.sources
-        sources.state = lambda: None if loop.step is None else loop.step.state
+        sources.state = lambda: None if loop.engine is None else loop.engine.state
         sources.position = lambda: log.head.position
         sources.clock_ahead = lambda: loop.ahead_seconds
         sources.stale_policy = lambda: policy is not None and policy.is_stale
@@ -291,7 +291,7 @@ def _running(settings: Settings, scenario: Scenario | None, policy: PolicyFile |
         in_flight_max=settings.requests_at_once,
         grace_ns=round(settings.grace_seconds * SECOND),
         snapshot_every=settings.snapshot_every,
-        tells=scenario is None,
+        updates_status=scenario is None,
     )
 
 

@@ -19,7 +19,7 @@ from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
 from daemon.health import Health
 from daemon.watch_health import WatchHealthCheck
-from events.messages import Progress, Reply, Request, Sighting
+from events.messages import Reply, Request, ResumePoint, WatchMessage
 from events.record import Record
 from projections.cluster import Cluster
 
@@ -69,11 +69,11 @@ class KubernetesCluster:
         self._writes_events = manner.writes_events
         self.recorder = Recorder(client, pacing, now_ns, identity)
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show what happened since these revisions where the server still knows; else all there is."""
         self._watches.show_since(progress)
 
-    def sightings(self) -> AsyncIterator[list[Sighting]]:
+    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """What the watches show, in arrival order; a whole list in one piece."""
         return self._watches.sightings()
 

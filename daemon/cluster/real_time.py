@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 from daemon.cluster.world_file import WorldFile
-from events.messages import Progress, Reply, Request, Sighting
+from events.messages import Reply, Request, ResumePoint, WatchMessage
 from projections.duration import SECOND
 from simulator.journal import execute_and_record, rebuild_cluster
 from simulator.scenario import Scenario
@@ -27,7 +27,7 @@ class RealTimeCluster:
         self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
         self._woken = asyncio.Event()
 
-    async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
+    async def sightings(self) -> AsyncGenerator[list[WatchMessage], None]:
         """Yield all objects first, kind by kind; then watch events as they happen."""
         self.show_since({})
         while True:
@@ -38,7 +38,7 @@ class RealTimeCluster:
             else:
                 await self._sleep()
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all objects again: a simulated cluster keeps no history."""
         self._simulated.relist()
         self._woken.set()

@@ -6,7 +6,7 @@ Neither the order in which tasks wake nor the latency of a database can change w
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from events.messages import Progress, Reply, Request, Sighting
+from events.messages import Reply, Request, ResumePoint, WatchMessage
 from simulator.cluster import SimulatedCluster
 from simulator.journal import execute
 
@@ -20,7 +20,7 @@ class SteppedCluster:
         self._shown = asyncio.Event()
         """Set when every watch event has been read."""
 
-    async def sightings(self) -> AsyncIterator[list[Sighting]]:
+    async def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """Yield watch events as they happen."""
         while True:
             self._moved.clear()
@@ -30,7 +30,7 @@ class SteppedCluster:
                 self._shown.set()
                 await self._moved.wait()
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all objects again: a simulated cluster keeps no history."""
         self.simulated.relist()
         self._stir()

@@ -16,14 +16,14 @@ from daemon.cluster.client.calls import BUDGETS, EVENTS, POD_GROUPS, QUEUES
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from events.messages import (
+    Accepted,
     BindRequest,
-    ConditionRequest,
-    Done,
     EvictRequest,
-    GroupConditionRequest,
-    PhaseRequest,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
 )
 from tests.contract.served import MUSTER, Served
@@ -88,7 +88,7 @@ def evict_request(pod: Object, uid: str = "") -> EvictRequest:
 
 
 def code_of(reply: Reply) -> str:
-    assert isinstance(reply, Refused), reply
+    assert isinstance(reply, Rejected), reply
     return reply.code
 
 
@@ -98,11 +98,11 @@ async def test_a_pod_is_bound_with_its_annotations_and_again_without_harm(
     """Rules K8.1 and K8.4, rows 201 and 409"""
     pod = await server.pod()
     request = bind_request(pod, "n1", devices="0,1")
-    assert await actor.attempt(request) == (Done(), 1)
+    assert await actor.attempt(request) == (Accepted(), 1)
     found = await server.read(pod)
     assert found["spec"]["nodeName"] == "n1"
     assert found["metadata"]["annotations"]["muster.sh/devices"] == "0,1"
-    assert await actor.attempt(request) == (Done(), 2)
+    assert await actor.attempt(request) == (Accepted(), 2)
     assert code_of(await actor.perform(bind_request(pod, "n1", devices="2,3"))) == "Conflict"
     assert code_of(await actor.perform(bind_request(pod, "n2", devices="0,1"))) == "Conflict"
 
@@ -139,8 +139,8 @@ async def test_an_eviction_heeds_uid_and_budget_and_a_preview_has_no_effect(
     """Rules K9.1, K9.2 and K9.4"""
     node = (await server.node())["metadata"]["name"]
     pod = await server.run("pod", node, {"app": "a"})
-    assert await actor.perform(evict_request(pod, NOBODY)) == Done(), "that pod is gone already"
-    assert await actor.preview(evict_request(pod)) == Done()
+    assert await actor.perform(evict_request(pod, NOBODY)) == Accepted(), "that pod is gone already"
+    assert await actor.preview(evict_request(pod)) == Accepted()
     assert "deletionTimestamp" not in (await server.read(pod))["metadata"]
     guarded = await server.run("guarded", node, {"app": "b"})
     await server.api.create(BUDGETS, budget(server.namespace, "b", {"app": "b"}, 1))
@@ -148,11 +148,11 @@ async def test_an_eviction_heeds_uid_and_budget_and_a_preview_has_no_effect(
     assert code_of(reply) == "DisruptionBudget"
     await server.api.create(BUDGETS, budget(server.namespace, "b2", {"app": "b"}, 1))
     assert code_of(await actor.perform(evict_request(guarded))) == "TooManyBudgets"
-    assert await actor.attempt(evict_request(pod)) == (Done(), 1)
+    assert await actor.attempt(evict_request(pod)) == (Accepted(), 1)
     assert "deletionTimestamp" in (await server.read(pod))["metadata"]
-    assert await actor.perform(evict_request(pod)) == Done()
+    assert await actor.perform(evict_request(pod)) == Accepted()
     gone = {"metadata": {**pod["metadata"], "name": "gone"}}
-    assert await actor.perform(evict_request(gone)) == Done()
+    assert await actor.perform(evict_request(gone)) == Accepted()
 
 
 async def test_a_waiting_pod_is_told_why_beside_what_others_tell_it(
@@ -164,8 +164,8 @@ async def test_a_waiting_pod_is_told_why_beside_what_others_tell_it(
     status = {"status": {"conditions": [foreign]}}
     (await server.api.patch(server.path(pod, "status"), status)).expect(200)
 
-    def told(message: str, node: str = "", uid: str = "") -> ConditionRequest:
-        return ConditionRequest(
+    def told(message: str, node: str = "", uid: str = "") -> PodConditionRequest:
+        return PodConditionRequest(
             decision=7,
             namespace=server.namespace,
             name="pod",
@@ -175,7 +175,7 @@ async def test_a_waiting_pod_is_told_why_beside_what_others_tell_it(
             nominated_node=node,
         )
 
-    assert await actor.perform(told("0/1 nodes are available", "n1")) == Done()
+    assert await actor.perform(told("0/1 nodes are available", "n1")) == Accepted()
     found = (await server.read(pod))["status"]
     conditions = {one["type"]: one for one in found["conditions"]}
     assert conditions["example.com/Ready"]["status"] == "True"
@@ -183,7 +183,7 @@ async def test_a_waiting_pod_is_told_why_beside_what_others_tell_it(
     assert conditions["PodScheduled"]["message"] == "0/1 nodes are available"
     assert conditions["PodScheduled"]["lastTransitionTime"] == "2025-11-21T08:15:00Z"
     assert found["nominatedNodeName"] == "n1"
-    assert await actor.perform(told("0/2 nodes are available")) == Done()
+    assert await actor.perform(told("0/2 nodes are available")) == Accepted()
     found = (await server.read(pod))["status"]
     conditions = {one["type"]: one for one in found["conditions"]}
     assert conditions["PodScheduled"]["message"] == "0/2 nodes are available"
@@ -209,11 +209,13 @@ async def test_a_pod_group_is_told_its_phase_and_condition_beside_those_of_other
     group = await server.api.create(POD_GROUPS, manifest)
     uid = group["metadata"]["uid"]
 
-    def phase(uid: str, phase: str) -> PhaseRequest:
-        return PhaseRequest(decision=7, namespace=server.namespace, name=name, uid=uid, phase=phase)
+    def phase(uid: str, phase: str) -> PodGroupPhaseRequest:
+        return PodGroupPhaseRequest(
+            decision=7, namespace=server.namespace, name=name, uid=uid, phase=phase
+        )
 
-    def condition(message: str) -> GroupConditionRequest:
-        return GroupConditionRequest(
+    def condition(message: str) -> PodGroupConditionRequest:
+        return PodGroupConditionRequest(
             decision=8,
             namespace=server.namespace,
             name=name,
@@ -223,9 +225,9 @@ async def test_a_pod_group_is_told_its_phase_and_condition_beside_those_of_other
             message=message,
         )
 
-    assert await actor.perform(phase(uid, "Inqueue")) == Done()
-    assert await actor.perform(condition("first")) == Done()
-    assert await actor.perform(condition("second")) == Done()
+    assert await actor.perform(phase(uid, "Inqueue")) == Accepted()
+    assert await actor.perform(condition("first")) == Accepted()
+    assert await actor.perform(condition("second")) == Accepted()
     path = POD_GROUPS.object_path(name, server.namespace)
     found = (await server.api.get(path)).expect(200)
     assert found["spec"] == {"minMember": 2}
@@ -234,7 +236,7 @@ async def test_a_pod_group_is_told_its_phase_and_condition_beside_those_of_other
     assert told["Unschedulable"] == "second"
     assert len(told) == len(found["status"]["conditions"])
     # Again, and nothing is written.
-    assert await actor.attempt(condition("second")) == (Done(), 1)
+    assert await actor.attempt(condition("second")) == (Accepted(), 1)
     again = (await server.api.get(path)).expect(200)
     assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
     assert code_of(await actor.perform(phase(NOBODY, "Running"))) == "Conflict"
@@ -260,10 +262,10 @@ async def test_a_queue_is_told_what_is_allocated_and_what_no_longer_is(
 
     path = QUEUES.object_path(name)
     try:
-        assert await told({"cpu": "4", "nvidia.com/gpu": "3"}) == Done()
+        assert await told({"cpu": "4", "nvidia.com/gpu": "3"}) == Accepted()
         found = (await server.api.get(path)).expect(200)
         assert found["status"]["allocated"] == {"cpu": "4", "memory": "0", "nvidia.com/gpu": "3"}
-        assert await told({}) == Done()
+        assert await told({}) == Accepted()
         found = (await server.api.get(path)).expect(200)
         assert found["status"]["allocated"] == {"cpu": "0", "memory": "0"}
         assert code_of(await told({}, NOBODY)) == "Conflict"

@@ -91,8 +91,8 @@ async def must_equal_a_cold_fold(warm: Engine, log: Log) -> None:
         holder="next", version="1", period_ns=1_000_000_000, scheduler_names=("muster",)
     )
     at_ns = warm.state.now_ns + 1_000_000_000
-    for step in (warm, cold):
-        step.start(started, None, log.head.epoch, at_ns)
+    for engine in (warm, cold):
+        engine.start(started, None, log.head.epoch, at_ns)
     mine, theirs = warm.cycle(at_ns), cold.cycle(at_ns)
     assert (mine is None) == (theirs is None)
     assert warm.head == cold.head

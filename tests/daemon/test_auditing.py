@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from daemon.auditing import CREDIT_MAX_NS, SHARE, SLICE_NS, Audits
-from daemon.composition import audits_of, core_of
+from daemon.composition import audits_of, build_engine
 from events.record import GENESIS
 from projections.audit import RollingAudit
 from projections.state import State
@@ -54,7 +54,7 @@ def test_a_turn_counts_each_thing_once() -> None:
     told.show_the_rest()
     told.cycle()
     now_ns = 0
-    audits = audits_of(told.step, lambda: now_ns)
+    audits = audits_of(told.engine, lambda: now_ns)
     counts: list[int] = []
     for _ in range(3):
         now_ns += 1_000 * MILLISECOND
@@ -79,7 +79,7 @@ def test_a_difference_ends_it_with_the_place_in_the_log() -> None:
         now_ns += MILLISECOND
         return now_ns
 
-    audits = audits_of(told.step, elapsed_ns)
+    audits = audits_of(told.engine, elapsed_ns)
 
     def many_turns() -> None:
         nonlocal now_ns
@@ -106,10 +106,10 @@ def test_the_composition_of_a_daemon_is_made_in_one_place() -> None:
     place = "daemon/composition.py"
     assert found == {(place, "Engine"), (place, "Audits")}
     driving = (ROOT / "benchmarks/driving.py").read_text(encoding="utf-8")
-    assert "core_of(" in driving
+    assert "build_engine(" in driving
     assert "audits_of(" in driving
 
 
 def test_a_core_audits_what_its_batches_touch() -> None:
-    step = core_of(State(), GENESIS, views=None)
-    assert isinstance(step.audit, RollingAudit)
+    engine = build_engine(State(), GENESIS, views=None)
+    assert isinstance(engine.audit, RollingAudit)

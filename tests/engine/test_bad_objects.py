@@ -4,7 +4,7 @@ import pytest
 
 from events.codec import event_of
 from events.decision import GangBindDecided, ObjectFaulted, QueueFaulted, RefusalDecided
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node, pod, raw
 
@@ -64,10 +64,10 @@ def test_a_group_that_cannot_be_read_is_refused_once_and_served_when_it_can(
 ) -> None:
     told = begun(group(spec))
     assert said(told) == [("default/g", "InvalidPodGroup"), OTHER]
-    told.see(Seen(node("n2")), Seen(pod("late")))
+    told.see(ObjectSeen(node("n2")), ObjectSeen(pod("late")))
     told.cycle()
     assert said(told) == [("default/podgroup-uid-late", "bound")]
-    told.see(Seen(group({"minMember": 1})))
+    told.see(ObjectSeen(group({"minMember": 1})))
     told.cycle()
     assert said(told) == [("default/g", "bound")]
 
@@ -82,10 +82,10 @@ def test_a_group_of_an_unknown_queue_is_refused_once_and_served_when_it_comes() 
     queue = raw("Queue", "default", spec={})
     told = begun(group({"minMember": 1, "queue": "nobodys"}), queues=(queue,))
     assert said(told) == [("default/g", "QueueNotFound"), OTHER]
-    told.see(Seen(node("n2")), Seen(raw("Queue", "another", spec={})))
+    told.see(ObjectSeen(node("n2")), ObjectSeen(raw("Queue", "another", spec={})))
     told.cycle()
     assert said(told) == []
-    told.see(Seen(raw("Queue", "nobodys", spec={})))
+    told.see(ObjectSeen(raw("Queue", "nobodys", spec={})))
     told.cycle()
     assert said(told) == [("default/g", "bound")]
 
@@ -100,13 +100,13 @@ def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
     told.cycle()
     assert said(told) == []
     assert told.state.cluster.queues["q"].allocated == {"cpu": 1000}
-    told.see(Seen(pod("g-1", metadata=GROUPED)), Seen(pod("late")))
+    told.see(ObjectSeen(pod("g-1", metadata=GROUPED)), ObjectSeen(pod("late")))
     told.cycle()
     assert sorted(said(told)) == [
         ("default/g", "QueueNotFound"),
         ("default/podgroup-uid-late", "bound"),
     ]
-    told.see(Seen(node("n2")))
+    told.see(ObjectSeen(node("n2")))
     told.cycle()
     assert said(told) == []
 
@@ -114,10 +114,10 @@ def test_a_queue_that_is_deleted_under_its_pods_takes_nobody_new() -> None:
 def test_a_minimum_above_the_pods_is_told_once_whatever_else_happens() -> None:
     told = begun(group({"minMember": 2}, "Inqueue"))
     assert sorted(said(told)) == [("default/g", "NotEnoughPods"), OTHER]
-    told.see(Seen(node("n2")))
+    told.see(ObjectSeen(node("n2")))
     told.cycle()
     assert said(told) == []
-    told.see(Seen(pod("g-1", metadata=GROUPED)))
+    told.see(ObjectSeen(pod("g-1", metadata=GROUPED)))
     told.cycle()
     assert said(told) == [("default/g", "bound")]
 
@@ -126,18 +126,18 @@ def test_a_priority_class_that_is_missing_is_told_once_and_again_when_it_goes() 
     told = begun(group({"minMember": 1, "priorityClassName": "urgent"}))
     fault = ("PodGroup/default/g", "UnknownPriorityClass")
     assert sorted(said(told)) == [fault, ("default/g", "bound"), OTHER]
-    told.see(Seen(node("n2")), Seen(raw("PriorityClass", "another", value=3)))
+    told.see(ObjectSeen(node("n2")), ObjectSeen(raw("PriorityClass", "another", value=3)))
     told.cycle()
     assert said(told) == []
     urgent = raw("PriorityClass", "urgent", value=7)
-    told.see(Seen(urgent))
+    told.see(ObjectSeen(urgent))
     told.cycle()
     assert said(told) == []
     assert told.state.cluster.groups["default/g"].priority == 7
     told.see(gone(urgent))
     told.cycle()
     assert said(told) == [fault]
-    told.see(Seen(group({"minMember": 1})))
+    told.see(ObjectSeen(group({"minMember": 1})))
     assert told.state.cluster.faults.standing == {}
 
 
@@ -147,7 +147,7 @@ def test_a_priority_or_index_that_is_none_disturbs_nobody(text: str) -> None:
     told = begun(group({"minMember": 2}))
     told.records = []
     metadata = {"annotations": {**GROUPED["annotations"], **annotations}}
-    told.see(Seen(pod("g-1", metadata=metadata)))
+    told.see(ObjectSeen(pod("g-1", metadata=metadata)))
     told.cycle()
     assert said(told) == [("default/g", "bound")]
 
@@ -165,7 +165,7 @@ def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
     default = raw("Queue", "default", spec={})
     told = begun(group({"minMember": 1}), queues=(raw("Queue", "q", spec=queue), default))
     assert [one for one in said(told) if one[0] == "q"] == [("q", code) for code in codes]
-    told.see(Seen(node("n2")), Seen(pod("late")))
+    told.see(ObjectSeen(node("n2")), ObjectSeen(pod("late")))
     told.cycle()
     assert said(told) == [("default/podgroup-uid-late", "bound")]
 
@@ -188,6 +188,6 @@ def test_a_queue_that_cannot_be_read_is_told_and_others_go_on(parts: JsonObject)
     found = said(told)
     assert OTHER in found
     assert [code for name, code in found if name == "q"] == ["InvalidQueue"]
-    told.see(Seen(node("n2")))
+    told.see(ObjectSeen(node("n2")))
     told.cycle()
     assert said(told) == []

@@ -2,7 +2,7 @@
 
 from engine.engine import Engine
 from events.daemon import DaemonStarted
-from events.messages import Listed, Seen
+from events.messages import ListCompleted, ObjectSeen
 from events.record import Head
 from projections.state import State
 
@@ -12,12 +12,14 @@ POD = b"""{"kind": "Pod", "metadata": {"name": "a", "uid": "u1", "namespace": "d
 
 
 def test_annotations_named_as_secret_never_enter_the_log() -> None:
-    step = Engine(State(), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"])
+    engine = Engine(
+        State(), Head(position=0, digest="0" * 64, epoch=1), secret=["example.com/token"]
+    )
     started = DaemonStarted(
         holder="test", version="0", period_ns=1_000_000_000, scheduler_names=("muster",)
     )
-    step.start(started, None, 1, 0)
-    batch = step.observe([Seen(POD), Listed("Pod", "1", 1)], 0)
+    engine.start(started, None, 1, 0)
+    batch = engine.observe([ObjectSeen(POD), ListCompleted("Pod", "1", 1)], 0)
     assert batch is not None
     [stored] = batch.objects
     assert b"s3cret" not in stored.content

@@ -3,24 +3,23 @@
 from events.cluster import PodDeleted
 from events.codec import event_of
 from events.messages import (
-    Closed,
-    FullListBegan,
+    DeletionSeen,
     FullListEnded,
     FullListPage,
-    Gone,
-    Listed,
-    Listing,
-    Seen,
-    Sighting,
+    FullListStarted,
+    ListCompleted,
+    ListStarted,
+    ObjectSeen,
+    WatchMessage,
 )
-from events.watch import KindCompared
+from events.watch import KindCompared, WatchClosed
 from tests.scheduling.given import Told, pod
 
 
-def listed(*raws: bytes, is_whole: bool = True) -> list[Sighting]:
+def listed(*raws: bytes, is_whole: bool = True) -> list[WatchMessage]:
     """A full list of pods, a page an object."""
     pages = [FullListPage("Pod", (raw,)) for raw in raws]
-    return [FullListBegan("Pod", "10"), *pages, FullListEnded("Pod", "10", is_whole)]
+    return [FullListStarted("Pod", "10"), *pages, FullListEnded("Pod", "10", is_whole)]
 
 
 def began(*names: str) -> Told:
@@ -68,8 +67,8 @@ def test_what_the_watch_shows_meanwhile_is_newer_than_the_list() -> None:
     """Made, changed and deleted since the list's revision."""
     told = began("changed", "deleted", "known")
     whole = listed(pod("changed"), pod("deleted"), pod("known"))
-    told.see(whole[0], Seen(pod("changed", phase="Failed")), whole[1])
-    told.see(Seen(pod("made")), whole[2], Gone(pod("deleted")), *whole[3:])
+    told.see(whole[0], ObjectSeen(pod("changed", phase="Failed")), whole[1])
+    told.see(ObjectSeen(pod("made")), whole[2], DeletionSeen(pod("deleted")), *whole[3:])
     assert compared(told) == [(3, 0)]
     assert sorted(told.state.cluster.pods) == ["uid-changed", "uid-known", "uid-made"]
     assert told.state.cluster.pods["uid-changed"].facts.phase == "Failed"
@@ -85,14 +84,21 @@ def test_a_list_that_could_not_be_had_whole_says_nothing() -> None:
 def test_a_gap_in_between_ends_the_comparison() -> None:
     told = began("a")
     whole = listed()
-    gap = Closed("Pod", "10", "expired", has_gap=True)
-    told.see(whole[0], gap, Listing("Pod"), Seen(pod("a")), Listed("Pod", "20", 1), *whole[1:])
+    gap = WatchClosed(resource="Pod", resource_version="10", cause="expired", has_gap=True)
+    told.see(
+        whole[0],
+        gap,
+        ListStarted("Pod"),
+        ObjectSeen(pod("a")),
+        ListCompleted("Pod", "20", 1),
+        *whole[1:],
+    )
     assert compared(told) == []
     assert "uid-a" in told.state.cluster.pods
 
 
 def test_a_comparison_leaves_the_revision_from_which_the_watch_goes_on() -> None:
     told = began("a")
-    told.see(Seen(pod("b", metadata={"resourceVersion": "30"})))
+    told.see(ObjectSeen(pod("b", metadata={"resourceVersion": "30"})))
     told.see(*listed(pod("a")))
     assert told.state.watched["Pod"] == "30"

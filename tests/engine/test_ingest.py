@@ -5,9 +5,16 @@ import msgspec
 import pytest
 
 from events.codec import event_of
-from events.messages import Closed, Discovered, Listed, Listing, Opened, Progressed, Seen
+from events.messages import ListCompleted, ListStarted, ObjectSeen
 from events.record import Record
-from events.watch import BindRejectedByNode, ForeignPodPlaced
+from events.watch import (
+    BindRejectedByNode,
+    ForeignPodPlaced,
+    ServerDiscovered,
+    WatchClosed,
+    WatchOpened,
+    WatchProgressed,
+)
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
 
 
@@ -83,7 +90,7 @@ def test_a_definition_that_is_removed_takes_its_objects_along() -> None:
     told = Told()
     told.show_all("Queue", raw("Queue", "q1", spec={}))
     told.kinds()
-    told.see(Listing("Queue"), Listed("Queue", "5", 0, served=False))
+    told.see(ListStarted("Queue"), ListCompleted("Queue", "5", 0, served=False))
     assert told.kinds() == ["queue_deleted Queue//q1", "kind_listed Queue//"]
 
 
@@ -91,7 +98,7 @@ def test_a_synthesized_delete_says_so_and_which_gap_it_closes() -> None:
     """K4: such a deletion shows neither success nor failure."""
     told = Told()
     told.show_all("Node", node("a"), revision="3")
-    told.see(Closed("Node", "4", "expired", has_gap=True))
+    told.see(WatchClosed(resource="Node", resource_version="4", cause="expired", has_gap=True))
     told.show_all("Node", revision="8")
     closed, deleted = record(told, "watch_closed"), record(told, "node_deleted")
     assert deleted.cause == closed.position
@@ -112,9 +119,9 @@ def test_what_went_while_nobody_watched_went_since_the_daemon_started() -> None:
 def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
     """K2.5: a list is taken in when its last page is there."""
     told = Told()
-    told.see(Listing("Node"), Seen(node("a")))
+    told.see(ListStarted("Node"), ObjectSeen(node("a")))
     assert told.kinds()[1:] == []
-    told.see(Listed("Node", "1", 1))
+    told.see(ListCompleted("Node", "1", 1))
     assert told.kinds() == ["node_observed Node//a", "kind_listed Node//"]
 
 
@@ -130,10 +137,10 @@ def test_a_watch_that_goes_on_where_the_log_ends_needs_no_list() -> None:
     told.start()
     assert not told.state.is_synced
     for resource in ("Node", "PriorityClass", "Queue", "PodGroup", "Pod"):
-        told.see(Opened(resource, "3", is_resumed=True))
+        told.see(WatchOpened(resource=resource, resource_version="3", is_resumed=True))
     assert told.state.is_synced
     told.kinds()
-    told.see(Seen(node("b")))
+    told.see(ObjectSeen(node("b")))
     assert told.kinds() == ["node_observed Node//b"]
 
 
@@ -141,7 +148,7 @@ def test_with_a_gap_nothing_is_decided_until_the_list() -> None:
     """K3.7"""
     told = Told()
     told.show_the_rest()
-    told.see(Closed("Pod", "4", "expired", has_gap=True))
+    told.see(WatchClosed(resource="Pod", resource_version="4", cause="expired", has_gap=True))
     assert not told.state.is_synced
     told.show_all("Pod")
     assert told.state.is_synced
@@ -150,7 +157,11 @@ def test_with_a_gap_nothing_is_decided_until_the_list() -> None:
 def test_a_watch_that_merely_ended_leaves_no_gap() -> None:
     told = Told()
     told.show_the_rest()
-    told.see(Closed("Pod", "4", "ended", count=3, duration_ns=SECOND))
+    told.see(
+        WatchClosed(
+            resource="Pod", resource_version="4", cause="ended", count=3, duration_ns=SECOND
+        )
+    )
     assert told.state.is_synced
 
 
@@ -158,9 +169,9 @@ def test_the_log_knows_how_far_each_kind_was_seen() -> None:
     """K3.3, K3.5: events and bookmarks alike; a list sets it, even back."""
     told = Told()
     told.show_all("Node", revision="5")
-    told.see(Opened("Node", "5"), Seen(node("a")))
+    told.see(WatchOpened(resource="Node", resource_version="5"), ObjectSeen(node("a")))
     assert told.state.watched["Node"] == "7"
-    told.see(Progressed("Node", "12"))
+    told.see(WatchProgressed(resource="Node", resource_version="12"))
     assert told.state.watched["Node"] == "12"
     told.see(gone(node("a")))
     assert told.state.watched["Node"] == "12", "7 came before 12"
@@ -171,7 +182,7 @@ def test_the_log_knows_how_far_each_kind_was_seen() -> None:
 def test_what_the_server_says_of_itself_is_recorded() -> None:
     """K19"""
     told = Told()
-    told.see(Discovered("v1.34.4", ("/v1/nodes", "/v1/pods")))
+    told.see(ServerDiscovered(version="v1.34.4", served=("/v1/nodes", "/v1/pods")))
     assert told.kinds()[-1] == "server_discovered Server//"
 
 
@@ -204,7 +215,7 @@ def test_a_pod_that_its_kubelet_turns_away_is_recorded_as_such(
     """K5.12. What the pod did not ask for cannot be what the node lacks: then it is the whole node."""
     told = Told()
     placed(told)
-    told.see(Seen(pod("a", on="n1", phase="Failed", reason=reason)))
+    told.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason=reason)))
     event = event_of(record(told, "bind_rejected_by_node"))
     assert isinstance(event, BindRejectedByNode)
     assert (event.node, event.reason, event.resources) == ("n1", reason, resources)
@@ -216,7 +227,9 @@ def test_a_device_plugin_that_refuses_puts_its_devices_under_quarantine() -> Non
     told.show_all("Pod", pod("a", cards=2))
     told.show_the_rest()
     told.cycle()
-    told.see(Seen(pod("a", on="n1", phase="Failed", reason="UnexpectedAdmissionError", cards=2)))
+    told.see(
+        ObjectSeen(pod("a", on="n1", phase="Failed", reason="UnexpectedAdmissionError", cards=2))
+    )
     assert list(told.state.quarantined["n1"]) == ["example.com/card"]
 
 
@@ -224,7 +237,7 @@ def test_a_device_plugin_that_refuses_puts_its_devices_under_quarantine() -> Non
 def test_a_pod_that_failed_later_was_not_turned_away(reason: str) -> None:
     told = Told()
     placed(told)
-    told.see(Seen(pod("a", on="n1", phase="Failed", reason=reason)))
+    told.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason=reason)))
     assert not told.state.quarantined
 
 
@@ -232,10 +245,10 @@ def test_a_rejection_is_told_once_however_often_the_pod_is_seen() -> None:
     told = Told()
     placed(told)
     failed = pod("a", on="n1", phase="Failed", reason="OutOfcpu")
-    told.see(Seen(failed))
+    told.see(ObjectSeen(failed))
     told.kinds()
     later = pod("a", on="n1", phase="Failed", reason="OutOfcpu", status={"message": "no room"})
-    told.see(Seen(later))
+    told.see(ObjectSeen(later))
     assert told.kinds() == ["pod_observed Pod/default/a"]
 
 
@@ -243,9 +256,11 @@ def test_a_pod_bound_by_others_and_turned_away_says_nothing_of_our_choice() -> N
     told = Told()
     told.show_all("Node", node("n1"))
     told.show_the_rest()
-    told.see(Seen(pod("b", on="n1", spec={"schedulerName": "other"})))
+    told.see(ObjectSeen(pod("b", on="n1", spec={"schedulerName": "other"})))
     told.see(
-        Seen(pod("b", on="n1", phase="Failed", reason="OutOfcpu", spec={"schedulerName": "other"}))
+        ObjectSeen(
+            pod("b", on="n1", phase="Failed", reason="OutOfcpu", spec={"schedulerName": "other"})
+        )
     )
     assert not told.state.quarantined
 
@@ -259,12 +274,12 @@ def test_a_pod_that_others_put_on_a_dedicated_node_is_recorded(scheduler: str, o
     told = Told()
     told.show_all("Node", node("n1", labels=DEDICATED))
     told.show_the_rest()
-    told.see(Seen(pod("b", on="n1", spec={"schedulerName": scheduler})))
+    told.see(ObjectSeen(pod("b", on="n1", spec={"schedulerName": scheduler})))
     event = event_of(record(told, "foreign_pod_placed"))
     assert isinstance(event, ForeignPodPlaced)
     assert (event.node, event.scheduler) == ("n1", scheduler)
     told.kinds()
-    told.see(Seen(pod("b", on="n1", phase="Running", spec={"schedulerName": scheduler})))
+    told.see(ObjectSeen(pod("b", on="n1", phase="Running", spec={"schedulerName": scheduler})))
     assert told.kinds() == ["pod_observed Pod/default/b"]
 
 
@@ -274,7 +289,7 @@ def test_a_taint_dedicates_a_node_as_well() -> None:
     tainted["spec"] = {"taints": [{"key": "muster.sh/dedicated", "effect": "NoSchedule"}]}
     told.show_all("Node", msgspec.json.encode(tainted))
     told.show_the_rest()
-    told.see(Seen(pod("b", on="n1", spec={"schedulerName": "other"})))
+    told.see(ObjectSeen(pod("b", on="n1", spec={"schedulerName": "other"})))
     assert "foreign_pod_placed Pod/default/b" in told.kinds()
 
 
@@ -284,7 +299,9 @@ def test_daemon_set_and_mirror_pods_belong_on_their_node() -> None:
     told.show_the_rest()
     for kind in ("DaemonSet", "Node"):
         owner = {"ownerReferences": [{"kind": kind, "name": "x", "uid": "o", "controller": True}]}
-        told.see(Seen(pod(kind.lower(), on="n1", metadata=owner, spec={"schedulerName": "other"})))
+        told.see(
+            ObjectSeen(pod(kind.lower(), on="n1", metadata=owner, spec={"schedulerName": "other"}))
+        )
     assert not any("foreign" in one for one in told.kinds())
 
 
@@ -294,5 +311,5 @@ def test_our_own_placements_on_a_dedicated_node_are_no_news() -> None:
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
     told.cycle()
-    told.see(Seen(pod("a", on="n1")))
+    told.see(ObjectSeen(pod("a", on="n1")))
     assert not any("foreign" in one for one in told.kinds())

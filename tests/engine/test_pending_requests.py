@@ -1,35 +1,35 @@
 """What is asked of the API server: all that was decided, and what objects do not know yet."""
 
 from events.messages import (
+    Accepted,
     Answer,
     BindRequest,
-    ConditionRequest,
-    Done,
-    GroupConditionRequest,
-    PhaseRequest,
+    ObjectSeen,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Request,
-    Seen,
-    Unknown,
 )
 from tests.scheduling.given import Told, node, pod, raw
 
 
 def requests(told: Told, kind: type[Request]) -> list[Request]:
     """What is to be asked, of one kind."""
-    return [one for one in told.step.requests() if isinstance(one, kind)]
+    return [one for one in told.engine.requests() if isinstance(one, kind)]
 
 
-def answered(told: Told, request: Request, reply: Done | Refused | Unknown) -> None:
+def answered(told: Told, request: Request, reply: Accepted | Rejected | OutcomeUnknown) -> None:
     """The API server answers."""
-    told.step.report([Answer(request, reply)], told.now_ns)
+    told.engine.report([Answer(request, reply)], told.now_ns)
     told.state.validate()
 
 
-def waiting(*, tells: bool = True) -> Told:
+def waiting(*, updates_status: bool = True) -> Told:
     """A pod for which there is no room."""
-    told = Told(tells=tells)
+    told = Told(updates_status=updates_status)
     told.show_all("Node", node("n1", cpu=4))
     told.show_all("Pod", pod("a", cards=9))
     told.show_the_rest()
@@ -48,92 +48,92 @@ def test_a_binding_names_the_pod_by_uid_and_bears_its_decision() -> None:
     assert isinstance(request, BindRequest)
     assert (request.uid, request.node) == ("uid-a", "n1")
     assert request.annotations == {"muster.sh/decision": str(request.decision)}
-    answered(told, request, Done())
+    answered(told, request, Accepted())
     assert requests(told, BindRequest) == []
 
 
 def test_a_pod_is_told_why_it_waits_and_only_once() -> None:
     """K7.7: only when it changed."""
     told = waiting()
-    [request] = requests(told, ConditionRequest)
-    assert isinstance(request, ConditionRequest)
+    [request] = requests(told, PodConditionRequest)
+    assert isinstance(request, PodConditionRequest)
     assert request.reason == "Unschedulable"
     assert "0/1 nodes are unavailable: 1 Insufficient example.com/card" in request.message
-    answered(told, request, Done())
-    assert requests(told, ConditionRequest) == []
+    answered(told, request, Accepted())
+    assert requests(told, PodConditionRequest) == []
     told.cycle()
-    assert requests(told, ConditionRequest) == []
+    assert requests(told, PodConditionRequest) == []
 
 
 def test_a_pod_that_says_it_already_is_not_told() -> None:
     told = waiting()
-    [request] = requests(told, ConditionRequest)
-    assert isinstance(request, ConditionRequest)
+    [request] = requests(told, PodConditionRequest)
+    assert isinstance(request, PodConditionRequest)
     condition = {"type": "PodScheduled", "status": "False", "message": request.message}
-    told.see(Seen(pod("a", cards=9, status={"conditions": [condition]})))
-    assert requests(told, ConditionRequest) == []
+    told.see(ObjectSeen(pod("a", cards=9, status={"conditions": [condition]})))
+    assert requests(told, PodConditionRequest) == []
 
 
 def test_what_a_pod_is_told_changes_nothing_of_what_is_decided() -> None:
     told = waiting()
     told.kinds()
     condition = {"type": "PodScheduled", "status": "False", "message": "something"}
-    told.see(Seen(pod("a", cards=9, status={"conditions": [condition]})))
+    told.see(ObjectSeen(pod("a", cards=9, status={"conditions": [condition]})))
     told.cycle()
     assert told.kinds() == ["pod_observed Pod/default/a"]
 
 
 def test_whoever_joins_a_group_that_waits_is_told_as_well() -> None:
     told = waiting()
-    [request] = requests(told, ConditionRequest)
-    answered(told, request, Done())
+    [request] = requests(told, PodConditionRequest)
+    answered(told, request, Accepted())
     owner = [{"kind": "ReplicaSet", "name": "r", "uid": "r", "controller": True}]
-    told.see(Seen(pod("b", cards=9, metadata={"ownerReferences": owner})))
+    told.see(ObjectSeen(pod("b", cards=9, metadata={"ownerReferences": owner})))
     told.cycle()
-    told.see(Seen(pod("c", cards=9, metadata={"ownerReferences": owner})))
+    told.see(ObjectSeen(pod("c", cards=9, metadata={"ownerReferences": owner})))
     told.cycle()
     names = [
-        one.name for one in requests(told, ConditionRequest) if not isinstance(one, BindRequest)
+        one.name for one in requests(told, PodConditionRequest) if not isinstance(one, BindRequest)
     ]
     assert names == ["b", "c"]
 
 
 def test_a_status_that_is_refused_is_not_tried_for_ever() -> None:
     told = waiting()
-    [request] = requests(told, ConditionRequest)
-    answered(told, request, Unknown("no answer"))
-    assert requests(told, ConditionRequest) == [request], "nobody knows whether it was told"
-    answered(told, request, Refused("NotFound", "gone"))
-    assert requests(told, ConditionRequest) == []
+    [request] = requests(told, PodConditionRequest)
+    answered(told, request, OutcomeUnknown("no answer"))
+    assert requests(told, PodConditionRequest) == [request], "nobody knows whether it was told"
+    answered(told, request, Rejected("NotFound", "gone"))
+    assert requests(told, PodConditionRequest) == []
 
 
 def test_nobody_is_told_anything_where_nobody_listens() -> None:
-    told = waiting(tells=False)
-    assert list(told.step.requests()) == []
+    told = waiting(updates_status=False)
+    assert list(told.engine.requests()) == []
 
 
 def test_a_pod_group_is_told_why_it_waits() -> None:
     """Volcano B.14: condition Unschedulable with the reason NotEnoughResources."""
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1"))
     told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 1}))
     grouped = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
     told.show_all("Pod", pod("a", cards=9, metadata=grouped))
     told.show_the_rest()
     told.cycle()
-    [phase] = requests(told, PhaseRequest)
-    assert isinstance(phase, PhaseRequest)
+    [phase] = requests(told, PodGroupPhaseRequest)
+    assert isinstance(phase, PodGroupPhaseRequest)
     assert phase.phase == "Inqueue"
-    [request] = requests(told, GroupConditionRequest)
-    assert isinstance(request, GroupConditionRequest)
+    [request] = requests(told, PodGroupConditionRequest)
+    assert isinstance(request, PodGroupConditionRequest)
     assert (request.type, request.reason) == ("Unschedulable", "NotEnoughResources")
-    answered(told, request, Done())
-    assert requests(told, GroupConditionRequest) == []
+    answered(told, request, Accepted())
+    assert requests(told, PodGroupConditionRequest) == []
 
 
 def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
     """Volcano A.1, B.14: only if it changed; cpu and memory are always named."""
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1"))
     told.show_all("Queue", raw("Queue", "q", spec={}))
     queued = {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}
@@ -148,7 +148,7 @@ def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
     assert request.allocated == {"cpu": "1", "memory": "0", "pods": "1"}
     told.kinds()
     status = {"allocated": {"cpu": "1000m", "memory": "0", "pods": "1"}}
-    told.see(Seen(raw("Queue", "q", spec={}, status=status)))
+    told.see(ObjectSeen(raw("Queue", "q", spec={}, status=status)))
     assert requests(told, QueueStatusRequest) == [], "a thousand milli-cores are one"
     told.cycle()
     assert told.kinds() == ["queue_observed Queue//q"], "our own words are no news"
@@ -157,7 +157,9 @@ def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
 def test_a_queue_above_others_is_told_what_is_allocated_in_them() -> None:
     """Volcano A.1: ancestors included."""
     capacity = {"name": "capacity", "enableHierarchy": True}
-    told = Told(tells=True, policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
+    told = Told(
+        updates_status=True, policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]}
+    )
     told.show_all("Node", node("n1"))
     told.show_all(
         "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
@@ -175,11 +177,11 @@ def test_a_queue_above_others_is_told_what_is_allocated_in_them() -> None:
 
 
 def test_a_queue_that_will_not_hear_is_left_alone_until_it_changes() -> None:
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Queue", raw("Queue", "q", spec={}))
     told.show_the_rest()
     [request] = requests(told, QueueStatusRequest)
-    answered(told, request, Refused("Invalid", "no"))
+    answered(told, request, Rejected("Invalid", "no"))
     assert requests(told, QueueStatusRequest) == []
-    told.see(Seen(raw("Queue", "q", spec={"weight": 2})))
+    told.see(ObjectSeen(raw("Queue", "q", spec={"weight": 2})))
     assert len(requests(told, QueueStatusRequest)) == 1

@@ -12,7 +12,14 @@ from events.cluster import ObjectUnreadable
 from events.codec import event_of
 from events.decision import ObjectFaulted, RefusalDecided
 from events.limits import CUT, ITEMS_MAX
-from events.messages import Answer, BindRequest, ConditionRequest, Gone, Refused, Seen
+from events.messages import (
+    Answer,
+    BindRequest,
+    DeletionSeen,
+    ObjectSeen,
+    PodConditionRequest,
+    Rejected,
+)
 from events.normalize import JsonObject
 from events.outcome import BindFailed
 from projections import apply_observation, snapshot
@@ -40,7 +47,7 @@ def begun(on_error: OnError = ignore) -> Told:
 
 def assert_serves(told: Told, name: str) -> None:
     """A pod of others is bound in the next cycle."""
-    told.see(Seen(pod(name)))
+    told.see(ObjectSeen(pod(name)))
     told.cycle()
     found = told.state.cluster.pods[f"uid-{name}"]
     assert found.node
@@ -101,16 +108,16 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
     errors: list[InternalError] = []
     told = begun(errors.append)
     shown = make(ATTACK)
-    told.see(Seen(shown))
+    told.see(ObjectSeen(shown))
     assert_serves(told, "canary")
     [(subject, code)] = faults(told)
     assert (subject.partition("/")[0], code) == (kind, UNREADABLE)
     assert {one.activity for one in errors} == {"read"}
     assert_replays(told)
-    told.see(Seen(make({})))
+    told.see(ObjectSeen(make({})))
     assert_serves(told, "second")
     assert subject not in told.state.cluster.faults.standing
-    told.see(Seen(shown))
+    told.see(ObjectSeen(shown))
     told.see(gone(shown))
     assert_serves(told, "third")
     assert subject not in told.state.cluster.faults.standing
@@ -127,9 +134,9 @@ def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
 
     monkeypatch.setattr(apply_observation, "read_facts", raising)
     told = begun()
-    told.see(Seen(pod("p", on="n1", phase="Running")))
+    told.see(ObjectSeen(pod("p", on="n1", phase="Running")))
     shown = pod("p", on="n1", phase="Running", metadata=ATTACK)
-    told.see(Seen(shown))
+    told.see(ObjectSeen(shown))
     assert_serves(told, "canary")
     assert told.state.cluster.pods["uid-p"].node == "n1"
     assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
@@ -146,9 +153,9 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(apply_observation, "queue_facts", raising)
     told = begun()
-    told.see(Seen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
+    told.see(ObjectSeen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
     named: JsonObject = {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}
-    told.see(Seen(pod("inside", metadata=named)))
+    told.see(ObjectSeen(pod("inside", metadata=named)))
     assert_serves(told, "outside")
     assert told.state.cluster.pods["uid-inside"].node == ""
 
@@ -167,9 +174,9 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
     ],
     ids=lambda one: str(one)[:40],
 )
-@pytest.mark.parametrize("sighting", [Seen, Gone])
+@pytest.mark.parametrize("sighting", [ObjectSeen, DeletionSeen])
 def test_what_is_no_object_is_recorded_and_counts_as_absent(
-    shown: bytes, reason: str, is_kept: bool, sighting: type[Seen | Gone]
+    shown: bytes, reason: str, is_kept: bool, sighting: type[ObjectSeen | DeletionSeen]
 ) -> None:
     told = begun()
     told.records = []
@@ -189,9 +196,9 @@ def test_what_is_nested_too_deep_is_left_out_and_the_rest_is_used() -> None:
     told = begun()
     group = raw("PodGroup", "g", spec={"minMember": 1, "more": 0})
     deep = group.replace(b'"more":0', b'"more":' + b'{"a":' * 3_000 + b"1" + b"}" * 3_000)
-    told.see(Seen(deep))
+    told.see(ObjectSeen(deep))
     metadata: JsonObject = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
-    told.see(Seen(pod("g-0", metadata=metadata)))
+    told.see(ObjectSeen(pod("g-0", metadata=metadata)))
     assert_serves(told, "canary")
     assert faults(told) == [("PodGroup/default/g", LEFT_OUT)]
     assert told.state.cluster.pods["uid-g-0"].node
@@ -215,7 +222,7 @@ NAMED: dict[str, Callable[[str], JsonObject]] = {
 @pytest.mark.parametrize("what", NAMED)
 def test_a_pod_with_a_text_that_is_no_name_is_refused_with_the_reason(what: str, text: str) -> None:
     told = begun()
-    told.see(Seen(pod("attack", metadata=NAMED[what](text))))
+    told.see(ObjectSeen(pod("attack", metadata=NAMED[what](text))))
     assert_serves(told, "canary")
     events = [event_of(one) for one in told.records]
     [refused] = [one for one in events if isinstance(one, RefusalDecided)]
@@ -229,9 +236,9 @@ def test_a_pod_with_a_text_that_is_no_name_is_refused_with_the_reason(what: str,
 def test_a_pod_with_too_many_tolerations_is_refused_and_still_takes_room_where_it_runs() -> None:
     told = begun()
     many: JsonObject = {"tolerations": [{"key": f"k{n}"} for n in range(ITEMS_MAX + 1)]}
-    told.see(Seen(pod("waits", spec=many)))
+    told.see(ObjectSeen(pod("waits", spec=many)))
     elsewhere: JsonObject = {**many, "schedulerName": "other"}
-    told.see(Seen(pod("runs", on="n1", phase="Running", spec=elsewhere)))
+    told.see(ObjectSeen(pod("runs", on="n1", phase="Running", spec=elsewhere)))
     assert_serves(told, "canary")
     assert told.state.cluster.pods["uid-waits"].node == ""
     assert "length <= 1000" in told.state.cluster.pods["uid-waits"].pod_class.unsupported
@@ -242,7 +249,9 @@ def test_a_pod_of_very_many_resources_costs_the_node_table_few_columns() -> None
     told = begun()
     requests: JsonObject = {"cpu": "1", **{f"example.com/r{n}": "1" for n in range(5_000)}}
     spec: JsonObject = {"containers": [{"resources": {"requests": requests}}]}
-    told.see(Seen(pod("attack", on="n1", phase="Running", spec={**spec, "schedulerName": "x"})))
+    told.see(
+        ObjectSeen(pod("attack", on="n1", phase="Running", spec={**spec, "schedulerName": "x"}))
+    )
     assert_serves(told, "canary")
     assert len(told.state.cluster.nodes.free) < 10
     assert told.state.cluster.nodes.nodes["n1"].occupied["cpu"] >= 1000
@@ -251,12 +260,14 @@ def test_a_pod_of_very_many_resources_costs_the_node_table_few_columns() -> None
 def test_amounts_saturate_whatever_is_written() -> None:
     told = begun()
     huge = "9" * 5_000
-    told.see(Seen(raw("Queue", "default", spec={"capability": {"cpu": huge, "memory": huge}})))
+    told.see(
+        ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": huge, "memory": huge}}))
+    )
     spec: JsonObject = {"minMember": 1, "minResources": {"cpu": huge}}
-    told.see(Seen(raw("PodGroup", "g", spec=spec)))
+    told.see(ObjectSeen(raw("PodGroup", "g", spec=spec)))
     number = msgspec.json.decode(raw("PodGroup", "h", spec={"minMember": 1, "minResources": {}}))
     text = msgspec.json.encode(number).replace(b'"minResources":{}', b'"minResources":{"cpu":%b}' % huge.encode())  # fmt: skip
-    told.see(Seen(text))
+    told.see(ObjectSeen(text))
     assert_serves(told, "canary")
     queue = told.state.cluster.queues["default"].facts
     assert queue is not None
@@ -274,7 +285,7 @@ def test_a_name_that_no_object_has_is_refused_with_the_reason(
     what: str, name: str, problem: str
 ) -> None:
     told = begun()
-    told.see(Seen(pod("attack", metadata=NAMED[what](name))))
+    told.see(ObjectSeen(pod("attack", metadata=NAMED[what](name))))
     assert_serves(told, "canary")
     events = [event_of(one) for one in told.records]
     [refused] = [one for one in events if isinstance(one, RefusalDecided)]
@@ -285,7 +296,7 @@ def test_a_name_that_no_object_has_is_refused_with_the_reason(
 def test_texts_of_an_answer_can_stand_in_any_log() -> None:
     """An admission webhook may answer anything; PostgreSQL refuses a NUL in a text."""
     request = BindRequest(decision=1, namespace="d", name="a", uid="u", node="n")
-    refused = Refused(code="Denied\x00", message="\x00\x1b[2J" + "m" * 9_000)
+    refused = Rejected(code="Denied\x00", message="\x00\x1b[2J" + "m" * 9_000)
     outcome, _ = outcome_of(Answer(request=request, reply=refused))
     assert isinstance(outcome, BindFailed)
     assert outcome.code == "Denied\ufffd"
@@ -300,8 +311,8 @@ TOLERATIONS: JsonObject = {
 
 def test_a_pod_with_a_long_field_is_refused_for_it_and_everyone_else_is_served() -> None:
     told = begun()
-    told.step.tells = True
-    told.see(Seen(pod("long", spec=TOLERATIONS)))
+    told.engine.updates_status = True
+    told.see(ObjectSeen(pod("long", spec=TOLERATIONS)))
     told.cycle()
     refused = [one for one in map(event_of, told.records) if isinstance(one, RefusalDecided)]
     assert [one.message for one in refused] == ["spec.tolerations is longer than 262144 bytes"]
@@ -313,10 +324,10 @@ def test_a_pod_with_a_long_field_is_refused_for_it_and_everyone_else_is_served()
 
 def test_a_pod_with_a_long_field_is_told_nothing_as_that_would_send_all_of_it_again() -> None:
     told = begun()
-    told.step.tells = True
-    told.see(Seen(pod("long", spec=TOLERATIONS)), Seen(pod("big", cards=99)))
+    told.engine.updates_status = True
+    told.see(ObjectSeen(pod("long", spec=TOLERATIONS)), ObjectSeen(pod("big", cards=99)))
     told.cycle()
-    asked = [one.name for one in told.step.requests() if isinstance(one, ConditionRequest)]
+    asked = [one.name for one in told.engine.requests() if isinstance(one, PodConditionRequest)]
     assert asked == ["big"]
 
 
@@ -324,7 +335,7 @@ def test_a_pod_with_a_long_field_takes_its_request_of_the_node_that_it_is_on() -
     told = begun()
     requests: JsonObject = {"resources": {"requests": {"cpu": "4"}}}
     spec: JsonObject = {**TOLERATIONS, "containers": [requests]}
-    told.see(Seen(pod("long", on="n1", spec=spec)), Seen(pod("next")))
+    told.see(ObjectSeen(pod("long", on="n1", spec=spec)), ObjectSeen(pod("next")))
     told.cycle()
     assert told.state.cluster.pods["uid-next"].node == "n2"
     assert_replays(told)

@@ -112,7 +112,7 @@ async def _live(
         version="test",
         policy=policy,
         snapshot_every=SNAPSHOT_EVERY,
-        tells=True,
+        updates_status=True,
     )
     held: list[InternalError] = []
     refold = refolder(log, with_views=with_views, on_error=held.append)
@@ -120,9 +120,9 @@ async def _live(
     heard = operation.heard(log, told.take)
 
     async def timed(head: Head) -> Engine:
-        step = await refold(head)
-        _measure(step, outcome)
-        return step
+        engine = await refold(head)
+        _measure(engine, outcome)
+        return engine
 
     loop = Loop(heard, server, server, timed, running, operation.health)
     told.loop = loop
@@ -130,9 +130,9 @@ async def _live(
         await loop.run()
         if held:
             raise held[0].error  # It was held to its subject, and is a bug nevertheless.
-        assert loop.step is not None
+        assert loop.engine is not None
         outcome.cycles += loop.cycles
-        state = loop.step.state
+        state = loop.engine.state
         operation.metrics.sources.state = lambda: state
         text_of(operation.metrics.collect())
         return state
@@ -151,9 +151,9 @@ class _Told:
 
     def take(self, batch: Batch, _seconds: float) -> None:
         """Write the Events that a batch is worth."""
-        if self.loop is None or self.loop.step is None:
+        if self.loop is None or self.loop.engine is None:
             return
-        cluster = self.loop.step.state.cluster
+        cluster = self.loop.engine.state.cluster
         for record in batch.records:
             if record.kind in NOTICED:
                 for notice in self._noticer.notices(event_of(record), cluster):
@@ -204,10 +204,10 @@ def same(left: State, right: State) -> None:
         assert value == other[name], f"{name}: {str(value)[:500]} is not {str(other[name])[:500]}"
 
 
-def _measure(step: Engine, outcome: Outcome) -> None:
+def _measure(engine: Engine, outcome: Outcome) -> None:
     """Note the CPU time of whatever the step is asked to do."""
     for name in ("observe", "cycle", "report"):
-        setattr(step, name, _timed(name, getattr(step, name), outcome))
+        setattr(engine, name, _timed(name, getattr(engine, name), outcome))
 
 
 def _timed(name: str, call: Callable[..., T], outcome: Outcome) -> Callable[..., T]:

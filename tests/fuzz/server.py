@@ -20,24 +20,22 @@ from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import watched
 from daemon.cluster.watching.stream import Stream, whole_list
 from events.messages import (
+    Accepted,
     BindRequest,
-    Closed,
-    ConditionRequest,
-    Discovered,
-    Done,
     EvictRequest,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    Opened,
-    PhaseRequest,
-    Progress,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
     Request,
-    Sighting,
-    Unknown,
+    ResumePoint,
+    WatchMessage,
 )
+from events.watch import ServerDiscovered, WatchClosed, WatchOpened
 from tests.fuzz.case import Case, Change
 from tests.fuzz.generator import RESERVED, RESOURCES, ROUNDS
 from tests.fuzz.hostile import Json, JsonObject
@@ -87,7 +85,7 @@ class FuzzServer:
         self._agenda: list[tuple[int, int]] = []
         """Moments at which something happens, and which round begins then; -1 for the kubelets."""
         self._streams: dict[str, Stream] = {}
-        self._shown: list[Sighting] = []
+        self._shown: list[WatchMessage] = []
         self._moved = asyncio.Event()
         self._idle = asyncio.Event()
         self._put_reserved()
@@ -100,14 +98,14 @@ class FuzzServer:
 
     # What the loop asks of a cluster
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all there is, kind by kind."""
-        self._shown = [Discovered("v1.34.0", ())]
+        self._shown = [ServerDiscovered(version="v1.34.0", served=())]
         for resource in WATCHED:
             self._list(resource.name)
         self._stir()
 
-    async def sightings(self) -> AsyncIterator[list[Sighting]]:
+    async def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """What happens, when it happens."""
         while True:
             self._moved.clear()
@@ -123,11 +121,11 @@ class FuzzServer:
         msgspec.json.encode(request)  # As its body would be.
         at = self._chance.randrange(100)
         if at < self._case.refused and not _is_canary(request):
-            reply: Reply = Refused("InternalError", "as the case says")
+            reply: Reply = Rejected("InternalError", "as the case says")
         else:
             reply = self._perform(request)
             if at < self._case.refused + self._case.unanswered and not _is_canary(request):
-                reply = Unknown("as the case says")
+                reply = OutcomeUnknown("as the case says")
         self.answers.append((request, reply))
         self._stir()
         return reply, 1
@@ -252,38 +250,38 @@ class FuzzServer:
         kind = {
             BindRequest: "Pod",
             EvictRequest: "Pod",
-            ConditionRequest: "Pod",
+            PodConditionRequest: "Pod",
             QueueStatusRequest: "Queue",
         }.get(type(request), "PodGroup")
         key = (kind, getattr(request, "namespace", ""), request.name)
         obj = self._objects.get(key)
         if obj is None or _section(obj, "metadata")["uid"] != request.uid:
-            return Refused("NotFound", "there is no such object")
+            return Rejected("NotFound", "there is no such object")
         match request:
             case BindRequest():
                 return self._bind(key, obj, request)
             case EvictRequest():
                 self._touch(key, "metadata", {"deletionTimestamp": CREATED})
                 self._soon()
-            case PhaseRequest():
+            case PodGroupPhaseRequest():
                 self._touch(key, "status", {"phase": request.phase})
-            case GroupCountsRequest():
+            case PodGroupCountsRequest():
                 counts: JsonObject = {"running": request.running, "failed": request.failed}
                 self._touch(key, "status", {**counts, "succeeded": request.succeeded})
-            case ConditionRequest():
+            case PodConditionRequest():
                 self._condition(key, "PodScheduled", "False", request.reason, request.message)
-            case GroupConditionRequest():
+            case PodGroupConditionRequest():
                 self._condition(key, request.type, "True", request.reason, request.message)
             case QueueStatusRequest():
                 self._touch(key, "status", {"allocated": dict(request.allocated)})
-        return Done()
+        return Accepted()
 
     def _bind(self, key: Key, obj: JsonObject, request: BindRequest) -> Reply:
         node = _section(obj, "spec").get("nodeName")
         if node and node != request.node:
-            return Refused("Conflict", "the pod has another node")
+            return Rejected("Conflict", "the pod has another node")
         if ("Node", "", request.node) not in self._objects:
-            return Refused("NotFound", "there is no such node")
+            return Rejected("NotFound", "there is no such node")
         annotations = _section(_section(obj, "metadata"), "annotations")
         self._touch(key, "metadata", {"annotations": {**annotations, **request.annotations}})
         self._touch(key, "spec", {"nodeName": request.node})
@@ -291,7 +289,7 @@ class FuzzServer:
         canary = self.canaries.get(request.name)
         if canary is not None and not canary.bound_ns:
             canary.bound_ns = self.now
-        return Done()
+        return Accepted()
 
     def _condition(self, key: Key, kind: str, status: str, reason: str, message: str) -> None:
         told: JsonObject = {"type": kind, "status": status, "reason": reason, "message": message}
@@ -353,9 +351,11 @@ class FuzzServer:
         whole = _at_once(fetch(_Lists(self, resource), watched(RESOURCES[resource]), _pace()))
         revision = whole.resource_version
         if resource in self._streams:
-            self._shown.append(Closed(resource, revision, "cut", has_gap=True))
+            self._shown.append(
+                WatchClosed(resource=resource, resource_version=revision, cause="cut", has_gap=True)
+            )
         self._shown += whole_list(resource, revision, whole.raws)
-        self._shown.append(Opened(resource, revision))
+        self._shown.append(WatchOpened(resource=resource, resource_version=revision))
         self._streams[resource] = Stream(resource, revision)
 
     def page(self, resource: str) -> bytes:

@@ -17,10 +17,10 @@ import msgspec
 
 from daemon.log.copying import export
 from daemon.log.memory import MemoryLog
-from engine.ingest import SEEN
+from engine.ingest import OBSERVED
 from events.chain import Draft, seal
 from events.cluster import Observed
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject, normalize
 from events.record import Head, Record, StoredObject
 from projections.batch import Batch
@@ -94,7 +94,7 @@ def forged(before: Head, objects: list[tuple[str, str, str, StoredObject]]) -> B
     records: list[Record] = []
     head = before
     for kind, subject, uid, stored in objects:
-        event: Observed = SEEN[kind](uid=uid, resource_version="9")
+        event: Observed = OBSERVED[kind](uid=uid, resource_version="9")
         position, batch = head.position + 1, before.position + 1
         draft = Draft(position, batch, head.epoch, 0, None, None, event.kind, subject, msgspec.json.encode(event, order="deterministic"), stored.digest)  # fmt: skip
         records.append(seal(head.digest, draft))
@@ -128,14 +128,14 @@ async def write(path: Path, attack: Callable[[Told], None]) -> None:
 
 def forging(objects: list[tuple[str, str, str, StoredObject]]) -> Callable[[Told], None]:
     """The attack as a record that was never folded."""
-    return lambda told: told.batches.append(forged(told.step.head, objects))
+    return lambda told: told.batches.append(forged(told.engine.head, objects))
 
 
 def showing(objects: list[bytes]) -> Callable[[Told], None]:
     """The attack as the release met it."""
 
     def show(told: Told) -> None:
-        told.see(*map(Seen, objects))
+        told.see(*map(ObjectSeen, objects))
         told.cycle()
 
     return show

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.driving import begin
-from events.messages import Gone, Listed, Seen
+from events.messages import DeletionSeen, ListCompleted, ObjectSeen
 from projections.state import REQUIRED
 from tests.projections.test_freed_classes import unlike
 from tests.scheduling.given import SECOND, node
@@ -27,20 +27,24 @@ def resident_mib() -> int:
 def main() -> None:
     """Play the turns."""
     turns, count, tolerations = map(int, sys.argv[1:])
-    step, _ = begin(with_views=True)
-    step.observe([Seen(node("n0"))], SECOND)
-    step.observe([Listed(resource=one, resource_version="1", count=0) for one in REQUIRED], SECOND)
+    engine, _ = begin(with_views=True)
+    engine.observe([ObjectSeen(node("n0"))], SECOND)
+    engine.observe(
+        [ListCompleted(resource=one, resource_version="1", count=0) for one in REQUIRED], SECOND
+    )
     now_ns = SECOND
     sys.stdout.write(f"{resident_mib()}\n")
     for turn in range(turns):
         for begin_at in range(0, count, AT_ONCE):
             now_ns += SECOND
             numbers = range(begin_at, min(count, begin_at + AT_ONCE))
-            step.observe([Seen(unlike(turn, one, tolerations)) for one in numbers], now_ns)
-            step.cycle(now_ns)
+            engine.observe([ObjectSeen(unlike(turn, one, tolerations)) for one in numbers], now_ns)
+            engine.cycle(now_ns)
         now_ns += SECOND
-        step.observe([Gone(unlike(turn, one, tolerations)) for one in range(count)], now_ns)
-        step.cycle(now_ns)
+        engine.observe(
+            [DeletionSeen(unlike(turn, one, tolerations)) for one in range(count)], now_ns
+        )
+        engine.cycle(now_ns)
         gc.collect()
         sys.stdout.write(f"{resident_mib()}\n")
 

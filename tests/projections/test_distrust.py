@@ -1,18 +1,9 @@
 """What State holds of an API server that turns out to be set back: nothing that was not seen again."""
 
-from engine.pending_requests import to_do
-from events.messages import (
-    Answer,
-    BindRequest,
-    Closed,
-    Done,
-    Gone,
-    Known,
-    Progressed,
-    Seen,
-)
+from engine.pending_requests import bindings_and_evictions
+from events.messages import Accepted, Answer, BindRequest, DeletionSeen, ObjectRevision, ObjectSeen
 from events.outcome import PodBound
-from events.watch import WENT_BACK
+from events.watch import WENT_BACK, WatchClosed, WatchProgressed
 from projections.snapshot import restore, take
 from projections.state import NEWEST_MAX, REQUIRED
 from tests.scheduling.given import Told, node, pod, raw
@@ -35,7 +26,12 @@ def began(*pods: bytes) -> Told:
 
 def set_back(told: Told) -> None:
     """Every kind has a gap."""
-    closed = [Closed(kind, "99", WENT_BACK, "behind", has_gap=True) for kind in REQUIRED]
+    closed = [
+        WatchClosed(
+            resource=kind, resource_version="99", cause=WENT_BACK, message="behind", has_gap=True
+        )
+        for kind in REQUIRED
+    ]
     told.see(*closed)
 
 
@@ -48,7 +44,7 @@ def list_again(told: Told, *pods: bytes) -> None:
 
 def answer(told: Told, request: BindRequest) -> None:
     """It was done."""
-    batch = told.step.report([Answer(request, Done())], told.now_ns)
+    batch = told.engine.report([Answer(request, Accepted())], told.now_ns)
     assert batch is not None
     told.records += batch.records
 
@@ -56,26 +52,30 @@ def answer(told: Told, request: BindRequest) -> None:
 def requests(told: Told) -> list[BindRequest]:
     """Bindings and evictions without an outcome."""
     told.cycle(60)
-    return [one for one in to_do(told.state) if isinstance(one, BindRequest)]
+    return [one for one in bindings_and_evictions(told.state) if isinstance(one, BindRequest)]
 
 
 def test_progress_names_the_objects_that_changed_last() -> None:
     told = began(at(3, "a"), at(7, "b"))
-    told.see(Seen(at(11, "c")), Gone(at(12, "a")), Progressed("Pod", "20"))
+    told.see(
+        ObjectSeen(at(11, "c")),
+        DeletionSeen(at(12, "a")),
+        WatchProgressed(resource="Pod", resource_version="20"),
+    )
     progress = told.state.progress["Pod"]
     assert progress.resource_version == "20"
     assert len(progress.newest) == NEWEST_MAX == 2
     assert progress.newest == (
-        Known("default", "c", "uid-c", "11"),
-        Known("default", "a", "uid-a", "12", is_gone=True),
+        ObjectRevision("default", "c", "uid-c", "11"),
+        ObjectRevision("default", "a", "uid-a", "12", is_gone=True),
     )
     assert restore(take(told.state)).progress == told.state.progress
 
 
 def test_the_cluster_is_known_by_its_system_namespace() -> None:
     told = began()
-    told.see(Seen(raw("Namespace", "kube-system", "uid-of-the-cluster")))
-    assert told.state.progress["Namespace"].newest[-1] == Known(
+    told.see(ObjectSeen(raw("Namespace", "kube-system", "uid-of-the-cluster")))
+    assert told.state.progress["Namespace"].newest[-1] == ObjectRevision(
         "", "kube-system", "uid-of-the-cluster", ""
     )
 
@@ -88,7 +88,7 @@ def test_after_a_gap_there_is_nothing_to_go_on_from_until_the_list_is_there() ->
     assert not set(REQUIRED) & set(told.state.progress)
     list_again(told, at(4, "a"))
     assert told.state.progress["Pod"].resource_version == "5"
-    told.see(Seen(at(6, "a")))
+    told.see(ObjectSeen(at(6, "a")))
     assert told.state.progress["Pod"].resource_version == "6"
 
 
@@ -96,7 +96,7 @@ def test_what_is_shown_between_a_gap_and_its_list_says_nothing_of_the_history() 
     """It was on its way when the gap was found: the server as it is now has never had it."""
     told = began(at(7, "a"))
     set_back(told)
-    told.see(Seen(at(98, "late")))
+    told.see(ObjectSeen(at(98, "late")))
     list_again(told, at(4, "a"))
     assert "98" not in {one.resource_version for one in told.state.progress["Pod"].newest}
     assert "uid-late" not in told.state.cluster.pods
@@ -127,7 +127,7 @@ def test_a_pod_that_was_seen_on_its_node_and_is_not_there_any_more_waits_again()
     told = began(at(7, "a"))
     [request] = requests(told)
     answer(told, request)
-    told.see(Seen(at(12, "a", "n1", annotations=request.annotations)))
+    told.see(ObjectSeen(at(12, "a", "n1", annotations=request.annotations)))
     set_back(told)
     list_again(told, at(7, "a"))
     found = told.state.cluster.pods["uid-a"]

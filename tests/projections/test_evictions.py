@@ -5,11 +5,11 @@ from hashlib import sha256
 import pytest
 from msgspec import structs
 
-from engine.pending_requests import to_do
+from engine.pending_requests import bindings_and_evictions
 from events.cluster import PodObserved
 from events.codec import encode
 from events.decision import Eviction, EvictionDecided
-from events.messages import EvictRequest, Seen
+from events.messages import EvictRequest, ObjectSeen
 from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record
 from events.union import Event
@@ -61,7 +61,7 @@ def state() -> State:
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
     told.cycle()
-    told.see(Seen(pod("a", on="n1", phase="Running")))
+    told.see(ObjectSeen(pod("a", on="n1", phase="Running")))
     take_in(told.state)
     return told.state
 
@@ -76,13 +76,13 @@ def test_what_is_evicted_is_leaving_before_it_is_gone(state: State) -> None:
 
 def test_an_eviction_is_asked_for_until_it_is_answered(state: State) -> None:
     take_in(state, DECIDED)
-    [request] = [one for one in to_do(state) if isinstance(one, EvictRequest)]
+    [request] = [one for one in bindings_and_evictions(state) if isinstance(one, EvictRequest)]
     assert (request.uid, request.node, request.decision) == ("uid-a", "n1", state.position)
     take_in(state, UNKNOWN)
-    again = [one for one in to_do(state) if isinstance(one, EvictRequest)]
+    again = [one for one in bindings_and_evictions(state) if isinstance(one, EvictRequest)]
     assert again == [structs.replace(request, is_in_doubt=True)]
     take_in(state, EVICTED)
-    assert not any(isinstance(one, EvictRequest) for one in to_do(state))
+    assert not any(isinstance(one, EvictRequest) for one in bindings_and_evictions(state))
     assert state.cluster.pods["uid-a"].status == RELEASING
 
 

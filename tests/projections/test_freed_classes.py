@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.engine import Engine
-from events.messages import Gone, Seen
+from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import Json, JsonObject
 from projections.pod_class import PodClass
 from projections.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
@@ -42,10 +42,10 @@ def begun() -> Told:
 def one_turn(told: Told, turn: int, count: int, tolerations: int = 3) -> Iterator[None]:
     """Pods come, are refused, and (once this is asked for more) go."""
     shown = [unlike(turn, number, tolerations) for number in range(count)]
-    told.see(*map(Seen, shown))
+    told.see(*map(ObjectSeen, shown))
     told.cycle()
     yield
-    told.see(*map(Gone, shown))
+    told.see(*map(DeletionSeen, shown))
     told.cycle()
     told.records.clear()
     told.batches.clear()
@@ -54,14 +54,14 @@ def one_turn(told: Told, turn: int, count: int, tolerations: int = 3) -> Iterato
 def test_a_class_goes_with_its_last_pod_and_its_index_is_not_used_again() -> None:
     told = begun()
     classes = told.state.cluster.regards.classes
-    told.see(Seen(unlike(0, 0)), Seen(unlike(0, 1)))
+    told.see(ObjectSeen(unlike(0, 0)), ObjectSeen(unlike(0, 1)))
     told.cycle()
     twin = unlike(0, 0).replace(b'"p0"', b'"p9"').replace(b'"u-0-0"', b'"u-9"')
-    told.see(Seen(twin))
+    told.see(ObjectSeen(twin))
     assert list(classes.by_index) == [0, 1]
-    told.see(Gone(unlike(0, 0)), Gone(unlike(0, 1)))
+    told.see(DeletionSeen(unlike(0, 0)), DeletionSeen(unlike(0, 1)))
     assert list(classes.by_index) == [0]
-    told.see(Gone(twin), Seen(unlike(0, 0)))
+    told.see(DeletionSeen(twin), ObjectSeen(unlike(0, 0)))
     assert list(classes.by_index) == [2]
     assert list(told.state.cluster.charges) == [2]
 
@@ -72,8 +72,8 @@ def test_a_state_from_a_snapshot_gives_classes_the_same_indexes() -> None:
         for _ in one_turn(told, turn, 5):
             pass
     keeps = unlike(9, 9)
-    told.see(Seen(keeps))
-    again.step = Engine(restore(take(told.state)), told.step.head)
+    told.see(ObjectSeen(keeps))
+    again.engine = Engine(restore(take(told.state)), told.engine.head)
     for one in (told, again):
         one.show_all("Pod", keeps, unlike(10, 0))
         assert list(one.state.cluster.regards.classes.by_index) == [15, 16]
@@ -84,12 +84,12 @@ def test_a_group_does_not_remember_the_classes_of_pods_that_are_gone() -> None:
     told = begun()
     grouped = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
     keeps = pod("keeps", metadata=grouped, spec={"nodeSelector": {"no": "where"}})
-    told.see(Seen(keeps))
+    told.see(ObjectSeen(keeps))
     for number in range(5):
         one = pod(f"p{number}", metadata=grouped, spec={"nodeSelector": {"no": f"{number}"}})
-        told.see(Seen(one))
+        told.see(ObjectSeen(one))
         told.cycle()
-        told.see(Gone(one))
+        told.see(DeletionSeen(one))
     group = told.state.cluster.groups["default/g"]
     assert [*group.classes] == [*group.live_classes] == [0]
 

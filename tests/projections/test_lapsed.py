@@ -1,20 +1,20 @@
 """A pod that turns up where a decision wanted it, after its binding was recorded as failed, is ours."""
 
-from engine.pending_requests import to_do
+from engine.pending_requests import bindings_and_evictions
 from events.codec import event_of
-from events.messages import Answer, BindRequest, Done, Refused, Reply, Seen
+from events.messages import Accepted, Answer, BindRequest, ObjectSeen, Rejected, Reply
 from events.outcome import PodBound
 from events.watch import ForeignPodPlaced
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, node, pod
 
-REFUSED = Refused("Forbidden", "no role allows this")
+REFUSED = Rejected("Forbidden", "no role allows this")
 
 
 def decided(told: Told) -> BindRequest:
     """The request for the binding that stands."""
     told.cycle(60)
-    [request] = [one for one in to_do(told.state) if isinstance(one, BindRequest)]
+    [request] = [one for one in bindings_and_evictions(told.state) if isinstance(one, BindRequest)]
     return request
 
 
@@ -30,7 +30,7 @@ def began(nodes: int = 1) -> Told:
 
 def answer(told: Told, request: BindRequest, reply: Reply) -> None:
     """The API server answered."""
-    batch = told.step.report([Answer(request, reply)], told.now_ns)
+    batch = told.engine.report([Answer(request, reply)], told.now_ns)
     assert batch is not None
     told.records += batch.records
 
@@ -51,7 +51,7 @@ def test_a_binding_that_took_effect_after_it_was_refused_is_ours() -> None:
     request = decided(told)
     answer(told, request, REFUSED)
     assert not told.state.cluster.pods["uid-a"].node
-    told.see(Seen(bound_by(request)))
+    told.see(ObjectSeen(bound_by(request)))
     found = told.state.cluster.pods["uid-a"]
     assert (found.decision, found.node) == (request.decision, "n0")
     assert bindings(told) == [(request.decision, "n0")]
@@ -67,14 +67,14 @@ def test_it_is_ours_also_where_another_node_has_been_decided_meanwhile() -> None
     first = decided(told)
     answer(told, first, REFUSED)
     taken = pod("b", on=first.node)
-    told.see(Seen(taken))
+    told.see(ObjectSeen(taken))
     second = decided(told)
     assert second.node != first.node
-    told.see(Seen(bound_by(first)))
+    told.see(ObjectSeen(bound_by(first)))
     assert told.state.cluster.pods["uid-a"].node == first.node
     assert bindings(told) == [(first.decision, first.node)]
     assert told.state.commitments["uid-a"].decision == second.decision
-    answer(told, second, Refused("Conflict", "already assigned"))
+    answer(told, second, Rejected("Conflict", "already assigned"))
     assert not told.state.commitments
     assert told.state.cluster.pods["uid-a"].decision == first.decision
 
@@ -84,7 +84,7 @@ def test_a_pod_that_another_put_there_is_not_ours() -> None:
     told = began()
     request = decided(told)
     answer(told, request, REFUSED)
-    told.see(Seen(pod("a", on="n0")))
+    told.see(ObjectSeen(pod("a", on="n0")))
     assert told.state.cluster.pods["uid-a"].decision == 0
     assert [one.kind for one in told.records].count(ForeignPodPlaced.kind) == 1
 
@@ -96,7 +96,7 @@ def test_what_was_asked_by_a_daemon_that_ended_may_have_been_done() -> None:
     told.show_all("Node", node("n0", cpu=1, labels={"muster.sh/dedicated": ""}))
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
-    [request] = [one for one in to_do(told.state) if isinstance(one, BindRequest)]
+    [request] = [one for one in bindings_and_evictions(told.state) if isinstance(one, BindRequest)]
     assert request.is_in_doubt
-    answer(told, request, Done())
+    answer(told, request, Accepted())
     assert not told.state.commitments

@@ -2,7 +2,7 @@
 
 import pytest
 
-from events.messages import Seen
+from events.messages import ObjectSeen
 from projections.quarantine import DECAY_NS, FIRST_NS, LONGEST_NS, rejected
 from projections.snapshot import restore, take
 from tests.scheduling.given import SECOND, Told, node, pod
@@ -32,13 +32,13 @@ def told() -> Told:
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
     told.cycle()
-    told.see(Seen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
+    told.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
     told.kinds()
     return told
 
 
 def test_the_next_pod_waits_for_the_quarantine_to_end(told: Told) -> None:
-    told.see(Seen(pod("b")))
+    told.see(ObjectSeen(pod("b")))
     told.cycle()
     assert not told.state.commitments or "uid-b" not in told.state.commitments
     assert any(one.startswith("refusal_decided") for one in told.kinds())
@@ -51,20 +51,20 @@ def test_the_next_pod_waits_for_the_quarantine_to_end(told: Told) -> None:
 
 def test_a_pod_that_does_not_ask_for_it_is_let_in(told: Told) -> None:
     containers = [{"name": "main", "resources": {"requests": {"memory": "0"}}}]
-    told.see(Seen(pod("c", spec={"containers": containers})))
+    told.see(ObjectSeen(pod("c", spec={"containers": containers})))
     told.cycle()
     assert told.state.commitments["uid-c"].node == "n1"
 
 
 def test_another_node_under_the_name_begins_without_quarantine(told: Told) -> None:
     told.show_all("Node", node("n1", "another"))
-    told.see(Seen(pod("b")))
+    told.see(ObjectSeen(pod("b")))
     told.cycle()
     assert told.state.commitments["uid-b"].node == "n1"
 
 
 def test_a_snapshot_keeps_the_quarantine(told: Told) -> None:
-    told.see(Seen(pod("b")))
+    told.see(ObjectSeen(pod("b")))
     told.cycle()
     restored = restore(take(told.state))
     restored.validate()

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from projections.queue_tree import rewire
 from projections.queues import LEVELS_MAX
@@ -51,14 +51,14 @@ def test_places_after_any_changes_are_those_that_are_found_from_the_beginning(
     steps: list[tuple[str, str, int]],
 ) -> None:
     told = Told(policy=POLICY)
-    told.see(Seen(node("n1", cpu=32)))
+    told.see(ObjectSeen(node("n1", cpu=32)))
     queue_name = "scheduling.volcano.sh/queue-name"
     for index, name in enumerate(NAMES[1:]):
         meta = {"annotations": {queue_name: name}}
-        told.see(Seen(pod(f"p{index}", on="n1", phase="Running", metadata=meta)))
+        told.see(ObjectSeen(pod(f"p{index}", on="n1", phase="Running", metadata=meta)))
     for name, parent, guarantee in steps:
         shown = queue(name, "" if parent == "gone" else parent, guarantee)
-        told.see(gone(shown) if parent == "gone" else Seen(shown))
+        told.see(gone(shown) if parent == "gone" else ObjectSeen(shown))
         kept = places(told)
         rewire(told.state.cluster)
         assert kept == places(told)

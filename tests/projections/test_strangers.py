@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.pending_requests import has_to_tell, to_do, to_tell
-from events.messages import Gone, PhaseRequest, QueueStatusRequest, Seen
+from engine.pending_requests import bindings_and_evictions, has_status_updates, status_updates
+from events.messages import DeletionSeen, ObjectSeen, PodGroupPhaseRequest, QueueStatusRequest
 from events.normalize import JsonObject
 from projections.foreign_pod_groups import schedulers_of
 from projections.snapshot import restore, take
@@ -37,7 +37,7 @@ def named(scheduler: str, name: str = "p", on: str = "") -> bytes:
 
 def told() -> Told:
     """A node and a queue, and everything listed."""
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1"))
     told.show_all("Queue", raw("Queue", "q1", spec={}, status={"allocated": {"cpu": "7"}}))
     told.show_the_rest()
@@ -49,8 +49,10 @@ def is_left_alone(told: Told) -> bool:
     """Whether the group belongs to others; then it waits nowhere, and nobody tells it or its queue anything."""
     cluster = told.state.cluster
     found = cluster.groups["default/g"]
-    asked = [*to_do(told.state), *to_tell(told.state)]
-    told_of = [one.name for one in asked if isinstance(one, PhaseRequest | QueueStatusRequest)]
+    asked = [*bindings_and_evictions(told.state), *status_updates(told.state)]
+    told_of = [
+        one.name for one in asked if isinstance(one, PodGroupPhaseRequest | QueueStatusRequest)
+    ]
     if found.is_foreign:
         assert (list(cluster.lines.of(found)), found.inqueue) == ([], ())
         assert set(told_of).isdisjoint({"g", "q1"})
@@ -59,20 +61,20 @@ def is_left_alone(told: Told) -> bool:
 
 def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_phase() -> None:
     told_ = told()
-    told_.see(Seen(job("volcano")), Seen(group()))
+    told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
     assert is_left_alone(told_)
     assert told_.kinds()[-1].startswith("pod_group_observed"), "no cycle was due"
-    told_.see(Seen(group(phase="Inqueue")))
+    told_.see(ObjectSeen(group(phase="Inqueue")))
     told_.cycle()
     assert is_left_alone(told_)
     assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
-    assert not has_to_tell(told_.state, tells=True)
+    assert not has_status_updates(told_.state, updates_status=True)
 
 
 def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -> None:
     told_ = told()
-    told_.see(Seen(group()), Seen(job("volcano")))
+    told_.see(ObjectSeen(group()), ObjectSeen(job("volcano")))
     told_.cycle()
     assert is_left_alone(told_)
 
@@ -82,7 +84,7 @@ def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -
 )
 def test_a_group_whose_job_names_us_or_nobody_is_admitted(one: bytes) -> None:
     told_ = told()
-    told_.see(Seen(one), Seen(group()))
+    told_.see(ObjectSeen(one), ObjectSeen(group()))
     told_.cycle()
     assert not is_left_alone(told_)
     assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
@@ -90,49 +92,51 @@ def test_a_group_whose_job_names_us_or_nobody_is_admitted(one: bytes) -> None:
 
 def test_without_an_owner_the_pods_that_name_a_group_say_whose_it_is() -> None:
     told_ = told()
-    told_.see(Seen(named("volcano")), Seen(group(owned=False)))
+    told_.see(ObjectSeen(named("volcano")), ObjectSeen(group(owned=False)))
     assert is_left_alone(told_)
-    told_.see(Seen(named("muster", "ours")))
+    told_.see(ObjectSeen(named("muster", "ours")))
     told_.cycle()
     assert not is_left_alone(told_), "one of ours makes it ours"
-    told_.see(Gone(named("muster", "ours")))
+    told_.see(DeletionSeen(named("muster", "ours")))
     assert told_.state.cluster.groups["default/g"].is_foreign
-    told_.see(Gone(named("volcano")))
+    told_.see(DeletionSeen(named("volcano")))
     assert not told_.state.cluster.groups["default/g"].is_foreign, "nobody says anything any more"
 
 
 def test_a_queue_is_told_nothing_as_long_as_another_scheduler_uses_it() -> None:
     told_ = told()
-    told_.see(Seen(job("volcano")), Seen(group()))
+    told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
-    assert [one for one in to_tell(told_.state) if isinstance(one, QueueStatusRequest)] == []
-    told_.see(Gone(group()))
+    assert [one for one in status_updates(told_.state) if isinstance(one, QueueStatusRequest)] == []
+    told_.see(DeletionSeen(group()))
     told_.cycle()
-    (request,) = [one for one in to_tell(told_.state) if isinstance(one, QueueStatusRequest)]
+    (request,) = [one for one in status_updates(told_.state) if isinstance(one, QueueStatusRequest)]
     assert request.allocated == {"cpu": "0", "memory": "0"}
 
 
 def test_a_job_that_goes_leaves_its_group_to_the_other_scheduler_until_that_goes_too() -> None:
     """The collector takes the group some time after its owner."""
     told_ = told()
-    told_.see(Seen(job("volcano")), Seen(group()))
+    told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
-    told_.see(Gone(job("volcano")))
+    told_.see(DeletionSeen(job("volcano")))
     told_.cycle()
     assert is_left_alone(told_)
     again = restore(take(told_.state))
     again.validate()
     assert again.cluster.groups["default/g"].is_foreign
-    told_.see(Gone(group()))
+    told_.see(DeletionSeen(group()))
     strangers = told_.state.cluster.strangers
     assert (strangers.schedulers, strangers.gone, strangers.owned) == ({}, {}, {})
-    told_.see(Seen(job("volcano")), Gone(job("volcano")))
+    told_.see(ObjectSeen(job("volcano")), DeletionSeen(job("volcano")))
     assert strangers.schedulers == {}
 
 
 def test_a_snapshot_keeps_whose_groups_are() -> None:
     told_ = told()
-    told_.see(Seen(job("volcano")), Seen(group()), Seen(named("volcano", on="n1")))
+    told_.see(
+        ObjectSeen(job("volcano")), ObjectSeen(group()), ObjectSeen(named("volcano", on="n1"))
+    )
     told_.cycle()
     restored = restore(take(told_.state))
     restored.validate()

@@ -5,16 +5,16 @@ from typing import Final
 import msgspec
 
 from events.messages import (
+    Accepted,
     BindRequest,
-    Done,
+    DeletionSeen,
     EvictRequest,
-    Gone,
-    Listed,
-    PhaseRequest,
-    Refused,
+    ListCompleted,
+    ObjectSeen,
+    PodGroupPhaseRequest,
+    Rejected,
     Reply,
-    Seen,
-    Sighting,
+    WatchMessage,
 )
 from events.normalize import Json, JsonObject
 
@@ -40,7 +40,7 @@ class Api:
 
     def __init__(self) -> None:
         self.objects: dict[Key, JsonObject] = {}
-        self.unseen: list[Sighting] = []
+        self.unseen: list[WatchMessage] = []
         self._version = 0
 
     def names(self, kind: str) -> list[str]:
@@ -59,12 +59,12 @@ class Api:
             metadata["namespace"] = "default"
         obj = {**old, **body, "kind": kind, "apiVersion": _VERSIONS[kind], "metadata": metadata}
         self.objects[kind, name] = obj
-        self.unseen.append(Seen(msgspec.json.encode(obj)))
+        self.unseen.append(ObjectSeen(msgspec.json.encode(obj)))
 
     def remove(self, kind: str, name: str) -> None:
         """Delete an object at once."""
         obj = self.objects.pop((kind, name))
-        self.unseen.append(Gone(msgspec.json.encode(obj)))
+        self.unseen.append(DeletionSeen(msgspec.json.encode(obj)))
 
     def section(self, kind: str, name: str, section: str) -> JsonObject:
         """A part of an object."""
@@ -75,16 +75,16 @@ class Api:
         """Give a pod its node; to say so twice is well."""
         name = request.name
         if ("Pod", name) not in self.objects:
-            return Refused("NotFound", "there is no such pod")
+            return Rejected("NotFound", "there is no such pod")
         if self.section("Pod", name, "metadata").get("uid") != request.uid:
-            return Refused("Conflict", "there is another pod of that name")
+            return Rejected("Conflict", "there is another pod of that name")
         spec = self.section("Pod", name, "spec")
         if spec.get("nodeName"):
             if spec["nodeName"] == request.node:
-                return Done()
-            return Refused("Conflict", "the pod has another node")
+                return Accepted()
+            return Rejected("Conflict", "the pod has another node")
         self.put("Pod", name, {"spec": {**spec, "nodeName": request.node}})
-        return Done()
+        return Accepted()
 
     def evict(self, request: EvictRequest) -> Reply:
         """Tell a pod to go; one that is gone or another by now need not be told."""
@@ -93,7 +93,7 @@ class Api:
             meta = self.section("Pod", name, "metadata")
             if meta.get("uid") == request.uid and "deletionTimestamp" not in meta:
                 self.put("Pod", name, {}, {"deletionTimestamp": "1970-01-01T01:00:00Z"})
-        return Done()
+        return Accepted()
 
     def run_on(self) -> None:
         """What kubelets and owners do in the end: bound pods run, and pods that were told to go are replaced."""
@@ -112,20 +112,20 @@ class Api:
             elif spec.get("nodeName") and status.get("phase") == "Pending":
                 self.put("Pod", name, {"status": {"phase": "Running"}})
 
-    def tell(self, request: PhaseRequest) -> Reply:
+    def tell(self, request: PodGroupPhaseRequest) -> Reply:
         """Give a pod group its phase."""
         if ("PodGroup", request.name) not in self.objects:
-            return Refused("NotFound", "there is no such group")
+            return Rejected("NotFound", "there is no such group")
         status = self.section("PodGroup", request.name, "status")
         self.put("PodGroup", request.name, {"status": {**status, "phase": request.phase}})
-        return Done()
+        return Accepted()
 
-    def listing(self) -> list[Sighting]:
+    def listing(self) -> list[WatchMessage]:
         """Everything there is, kind by kind; what has not been shown is shown by this."""
         self.unseen = []
-        shown: list[Sighting] = []
+        shown: list[WatchMessage] = []
         for kind in KINDS:
             objects = [obj for (one, _), obj in self.objects.items() if one == kind]
-            shown += [Seen(msgspec.json.encode(obj)) for obj in objects]
-            shown.append(Listed(kind, str(self._version), len(objects)))
+            shown += [ObjectSeen(msgspec.json.encode(obj)) for obj in objects]
+            shown.append(ListCompleted(kind, str(self._version), len(objects)))
         return shown

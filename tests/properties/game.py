@@ -6,7 +6,14 @@ import msgspec
 
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
-from events.messages import Answer, BindRequest, EvictRequest, PhaseRequest, Reply, Sighting
+from events.messages import (
+    Answer,
+    BindRequest,
+    EvictRequest,
+    PodGroupPhaseRequest,
+    Reply,
+    WatchMessage,
+)
 from events.record import GENESIS
 from projections.batch import Batch
 from projections.pods import RUNNING
@@ -23,24 +30,24 @@ class Game:
     """The cluster; the witness holds every decision to the rules. `evict` answers evictions."""
 
     def __init__(self, policy: bytes, evict: Callable[[EvictRequest], Reply] | None = None) -> None:
-        self.api, self.witness, self.step = Api(), Witness(), Engine(State(), GENESIS)
+        self.api, self.witness, self.engine = Api(), Witness(), Engine(State(), GENESIS)
         self.evict = evict or self.api.evict
         self.bind: Callable[[BindRequest], Reply] = self.api.bind
-        self.arrange: Callable[[list[Sighting]], list[Sighting]] = list
+        self.arrange: Callable[[list[WatchMessage]], list[WatchMessage]] = list
         """In which order what there is to see is shown."""
         self.now_ns = 0
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
         changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
-        self.take(self.step.start(started, changed, 1, 0))
-        self.step.begin_listing()
-        self.take(self.step.observe(self.api.listing(), 0))
+        self.take(self.engine.start(started, changed, 1, 0))
+        self.engine.begin_listing()
+        self.take(self.engine.observe(self.api.listing(), 0))
 
     def take(self, batch: Batch | None) -> None:
         self.witness.take(batch)
-        self.step.state.validate()
-        for there in self.step.state.cluster.budgets.all.values():
+        self.engine.state.validate()
+        for there in self.engine.state.cluster.budgets.all.values():
             for budget in there.values():
                 evicted = [one for one in budget.pods.values() if one.evicted]
                 healthy = sum(one.status == RUNNING for one in budget.pods.values())
@@ -53,24 +60,24 @@ class Game:
         for _ in range(ROUNDS_MAX):
             before = len(self.witness.log)
             shown, self.api.unseen = self.api.unseen, []
-            self.take(self.step.observe(self.arrange(shown), self.now_ns))
+            self.take(self.engine.observe(self.arrange(shown), self.now_ns))
             self.now_ns += SECOND
-            self.take(self.step.cycle(self.now_ns))
-            for request in list(self.step.requests()):
+            self.take(self.engine.cycle(self.now_ns))
+            for request in list(self.engine.requests()):
                 reply: Reply
                 if isinstance(request, BindRequest):
                     reply = self.bind(request)
                 elif isinstance(request, EvictRequest):
                     reply = self.evict(request)
                 else:
-                    assert isinstance(request, PhaseRequest)
+                    assert isinstance(request, PodGroupPhaseRequest)
                     reply = self.api.tell(request)
-                self.take(self.step.report([Answer(request, reply)], self.now_ns))
+                self.take(self.engine.report([Answer(request, reply)], self.now_ns))
             self.api.run_on()
             if len(self.witness.log) == before and not self.api.unseen:
-                deadline = self.step.state.next_deadline_ns
+                deadline = self.engine.state.next_deadline_ns
                 if deadline is None:
-                    missed = overlooked(self.step, self.now_ns)
+                    missed = overlooked(self.engine, self.now_ns)
                     assert not missed, f"nobody looked at it: {missed}"
                     return
                 self.now_ns = max(self.now_ns, deadline - SECOND)

@@ -11,11 +11,11 @@ from events.messages import (
     Answer,
     BindRequest,
     EvictRequest,
-    PhaseRequest,
-    Refused,
+    OutcomeUnknown,
+    PodGroupPhaseRequest,
+    Rejected,
     Reply,
     Request,
-    Unknown,
 )
 from events.record import GENESIS
 from projections.batch import Batch
@@ -44,7 +44,7 @@ class History(RuleBasedStateMachine):
         super().__init__()
         self.api = Api()
         self.witness = Witness()
-        self.step = Engine(State(), GENESIS)
+        self.engine = Engine(State(), GENESIS)
         self.now_ns = 0
         self.policy = b""
         self.is_checked = False
@@ -165,7 +165,7 @@ class History(RuleBasedStateMachine):
     @rule(data=st.data())
     def group_with_a_promise_changes(self, data: st.DataObject) -> None:
         """Its PodGroup goes or needs more pods than there are, or its queue goes."""
-        group = self.step.state.cluster.groups[data.draw(st.sampled_from(self._promised()))]
+        group = self.engine.state.cluster.groups[data.draw(st.sampled_from(self._promised()))]
         name = group.key.partition("/")[2]
         match data.draw(st.sampled_from(["group", "minimum", "queue"])):
             case "queue" if group.queue in self.api.names("Queue"):
@@ -179,7 +179,7 @@ class History(RuleBasedStateMachine):
                 pass
 
     def _promised(self) -> list[str]:
-        return [key for key, one in self.step.state.cluster.groups.items() if one.promise]
+        return [key for key, one in self.engine.state.cluster.groups.items() if one.promise]
 
     @precondition(lambda self: self._with_cards())
     @rule(data=st.data())
@@ -189,7 +189,7 @@ class History(RuleBasedStateMachine):
         self.api.put("Queue", name, {}, {"annotations": {shapes.QUOTA: '{"A": 0}'}})
 
     def _with_cards(self) -> list[str]:
-        queues = self.step.state.cluster.queues
+        queues = self.engine.state.cluster.queues
         return [
             name
             for name in self.api.names("Queue")
@@ -202,14 +202,14 @@ class History(RuleBasedStateMachine):
     def watch(self, count: int) -> None:
         self.is_checked = False
         taken, self.api.unseen = self.api.unseen[:count], self.api.unseen[count:]
-        self.witness.take(self.step.observe(taken, self.now_ns))
+        self.witness.take(self.engine.observe(taken, self.now_ns))
 
     @rule(seconds=st.integers(0, 3))
     def cycle(self, seconds: int) -> None:
         self.is_checked = False
         self.now_ns += seconds * SECOND
         held = []
-        while (batch := self.step.cycle(self.now_ns)) is not None:
+        while (batch := self.engine.cycle(self.now_ns)) is not None:
             self.witness.take(batch)
             held.append(told(batch))
             lost = sum('"is_hopeless":true' in one for records in held for one in records)
@@ -221,7 +221,7 @@ class History(RuleBasedStateMachine):
         for answer in answers:
             self.watch(1000)
             self.cycle(1)
-            for request in list(self.step.requests()) if answer else ():
+            for request in list(self.engine.requests()) if answer else ():
                 self._answer(request, answer)
             self.api.run_on()
 
@@ -231,14 +231,14 @@ class History(RuleBasedStateMachine):
         for _ in range(20):
             self.watch(1000)
             self.cycle(1)
-            requests = list(self.step.requests())
+            requests = list(self.engine.requests())
             for request in requests:
                 self.witness.take(
-                    self.step.report([Answer(request, self._do(request))], self.now_ns)
+                    self.engine.report([Answer(request, self._do(request))], self.now_ns)
                 )
-            if not requests and not self.api.unseen and self.step.state.next_deadline_ns is None:
-                assert self.step.cycle(self.now_ns) is None
-                missed = overlooked(self.step, self.now_ns)
+            if not requests and not self.api.unseen and self.engine.state.next_deadline_ns is None:
+                assert self.engine.cycle(self.now_ns) is None
+                missed = overlooked(self.engine, self.now_ns)
                 assert not missed, f"nobody looked at it: {missed}"
                 return
             self.now_ns += 64 * SECOND if not requests and not self.api.unseen else 0
@@ -257,11 +257,11 @@ class History(RuleBasedStateMachine):
         raise AssertionError(f"evictions do not end: {evicted[-6:]}")
 
     @precondition(
-        lambda self: self.step.state.commitments or self.step.state.cluster.telling.phases
+        lambda self: self.engine.state.commitments or self.engine.state.cluster.telling.phases
     )
     @rule(data=st.data())
     def act(self, data: st.DataObject) -> None:
-        requests = list(self.step.requests())
+        requests = list(self.engine.requests())
         request = data.draw(st.sampled_from(requests))
         self._answer(
             request, data.draw(st.sampled_from(["done", "done", "refused", "lost", "unheard"]))
@@ -271,8 +271,8 @@ class History(RuleBasedStateMachine):
     def restart(self, policy: bytes | None) -> None:
         """A daemon that knows nothing but the log starts from a snapshot and lists everything."""
         self.is_checked = False
-        self.step = Engine(restore(take(self.step.state)), self.step.head)
-        same(self.step.state, self.witness.state)
+        self.engine = Engine(restore(take(self.engine.state)), self.engine.head)
+        same(self.engine.state, self.witness.state)
         self._start(policy)
 
     # What holds
@@ -282,9 +282,9 @@ class History(RuleBasedStateMachine):
         """What happens in the cluster alone changes no State: it is looked at where the daemon did something."""
         if self.is_checked:
             return
-        self.step.state.validate()
-        assert self.step.head == self.witness.replay.head
-        same(self.step.state, self.witness.state)
+        self.engine.state.validate()
+        assert self.engine.head == self.witness.replay.head
+        same(self.engine.state, self.witness.state)
         self.is_checked = True
 
     def teardown(self) -> None:
@@ -303,10 +303,10 @@ class History(RuleBasedStateMachine):
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
         self.is_checked = False
-        epoch = self.step.head.epoch + 1
-        self.witness.take(self.step.start(started, changed, epoch, self.now_ns))
-        self.step.begin_listing()
-        self.witness.take(self.step.observe(self.api.listing(), self.now_ns))
+        epoch = self.engine.head.epoch + 1
+        self.witness.take(self.engine.start(started, changed, epoch, self.now_ns))
+        self.engine.begin_listing()
+        self.witness.take(self.engine.observe(self.api.listing(), self.now_ns))
 
     def _put_gang(self, name: str, gang: shapes.Gang) -> None:
         group, (meta, body), size = gang
@@ -322,22 +322,22 @@ class History(RuleBasedStateMachine):
         reply: Reply
         match how:
             case "refused":
-                reply = Refused("Forbidden", "no")
+                reply = Rejected("Forbidden", "no")
             case "lost":
-                reply = Unknown("no answer")
+                reply = OutcomeUnknown("no answer")
             case "unheard":
                 self._do(request)
-                reply = Unknown("no answer")
+                reply = OutcomeUnknown("no answer")
             case _:
                 reply = self._do(request)
-        self.witness.take(self.step.report([Answer(request, reply)], self.now_ns))
+        self.witness.take(self.engine.report([Answer(request, reply)], self.now_ns))
 
     def _do(self, request: Request) -> Reply:
         if isinstance(request, BindRequest):
             return self.api.bind(request)
         if isinstance(request, EvictRequest):
             return self.api.evict(request)
-        assert isinstance(request, PhaseRequest)
+        assert isinstance(request, PodGroupPhaseRequest)
         return self.api.tell(request)
 
 

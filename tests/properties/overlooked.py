@@ -12,10 +12,10 @@ from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
 
 
-def overlooked(step: Engine, now_ns: int) -> list[str]:
+def overlooked(engine: Engine, now_ns: int) -> list[str]:
     """What would be decided now if every group were looked at."""
-    groups = step.state.cluster.groups
-    again = Engine(restore(take(step.state)), step.head)
+    groups = engine.state.cluster.groups
+    again = Engine(restore(take(engine.state)), engine.head)
     again.state.cluster.due.everything = True
     batch = again.cycle(now_ns)
     found: list[str] = []

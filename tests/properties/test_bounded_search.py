@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.engine import Engine
 from events.codec import event_of
 from events.decision import EvictionDecided, RefusalDecided, SearchDeferred
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.record import Record
 from projections import snapshot
 from replay.log_replay import Replay
@@ -126,9 +126,9 @@ def actions_of(action: str) -> str:
 def to_rest(told: Told, most: int = 200) -> list[int]:
     """Hold cycles until none is due: the units of each."""
     units: list[int] = []
-    while told.step.is_due(told.now_ns):
+    while told.engine.is_due(told.now_ns):
         told.cycle(0)
-        units.append(told.step.decider.session.work.done)
+        units.append(told.engine.decider.session.work.done)
         assert len(units) < most, "it does not come to rest"
     return units
 
@@ -144,7 +144,7 @@ def of_kind(told: Told, kind: type[Found]) -> list[Found]:
 def search(told: Told, cycles: int) -> None:
     """Hold cycles until a search was cut short so often."""
     while len(of_kind(told, SearchDeferred)) < cycles:
-        assert told.step.is_due(told.now_ns)
+        assert told.engine.is_due(told.now_ns)
         told.cycle(0)
 
 
@@ -215,7 +215,7 @@ def test_a_node_that_was_looked_at_in_vain_and_changes_is_looked_at_again(action
     pods = [*full(victims, ()), pod("high", 3_000, priority=100)]
     told = cluster(NARROW, actions_of(action), pods)
     search(told, cycles=2)
-    told.see(gone(pods[0]), Seen(pod("new", 4_000, victims, on="n00")))
+    told.see(gone(pods[0]), ObjectSeen(pod("new", 4_000, victims, on="n00")))
     to_rest(told)
     [eviction] = of_kind(told, EvictionDecided)
     assert [one.pod for one in eviction.evictions] == ["default/new"]
@@ -227,7 +227,7 @@ def test_a_search_begins_again_where_the_group_asks_for_something_else() -> None
     told = cluster(NARROW, actions_of("preempt"), [*full("a", ()), *gang], gangs=(("gang", 2),))
     search(told, cycles=2)
     before = of_kind(told, SearchDeferred)[-1]
-    told.see(gone(gang[1]), Seen(pod("g2", 6_000, group="gang", priority=100)))
+    told.see(gone(gang[1]), ObjectSeen(pod("g2", 6_000, group="gang", priority=100)))
     told.cycle(0)
     after = of_kind(told, SearchDeferred)[-1]
     assert after.wanted != before.wanted
@@ -270,7 +270,7 @@ def test_at_rest_a_search_without_a_bound_would_find_no_more(
     to_rest(told)
     found = len(of_kind(told, EvictionDecided))
     told.change_policy(policy(WIDE, actions_of(action)))
-    assert told.step.is_due(told.now_ns)
+    assert told.engine.is_due(told.now_ns)
     to_rest(told)
     assert len(of_kind(told, EvictionDecided)) == found
 
@@ -284,8 +284,8 @@ def test_a_replay_and_a_daemon_started_from_a_snapshot_search_the_same(
     free: tuple[int, ...], pods: list[tuple[int, int]]
 ) -> None:
     told = cluster(NARROW, actions_of(ALL), described("preempt", free, pods))
-    while told.step.is_due(told.now_ns):
-        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.step.head)
+    while told.engine.is_due(told.now_ns):
+        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.engine.head)
         before = len(told.records)
         told.cycle(0)
         batch = restored.cycle(told.now_ns)

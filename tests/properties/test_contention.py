@@ -138,8 +138,8 @@ def _judge(game: Game) -> None:
             owed.pop(event.pod_group, None)
         elif isinstance(event, PipelineWithdrawn):
             assert event.pod_group not in owed, f"{record.position}: room that others left is lost"
-    kept = take(game.step.state)
+    kept = take(game.engine.state)
     assert take(restore(kept)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
-    for key, group in game.step.state.cluster.groups.items():
+    for key, group in game.engine.state.cluster.groups.items():
         assert not group.promise, f"{key} waits for {group.promise}"

@@ -11,7 +11,7 @@ from benchmarks import manifests
 from benchmarks.driving import SECOND, WHOLE, begin, nothing_of, take_in
 from benchmarks.manifests import MODELS, PodLife, PodShape
 from engine.engine import Engine
-from events.messages import Answer, BindRequest, Done, EvictRequest, Sighting
+from events.messages import Accepted, Answer, BindRequest, EvictRequest, WatchMessage
 from events.record import Head
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 
@@ -36,12 +36,13 @@ class Town:
     """A small cluster that does what it is asked, and the pods that live in it."""
 
     def __init__(self) -> None:
-        self.step, _ = begin(with_views=False, rules=WHOLE)
+        self.engine, _ = begin(with_views=False, rules=WHOLE)
         self.living: dict[str, tuple[PodShape, PodLife]] = {}
         self.turn = self.made = 0
         there = [*manifests.nodes(NODES), *nothing_of("PriorityClass", "Namespace", "PodGroup")]
         for _ in take_in(
-            self.step, [*there, *manifests.queues(2 * NODES, share=1, count=2), *nothing_of("Pod")]
+            self.engine,
+            [*there, *manifests.queues(2 * NODES, share=1, count=2), *nothing_of("Pod")],
         ):
             pass
 
@@ -51,9 +52,9 @@ class Town:
         before = dict.fromkeys(self.living)
         self.turn += 1
         seen = [manifests.pod_group(name, 0, 1) for name in groups]
-        self.step.observe([*seen, *map(manifests.pod, shapes)], self.turn * SECOND)
-        self.step.cycle(self.turn * SECOND)
-        self._carry_out(self.step)
+        self.engine.observe([*seen, *map(manifests.pod, shapes)], self.turn * SECOND)
+        self.engine.cycle(self.turn * SECOND)
+        self._carry_out(self.engine)
         return [name for name in before if name not in self.living]
 
     def live(self, came: list[Arrival], ending: int) -> None:
@@ -62,13 +63,13 @@ class Town:
         seen = [seen for one in came for seen in self._come(*one)]
         running = [name for name, (_, life) in self.living.items() if life.node]
         seen += [self._end(name, "Succeeded") for name in running[:ending]]
-        self.step.observe(seen, self.turn * SECOND)
-        self.step.cycle(self.turn * SECOND)
-        self._carry_out(self.step)
+        self.engine.observe(seen, self.turn * SECOND)
+        self.engine.cycle(self.turn * SECOND)
+        self._carry_out(self.engine)
 
     def _come(
         self, queue: int, cards: int, models: tuple[str, ...], priority: int, count: int
-    ) -> Iterator[Sighting]:
+    ) -> Iterator[WatchMessage]:
         self.made += 1
         name = f"pod-{self.made:04}"
         if count > 1:
@@ -85,14 +86,14 @@ class Town:
             self.living[shape.name] = (shape, PodLife())
             yield manifests.pod(shape)
 
-    def _end(self, name: str, phase: str) -> Sighting:
+    def _end(self, name: str, phase: str) -> WatchMessage:
         shape, life = self.living.pop(name)
         return manifests.pod(shape, PodLife(life.node, phase, 9))
 
-    def _carry_out(self, step: Engine) -> None:
-        requests = list(step.requests())
-        answers = [Answer(request=one, reply=Done(), latency_ns=1) for one in requests]
-        shown: list[Sighting] = []
+    def _carry_out(self, engine: Engine) -> None:
+        requests = list(engine.requests())
+        answers = [Answer(request=one, reply=Accepted(), latency_ns=1) for one in requests]
+        shown: list[WatchMessage] = []
         for one in requests:
             if isinstance(one, BindRequest):
                 shape = self.living[one.name][0]
@@ -100,16 +101,16 @@ class Town:
                 shown.append(manifests.pod(*self.living[one.name]))
             elif isinstance(one, EvictRequest) and one.name in self.living:
                 shown.append(self._end(one.name, "Failed"))
-        step.report(answers, self.turn * SECOND)
-        step.observe(shown, self.turn * SECOND)
+        engine.report(answers, self.turn * SECOND)
+        engine.observe(shown, self.turn * SECOND)
 
 
 def _head(history: list[Turn]) -> Head:
     town = Town()
     for came, ending in history:
         town.live(came, ending)
-    town.step.state.validate()
-    return town.step.head
+    town.engine.state.validate()
+    return town.engine.head
 
 
 @given(turns)

@@ -96,7 +96,7 @@ def test_nobody_who_fits_waits_behind_those_without_hope(
             every[f"g{number}{index}"] = gang
             _submit(game, f"g{number}{index}", gang)
         game.play()
-    groups = game.step.state.cluster.groups
+    groups = game.engine.state.cluster.groups
     runs = {name for name in every if groups[f"default/{name}"].phase == "Running"}
     waits = [gang for name, gang in every.items() if name not in runs and _could_ever(gang, there)]
     free = _free(game, there)
@@ -122,5 +122,5 @@ def _holds(gang: Gang, room: list[tuple[int, Node]]) -> int:
 
 
 def _free(game: Game, there: list[Node]) -> list[tuple[int, Node]]:
-    known = game.step.state.cluster.nodes.nodes
+    known = game.engine.state.cluster.nodes.nodes
     return [(known[f"n{index}"].free["cpu"] // 1000, one) for index, one in enumerate(there)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
-from events.messages import Gone, Listed, Seen, Sighting
+from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
 from events.record import GENESIS
 from projections.state import State
 from simulator.manifest_fields import section
@@ -59,16 +59,16 @@ def agreed(meta: shapes.Body, body: shapes.Body) -> shapes.Shape:
 
 def decisions(api: Api, policy: bytes, shuffled: dict[str, list[int]]) -> list[tuple[str, bytes]]:
     """What the first cycle decides, each kind being listed in some order."""
-    step = Engine(State(), GENESIS)
+    engine = Engine(State(), GENESIS)
     started = DaemonStarted(holder="test", version="0", period_ns=1, scheduler_names=("muster",))
-    step.start(started, PolicyChanged(source="test", policy=msgspec.Raw(policy)), 1, 0)
+    engine.start(started, PolicyChanged(source="test", policy=msgspec.Raw(policy)), 1, 0)
     for kind in KINDS:
         objects = [obj for (one, _), obj in api.objects.items() if one == kind]
         order = sorted(range(len(objects)), key=lambda index: shuffled[kind][index % COUNT])
-        step.observe([Seen(msgspec.json.encode(objects[index])) for index in order], 0)
-        step.observe([Listed(kind, "1", len(objects))], 0)
-    batch = step.cycle(0)
-    step.state.validate()
+        engine.observe([ObjectSeen(msgspec.json.encode(objects[index])) for index in order], 0)
+        engine.observe([ListCompleted(kind, "1", len(objects))], 0)
+    batch = engine.cycle(0)
+    engine.state.validate()
     return [] if batch is None else [(one.kind, one.body) for one in batch.records]
 
 
@@ -85,17 +85,17 @@ def test_the_order_of_a_list_decides_nothing(
     assert decisions(api, policy, as_made) == decisions(api, policy, shuffled)
 
 
-def mixed(shown: list[Sighting], seed: int) -> list[Sighting]:
+def mixed(shown: list[WatchMessage], seed: int) -> list[WatchMessage]:
     """The same, where each kind shows its objects in another order; of one object all comes as it came."""
     kinds: list[str] = []
-    objects: dict[str, dict[str, list[Sighting]]] = {}
+    objects: dict[str, dict[str, list[WatchMessage]]] = {}
     for one in shown:
-        assert isinstance(one, Seen | Gone)
+        assert isinstance(one, ObjectSeen | DeletionSeen)
         obj = msgspec.json.decode(one.raw)
         kinds.append(obj["kind"])
         uid = section(obj, "metadata")["uid"]
         objects.setdefault(obj["kind"], {}).setdefault(str(uid), []).append(one)
-    waiting: dict[str, list[Sighting]] = {}
+    waiting: dict[str, list[WatchMessage]] = {}
     for kind, lists in objects.items():
         order = sorted(lists, key=lambda uid: sha256(f"{seed} {uid}".encode()).digest())
         waiting[kind] = [one for uid in order for one in lists[uid]]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.messages import Gone, Seen, Sighting
+from events.messages import DeletionSeen, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, raw
@@ -36,9 +36,9 @@ OBJECTS = st.tuples(
 )
 
 
-def told_of(sightings: list[Sighting]) -> Told:
+def told_of(sightings: list[WatchMessage]) -> Told:
     """State after these, one by one, with a cycle after each."""
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_the_rest()
     for one in sightings:
         told.see(one)
@@ -54,9 +54,9 @@ def test_whose_a_group_is_follows_from_what_is_there(
     if 1 not in gone:
         gone = gone - {0}  # What a Job said holds on as long as its group is there.
     shown = [objects[at] for at in data.draw(st.permutations(range(4)))]
-    told = told_of([*map(Seen, shown), *(Gone(objects[at]) for at in sorted(gone))])
+    told = told_of([*map(ObjectSeen, shown), *(DeletionSeen(objects[at]) for at in sorted(gone))])
     left = [one for at, one in enumerate(objects) if at not in gone]
-    plain = told_of([Seen(one) for one in left])
+    plain = told_of([ObjectSeen(one) for one in left])
     groups = [
         {key: one.is_foreign for key, one in each.state.cluster.groups.items()}
         for each in (told, plain)

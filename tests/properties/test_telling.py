@@ -5,18 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.messages import (
+    Accepted,
     Answer,
-    ConditionRequest,
-    Done,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    PhaseRequest,
+    ObjectSeen,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
     Request,
-    Seen,
-    Unknown,
 )
 from events.normalize import JsonObject
 from scheduling.conditions import condition_of
@@ -37,7 +37,7 @@ class Server:
         self.conditions: dict[str, list[JsonObject]] = {}
         self.status: JsonObject = {}
         self.queue: JsonObject = {}
-        self.told = Told(tells=True)
+        self.told = Told(updates_status=True)
         self.told.show_all("Node", node("n1", cpu=cpus))
         self.told.show_all("Queue", raw("Queue", "default", spec={}))
         self.told.show_all("PodGroup", self.group())
@@ -51,10 +51,10 @@ class Server:
         told: JsonObject = {"conditions": list(self.conditions.get(name, []))}
         return pod(name, phase=phase, on="n1" if is_placed else "", metadata=GROUPED, status=told)
 
-    def move(self, name: str, step: str) -> None:
+    def move(self, name: str, engine: str) -> None:
         """A pod comes, is where it is meant to be, ends, or goes."""
         here = self.told.state.cluster.pods.get(f"uid-{name}")
-        match step:
+        match engine:
             case "comes" if name not in self.pods:
                 self.pods[name] = ("Pending", False)
             case "goes" if name in self.pods:
@@ -64,59 +64,59 @@ class Server:
                 self.told.see(gone(before))
                 return
             case "Running" | "Succeeded" | "Failed" if here is not None and here.node:
-                self.pods[name] = (step, True)
+                self.pods[name] = (engine, True)
             case _:
                 return
-        self.told.see(Seen(self.pod(name)))
+        self.told.see(ObjectSeen(self.pod(name)))
 
     def take(self, request: Request, reply: Reply) -> None:
         """Do what is asked and show it, or do nothing, and answer."""
-        if isinstance(reply, Done):
+        if isinstance(reply, Accepted):
             self._do(request)
-        self.told.step.report([Answer(request, reply)], self.told.now_ns)
+        self.told.engine.report([Answer(request, reply)], self.told.now_ns)
 
     def _do(self, request: Request) -> None:
         match request:
-            case PhaseRequest():
+            case PodGroupPhaseRequest():
                 self._say(request.running, request.succeeded, request.failed, phase=request.phase)
-            case GroupCountsRequest():
+            case PodGroupCountsRequest():
                 self._say(request.running, request.succeeded, request.failed)
-            case GroupConditionRequest():
+            case PodGroupConditionRequest():
                 told = {"type": request.type, "status": "True", "reason": request.reason}
                 self.status["conditions"] = [{**told, "message": request.message}]
-                self.told.see(Seen(self.group()))
-            case ConditionRequest() if request.name in self.pods:
+                self.told.see(ObjectSeen(self.group()))
+            case PodConditionRequest() if request.name in self.pods:
                 told = {"type": "PodScheduled", "status": "False", "reason": request.reason}
                 self.conditions[request.name] = [{**told, "message": request.message}]
-                self.told.see(Seen(self.pod(request.name)))
+                self.told.see(ObjectSeen(self.pod(request.name)))
             case QueueStatusRequest():
                 self.queue = {"allocated": dict(request.allocated)}
-                self.told.see(Seen(raw("Queue", "default", spec={}, status=self.queue)))
+                self.told.see(ObjectSeen(raw("Queue", "default", spec={}, status=self.queue)))
             case _:
                 pass
 
     def _say(self, running: int, succeeded: int, failed: int, **phase: str) -> None:
         self.status |= {"running": running, "succeeded": succeeded, "failed": failed, **phase}
-        self.told.see(Seen(self.group()))
+        self.told.see(ObjectSeen(self.group()))
 
     def settle(self) -> None:
         """Answer whatever is asked until nothing is, and then nothing is due."""
         asked: list[Request] = []
         for _ in range(ROUNDS_MAX):
             self.told.cycle()
-            asked = list(self.told.step.requests())
+            asked = list(self.told.engine.requests())
             if not asked:
                 break
             for request in asked:
-                self.take(request, Done())
-            assert not self.told.step.is_due(self.told.now_ns), "our own words are no news"
+                self.take(request, Accepted())
+            assert not self.told.engine.is_due(self.told.now_ns), "our own words are no news"
         else:
             raise AssertionError(f"the telling does not end: {asked}")
-        assert not self.told.step.has_to_tell
+        assert not self.told.engine.has_status_updates
 
 
 steps = st.tuples(st.sampled_from(NAMES), st.sampled_from(["comes", "Running", "Failed", "goes"]))
-replies = st.sampled_from([Unknown("no answer"), Refused("Unavailable", "not now")])
+replies = st.sampled_from([OutcomeUnknown("no answer"), Rejected("Unavailable", "not now")])
 
 
 @settings(max_examples=150, deadline=None)
@@ -135,8 +135,8 @@ def test_objects_say_what_is_true_once_everything_is_told(
         elif one == "settle":
             server.settle()
         else:
-            for request in list(server.told.step.requests()):
-                assert isinstance(one, Unknown | Refused)
+            for request in list(server.told.engine.requests()):
+                assert isinstance(one, OutcomeUnknown | Rejected)
                 server.take(request, one)
     server.settle()
     group = server.told.state.cluster.groups["default/g"]

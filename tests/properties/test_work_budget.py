@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.engine import Engine
 from events.codec import event_of
 from events.decision import GangBindDecided, RefusalDecided, WorkDeferred
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.record import Record
 from events.union import Event
 from projections import snapshot
@@ -63,7 +63,7 @@ def cluster(
 def to_rest(told: Told, most: int = 400) -> int:
     """Hold cycles until none is due. How many that took."""
     for count in range(most):
-        if not told.step.is_due(told.now_ns):
+        if not told.engine.is_due(told.now_ns):
             return count
         told.cycle(0)
     raise AssertionError("it does not come to rest")
@@ -124,8 +124,8 @@ def test_a_replay_and_a_daemon_started_from_a_snapshot_decide_the_same(
     described: list[tuple[int, str, str, int]], cpu: int
 ) -> None:
     told = cluster(NARROW, _pods(described), cpu, ALL)
-    while told.step.is_due(told.now_ns):
-        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.step.head)
+    while told.engine.is_due(told.now_ns):
+        restored = Engine(snapshot.restore(snapshot.take(told.state)), told.engine.head)
         before = len(told.records)
         told.cycle(0)
         batch = restored.cycle(told.now_ns)
@@ -142,11 +142,11 @@ def test_changes_that_come_while_work_is_deferred_are_not_forgotten() -> None:
     pods = [pod(f"p{index}", 30_000 + index) for index in range(12)]
     told = cluster(NARROW, [*pods, pod("large", 64_000)], cpu=1)
     to_rest(told)
-    told.see(Seen(node("n1", cpu=32)))
+    told.see(ObjectSeen(node("n1", cpu=32)))
     for _ in range(3):
         told.cycle(0)
     assert told.state.deferred.batches
-    told.see(Seen(node("n2", cpu=64)), gone(pods[0]))
+    told.see(ObjectSeen(node("n2", cpu=64)), gone(pods[0]))
     to_rest(told)
     placed = {one.key: one.node for one in told.state.cluster.pods.values() if one.node}
     assert placed == {"default/p4": "n1", "default/large": "n2"}
@@ -188,7 +188,7 @@ def test_a_gang_larger_than_the_budget_is_placed_whole_in_one_cycle() -> None:
     ]
     told = cluster(NARROW, pods)
     told.show_all("PodGroup", group)
-    crowd = [Seen(pod(f"p{index}", 100 + index, "b")) for index in range(20)]
+    crowd = [ObjectSeen(pod(f"p{index}", 100 + index, "b")) for index in range(20)]
     told.see(*crowd)
     to_rest(told)
     binds = [one for one in events(told) if isinstance(one, GangBindDecided)]
@@ -200,7 +200,7 @@ def test_a_cycle_within_its_budget_defers_nothing() -> None:
     told = cluster(800, [pod(f"p{index}", 100 + index) for index in range(20)])
     told.cycle()
     assert not any(isinstance(event, WorkDeferred) for event in events(told))
-    assert not told.step.is_due(told.now_ns)
+    assert not told.engine.is_due(told.now_ns)
 
 
 def test_records_replay_to_the_same_decisions() -> None:
@@ -237,8 +237,8 @@ def test_every_waiting_group_is_looked_at_however_much_else_happens(
         place = {"queue": ("c", "default"), "namespace": ("a", "new")}
         queue, namespace = place.get(stream[turn % len(stream)], described[0][1:3])
         told.see(
-            Seen(node("n1", cpu=0, labels={"turn": str(turn)})),
-            Seen(pod(f"younger-{turn}", 500 + turn, queue, namespace)),
+            ObjectSeen(node("n1", cpu=0, labels={"turn": str(turn)})),
+            ObjectSeen(pod(f"younger-{turn}", 500 + turn, queue, namespace)),
         )
     raise AssertionError(f"{sorted(unseen)} not looked at in {bound} cycles")
 

@@ -17,7 +17,7 @@ from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
 from events.decision import EnqueueDecided, EvictionDecided, GangBindDecided, PipelineDecided
-from events.messages import Answer, BindRequest, EvictRequest, PhaseRequest, Reply
+from events.messages import Answer, BindRequest, EvictRequest, PodGroupPhaseRequest, Reply
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
 from projections.batch import Batch
@@ -437,7 +437,7 @@ class Played:
             return self.api.bind(request)
         if isinstance(request, EvictRequest):
             return self.api.evict(request)
-        assert isinstance(request, PhaseRequest)
+        assert isinstance(request, PodGroupPhaseRequest)
         return self.api.tell(request)
 
     def _rest(self) -> None:

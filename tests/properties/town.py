@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from events.messages import BindRequest, Refused, Reply
+from events.messages import BindRequest, Rejected, Reply
 from events.normalize import JsonObject
 from projections.pod_groups import WAITING, PodGroup
 from tests.properties.game import SECOND, Game
@@ -245,7 +245,7 @@ class Town:
         if not self.refuses:
             return self.game.api.bind(request)
         self.refuses -= 1
-        return Refused("Forbidden", "no")
+        return Rejected("Forbidden", "no")
 
     def _build(self, name: str) -> None:
         house = self.houses[name]
@@ -269,12 +269,12 @@ class Town:
 
     def judge(self) -> None:
         """Hold the cluster, which is at rest, to the rules."""
-        step = self.game.step
-        assert step.cycle(self.game.now_ns + 1000 * SECOND) is None, "it is not left alone"
+        engine = self.game.engine
+        assert engine.cycle(self.game.now_ns + 1000 * SECOND) is None, "it is not left alone"
         in_use = self._in_use()
         self._each_card_is_paid_for_once(in_use)
         for name, job in self.jobs.items():
-            group = step.state.cluster.groups.get(f"default/{name}")
+            group = engine.state.cluster.groups.get(f"default/{name}")
             if group is None:
                 continue
             bound = group.allocated_count
@@ -305,7 +305,7 @@ class Town:
         for _, _, job, card in self._placed():
             paid[job.queue][card] = paid[job.queue].get(card, 0) + job.amount
         for name in QUEUES:
-            kept = self.game.step.state.cluster.queues[name].allocated
+            kept = self.game.engine.state.cluster.queues[name].allocated
             assert kept == paid[name], f"queue {name}: kept {kept}, in use {paid[name]}"
         for node, there in in_use.items():
             for card, count in there.items():
@@ -314,7 +314,7 @@ class Town:
 
     def _left(self, queue: str) -> dict[str, int]:
         """What is left of a queue's quotas."""
-        used = self.game.step.state.cluster.queues[queue].allocated
+        used = self.game.engine.state.cluster.queues[queue].allocated
         return {card: max(0, of - used.get(card, 0)) for card, of in self.quotas[queue].items()}
 
     def _listed(self, names: str) -> list[str]:
@@ -325,7 +325,7 @@ class Town:
 
     def _is_admitted(self, group: PodGroup, job: Job) -> bool:
         """Whether a group is let in; who is not could not be."""
-        cluster = self.game.step.state.cluster
+        cluster = self.game.engine.state.cluster
         if group.phase != WAITING or "enqueue" not in cluster.policy.actions:
             return True
         assert job.states, f"{group.key} says nothing of what it needs and is kept out"

@@ -1,6 +1,6 @@
 """Why: a node whose kubelet turned pods away says of what it gives nothing, and until when (rule K5.12)."""
 
-from events.messages import Seen
+from events.messages import ObjectSeen
 from replay.why_state import node_standing
 from replay.why_text import waiting_lines
 from replay.why_waiting import waiting
@@ -15,8 +15,8 @@ def turned_away() -> Told:
     told.show_all("Pod", pod("a"))
     told.show_the_rest()
     told.cycle()
-    told.see(Seen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
-    told.see(Seen(pod("b")))
+    told.see(ObjectSeen(pod("a", on="n1", phase="Failed", reason="OutOfcpu")))
+    told.see(ObjectSeen(pod("b")))
     told.cycle()
     return told
 

@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
-from events.messages import Gone, Listed, Listing, Seen, Sighting
+from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from projections.batch import Batch
@@ -21,12 +21,12 @@ class Told:
     def __init__(
         self,
         *,
-        tells: bool = False,
+        updates_status: bool = False,
         policy: dict[str, object] | None = None,
         on_error: OnError = ignore,
     ) -> None:
-        self.step = Engine(State(), GENESIS, on_error=on_error)
-        self.step.tells = tells
+        self.engine = Engine(State(), GENESIS, on_error=on_error)
+        self.engine.updates_status = updates_status
         self.now_ns = 0
         self.records: list[Record] = []
         self.batches: list[Batch] = []
@@ -36,7 +36,7 @@ class Told:
     @property
     def state(self) -> State:
         """What is true so far."""
-        return self.step.state
+        return self.engine.state
 
     def start(self, policy: dict[str, object] | None = None) -> None:
         """Begin an epoch, as a daemon that was restarted does, perhaps with another policy."""
@@ -46,21 +46,21 @@ class Told:
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
-        self._keep(self.step.start(started, changed, self.step.head.epoch + 1, self.now_ns))
+        self._keep(self.engine.start(started, changed, self.engine.head.epoch + 1, self.now_ns))
 
     def change_policy(self, policy: dict[str, object]) -> None:
         """Other rules hold from the next cycle on."""
         changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
-        self._keep(self.step.change_policy(changed, self.now_ns))
+        self._keep(self.engine.change_policy(changed, self.now_ns))
 
-    def see(self, *sightings: Sighting) -> None:
+    def see(self, *sightings: WatchMessage) -> None:
         """Show it something."""
-        self._keep(self.step.observe(sightings, self.now_ns))
+        self._keep(self.engine.observe(sightings, self.now_ns))
 
     def show_all(self, resource: str, *raws: bytes, revision: str = "1") -> None:
         """Show it all that there is of a kind."""
-        shown = [Seen(raw) for raw in raws]
-        self.see(Listing(resource), *shown, Listed(resource, revision, len(raws)))
+        shown = [ObjectSeen(raw) for raw in raws]
+        self.see(ListStarted(resource), *shown, ListCompleted(resource, revision, len(raws)))
 
     def show_the_rest(self) -> None:
         """All other kinds that are required are listed, and there is nothing of them."""
@@ -71,7 +71,7 @@ class Told:
     def cycle(self, seconds: int = 1) -> None:
         """Time passes, and a cycle is held if one is due."""
         self.now_ns += seconds * SECOND
-        self._keep(self.step.cycle(self.now_ns))
+        self._keep(self.engine.cycle(self.now_ns))
 
     def kinds(self) -> list[str]:
         """Kind and subject of each record since this was last asked, in short."""
@@ -127,6 +127,6 @@ def pod(
     return raw("Pod", name, uid, spec={**spec, **more}, status={**status, **told}, **parts)
 
 
-def gone(raw: bytes) -> Gone:
+def gone(raw: bytes) -> DeletionSeen:
     """It was deleted."""
-    return Gone(raw)
+    return DeletionSeen(raw)

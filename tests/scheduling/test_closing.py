@@ -4,18 +4,18 @@ import msgspec
 import pytest
 
 from events.messages import (
+    Accepted,
     Answer,
-    ConditionRequest,
-    Done,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    PhaseRequest,
+    ObjectSeen,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
     Request,
-    Seen,
-    Unknown,
 )
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node, pod, raw
@@ -47,7 +47,7 @@ def member(name: str, one: Member, cards: int = 0) -> bytes:
 
 def given(phase: str, *members: Member, least: int = 2, room: int = 4, cards: int = 0) -> Told:
     """A gang, and a node."""
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1", cpu=room))
     told.show_all("PodGroup", group(phase, least))
     told.show_all("Pod", *(member(f"p-{at}", one, cards) for at, one in enumerate(members)))
@@ -57,19 +57,19 @@ def given(phase: str, *members: Member, least: int = 2, room: int = 4, cards: in
 
 def asked(told: Told, kind: type[Request]) -> list[Request]:
     """What is to be asked, of one kind."""
-    return [one for one in told.step.requests() if isinstance(one, kind)]
+    return [one for one in told.engine.requests() if isinstance(one, kind)]
 
 
 def answer(told: Told, request: Request, reply: Reply) -> None:
     """The API server answers."""
-    told.step.report([Answer(request, reply)], told.now_ns)
+    told.engine.report([Answer(request, reply)], told.now_ns)
     told.state.validate()
 
 
 def condition(told: Told) -> tuple[str, str, str]:
     """Type, reason and message of what the group is to say."""
-    [request] = asked(told, GroupConditionRequest)
-    assert isinstance(request, GroupConditionRequest)
+    [request] = asked(told, PodGroupConditionRequest)
+    assert isinstance(request, PodGroupConditionRequest)
     return request.type, request.reason, request.message
 
 
@@ -102,8 +102,8 @@ def test_a_gang_that_runs_in_part_and_whose_rest_is_refused_is_unknown() -> None
     """Volcano A.2: {Running, Pending} with the condition Unschedulable."""
     told = given("Running", RUNS, WAITS, room=1)
     told.cycle()
-    [request] = asked(told, PhaseRequest)
-    assert isinstance(request, PhaseRequest)
+    [request] = asked(told, PodGroupPhaseRequest)
+    assert isinstance(request, PodGroupPhaseRequest)
     assert (request.phase, request.running) == ("Unknown", 1)
     assert condition(told)[0] == "Unschedulable"
 
@@ -113,7 +113,7 @@ def test_a_gang_that_lost_a_pod_is_unknown_until_another_comes_and_then_admitted
     told.see(gone(member("p-0", RUNS)))
     here = told.state.cluster.groups["default/g"]
     assert here.phase == "Unknown"
-    told.see(Seen(member("p-2", WAITS)))
+    told.see(ObjectSeen(member("p-2", WAITS)))
     assert here.phase == "Pending"
     told.cycle()
     assert (here.phase, here.is_ready) == ("Inqueue", True)
@@ -122,62 +122,62 @@ def test_a_gang_that_lost_a_pod_is_unknown_until_another_comes_and_then_admitted
 def test_a_group_is_told_each_phase_once_and_what_it_says_itself_changes_nothing() -> None:
     told = given("Pending", WAITS, WAITS)
     told.cycle()
-    [request] = asked(told, PhaseRequest)
-    assert isinstance(request, PhaseRequest)
+    [request] = asked(told, PodGroupPhaseRequest)
+    assert isinstance(request, PodGroupPhaseRequest)
     assert request.phase == "Inqueue"
-    assert asked(told, PhaseRequest) == [request], "it is asked again until it is answered"
-    answer(told, request, Done())
-    assert asked(told, PhaseRequest) == []
+    assert asked(told, PodGroupPhaseRequest) == [request], "it is asked again until it is answered"
+    answer(told, request, Accepted())
+    assert asked(told, PodGroupPhaseRequest) == []
     told.kinds()
-    told.see(Seen(group("Inqueue")))
+    told.see(ObjectSeen(group("Inqueue")))
     assert [one.cause for one in told.records] == [request.decision]
     told.cycle()
     assert told.kinds() == ["pod_group_observed PodGroup/default/g"]
-    told.see(Seen(member("p-0", RUNS)), Seen(member("p-1", RUNS)))
-    [request] = asked(told, PhaseRequest)
-    assert isinstance(request, PhaseRequest)
+    told.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
+    [request] = asked(told, PodGroupPhaseRequest)
+    assert isinstance(request, PodGroupPhaseRequest)
     assert (request.phase, request.running) == ("Running", 2)
 
 
 def test_a_group_that_says_its_phase_is_told_how_many_pods_run_and_have_ended() -> None:
     told = given("Running", RUNS, RUNS)
-    [request] = asked(told, GroupCountsRequest)
-    assert isinstance(request, GroupCountsRequest)
+    [request] = asked(told, PodGroupCountsRequest)
+    assert isinstance(request, PodGroupCountsRequest)
     assert (request.running, request.succeeded, request.failed) == (2, 0, 0)
-    assert asked(told, PhaseRequest) == []
-    answer(told, request, Done())
-    assert asked(told, GroupCountsRequest) == []
-    told.see(Seen(group("Running", running=2)))
-    assert asked(told, GroupCountsRequest) == []
-    told.see(Seen(member("p-0", ENDED)))
-    [request] = asked(told, GroupCountsRequest)
-    assert isinstance(request, GroupCountsRequest)
+    assert asked(told, PodGroupPhaseRequest) == []
+    answer(told, request, Accepted())
+    assert asked(told, PodGroupCountsRequest) == []
+    told.see(ObjectSeen(group("Running", running=2)))
+    assert asked(told, PodGroupCountsRequest) == []
+    told.see(ObjectSeen(member("p-0", ENDED)))
+    [request] = asked(told, PodGroupCountsRequest)
+    assert isinstance(request, PodGroupCountsRequest)
     assert (request.running, request.succeeded) == (1, 1)
 
 
 def test_a_group_that_will_not_hear_its_phase_is_told_the_next_one() -> None:
     told = given("Pending", WAITS, WAITS)
     told.cycle()
-    [request] = asked(told, PhaseRequest)
-    answer(told, request, Unknown("no answer"))
-    assert asked(told, PhaseRequest) == [request], "nobody knows whether it was told"
-    answer(told, request, Refused("Invalid", "no"))
-    assert asked(told, PhaseRequest) == []
-    told.see(Seen(member("p-0", RUNS)), Seen(member("p-1", RUNS)))
-    assert len(asked(told, PhaseRequest)) == 1
+    [request] = asked(told, PodGroupPhaseRequest)
+    answer(told, request, OutcomeUnknown("no answer"))
+    assert asked(told, PodGroupPhaseRequest) == [request], "nobody knows whether it was told"
+    answer(told, request, Rejected("Invalid", "no"))
+    assert asked(told, PodGroupPhaseRequest) == []
+    told.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
+    assert len(asked(told, PodGroupPhaseRequest)) == 1
 
 
 def test_nobody_argues_with_whoever_writes_another_phase() -> None:
     told = given("Running", RUNS, RUNS)
-    told.see(Seen(group("Running", running=2)))
-    [*counts] = asked(told, GroupCountsRequest)
+    told.see(ObjectSeen(group("Running", running=2)))
+    [*counts] = asked(told, PodGroupCountsRequest)
     assert counts == []
-    told.see(Seen(group("Running", running=2)))
-    told.see(Seen(member("p-0", ENDED)))
-    [request] = asked(told, GroupCountsRequest)
-    answer(told, request, Done())
-    told.see(Seen(group("Pending", running=1, succeeded=1)))
-    assert asked(told, PhaseRequest) == []
+    told.see(ObjectSeen(group("Running", running=2)))
+    told.see(ObjectSeen(member("p-0", ENDED)))
+    [request] = asked(told, PodGroupCountsRequest)
+    answer(told, request, Accepted())
+    told.see(ObjectSeen(group("Pending", running=1, succeeded=1)))
+    assert asked(told, PodGroupPhaseRequest) == []
 
 
 def test_a_gang_without_room_says_how_many_are_missing_in_the_words_of_volcano() -> None:
@@ -198,8 +198,8 @@ def test_pods_of_a_gang_say_which_of_them_has_no_node() -> None:
     told = given("Pending", WAITS, WAITS, WAITS, least=3, room=2)
     told.cycle()
     texts = {}
-    for request in asked(told, ConditionRequest):
-        assert isinstance(request, ConditionRequest)
+    for request in asked(told, PodConditionRequest):
+        assert isinstance(request, PodConditionRequest)
         assert request.reason == "Unschedulable"
         texts[request.name] = request.message
     assert texts["p-2"] == "0/1 nodes are unavailable: 1 Insufficient cpu."
@@ -228,35 +228,37 @@ def test_a_whole_gang_is_scheduled_and_stays_so_when_a_pod_beyond_it_waits() -> 
     told = given("Running", RUNS, RUNS, WAITS, room=2)
     told.cycle()
     assert condition(told) == READY
-    [request] = asked(told, GroupConditionRequest)
-    answer(told, request, Done())
-    assert asked(told, GroupConditionRequest) == []
-    [waits] = asked(told, ConditionRequest)
-    assert isinstance(waits, ConditionRequest)
+    [request] = asked(told, PodGroupConditionRequest)
+    answer(told, request, Accepted())
+    assert asked(told, PodGroupConditionRequest) == []
+    [waits] = asked(told, PodConditionRequest)
+    assert isinstance(waits, PodConditionRequest)
     assert waits.name == "p-2"
 
 
 def test_a_group_that_says_so_already_is_not_told_that_it_is_whole() -> None:
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     said: JsonObject = {"type": "Scheduled", "status": "True", "reason": READY[1]}
     told.show_all("PodGroup", group("Running", conditions=[said]))
     told.show_all("Pod", member("p-0", RUNS), member("p-1", RUNS))
     told.show_the_rest()
-    assert asked(told, GroupConditionRequest) == []
+    assert asked(told, PodGroupConditionRequest) == []
 
 
 def test_a_gang_that_loses_a_pod_for_which_there_is_no_room_is_unschedulable_again() -> None:
     told = given("Running", RUNS, RUNS, room=2)
-    [request] = asked(told, GroupConditionRequest)
-    answer(told, request, Done())
-    told.see(gone(member("p-0", RUNS)), Seen(node("n1", cpu=1)), Seen(member("p-2", WAITS)))
+    [request] = asked(told, PodGroupConditionRequest)
+    answer(told, request, Accepted())
+    told.see(
+        gone(member("p-0", RUNS)), ObjectSeen(node("n1", cpu=1)), ObjectSeen(member("p-2", WAITS))
+    )
     told.cycle()
     assert condition(told)[0] == "Unschedulable"
 
 
 def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers() -> None:
     """The words of the Event stay on the object when the Event has expired."""
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "NVIDIA-H200"}))
     quota = {"annotations": {"volcano.sh/card.quota": '{"NVIDIA-H200": 3}'}}
     told.show_all("Queue", raw("Queue", "cr-queue1", metadata=quota, spec={}))
@@ -274,11 +276,11 @@ def test_a_quota_refuses_a_group_without_pods_and_its_condition_says_the_numbers
 
 
 def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1", cpu=1))
     told.show_all("PodGroup", group("Inqueue", 1))
     other = raw("PodGroup", "other", spec={"minMember": 1}, status={"phase": "Running"})
-    told.see(Seen(other))
+    told.see(ObjectSeen(other))
     leaving = {
         "annotations": {"scheduling.k8s.io/group-name": "other"},
         "deletionTimestamp": "1970-01-01T00:01:00Z",
@@ -286,15 +288,15 @@ def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
     told.show_all("Pod", pod("o", phase="Running", on="n1", metadata=leaving), member("p-0", WAITS))
     told.show_the_rest()
     told.cycle()
-    [request] = asked(told, ConditionRequest)
-    assert isinstance(request, ConditionRequest)
+    [request] = asked(told, PodConditionRequest)
+    assert isinstance(request, PodConditionRequest)
     assert request.message == "room is being freed for it on node n1"
     assert request.nominated_node == "", "nobody was evicted for it"
     assert condition(told)[0] == "Unschedulable"
 
 
 def test_a_queue_is_told_resources_and_the_cards_they_are() -> None:
-    told = Told(tells=True)
+    told = Told(updates_status=True)
     told.show_all("Node", node("n1", cpu=8, labels={"example.com/card.product": "H200"}))
     quota = {"annotations": {"volcano.sh/card.quota": '{"H200": 3}'}}
     told.show_all("Queue", raw("Queue", "default", metadata=quota, spec={}))
@@ -313,21 +315,21 @@ def test_a_gang_below_its_minimum_with_no_pod_that_waits_says_unschedulable() ->
     """B.14: skipped only where as many are scheduled as the gang needs."""
     told = given("Running", RUNS, RUNS, RUNS, least=3)
     assert condition(told) == READY
-    answer(told, asked(told, GroupConditionRequest)[0], Done())
+    answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
     told.see(gone(member("p-0", RUNS)))
     text = "1/2 tasks in gang unschedulable: pod group is not ready, 2 Running, 3 minAvailable."
     assert condition(told) == ("Unschedulable", "NotEnoughResources", text)
-    answer(told, asked(told, GroupConditionRequest)[0], Done())
-    assert asked(told, GroupConditionRequest) == [], "it is told once"
+    answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
+    assert asked(told, PodGroupConditionRequest) == [], "it is told once"
     told.see(gone(member("p-1", RUNS)))
     text = "2/1 tasks in gang unschedulable: pod group is not ready, 1 Running, 3 minAvailable."
     assert condition(told)[2] == text
-    told.see(Seen(member("p-3", RUNS)), Seen(member("p-4", RUNS)))
+    told.see(ObjectSeen(member("p-3", RUNS)), ObjectSeen(member("p-4", RUNS)))
     assert condition(told) == READY
 
 
 def test_a_gang_that_a_leaving_pod_still_completes_is_not_broken() -> None:
     told = given("Running", RUNS, RUNS)
-    answer(told, asked(told, GroupConditionRequest)[0], Done())
-    told.see(Seen(member("p-0", LEAVING)))
-    assert asked(told, GroupConditionRequest) == []
+    answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
+    told.see(ObjectSeen(member("p-0", LEAVING)))
+    assert asked(told, PodGroupConditionRequest) == []

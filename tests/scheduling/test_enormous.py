@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.decision import GangBindDecided
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from projections.pod_class import AMOUNT_MAX
 from projections.quantity import MAX
@@ -31,15 +31,15 @@ def test_a_node_that_is_enormously_overcommitted_takes_nothing_and_breaks_nothin
     }
     told.show_all("Pod", *[pod(f"o-{one}", on="n1", spec=others) for one in range(MANY)])
     told.show_the_rest()
-    told.see(Seen(pod("p")))
+    told.see(ObjectSeen(pod("p")))
     told.cycle()
     assert bound(told) == ["n2"]
     told.see(
-        Seen(
+        ObjectSeen(
             raw("Pod", "q", spec={**others, "schedulerName": "muster"}, status={"phase": "Pending"})
         )
     )
-    told.see(Seen(pod("r")))
+    told.see(ObjectSeen(pod("r")))
     told.cycle()
     assert bound(told) == ["n2"]
 
@@ -64,7 +64,7 @@ def test_an_enormous_quota_is_as_good_as_any_large_one() -> None:
         "Queue", raw("Queue", "default", metadata={"annotations": {"volcano.sh/card.quota": quota}})
     )
     told.show_the_rest()
-    told.see(Seen(pod("p", cards=2, metadata={"annotations": {"volcano.sh/card.name": "X"}})))
+    told.see(ObjectSeen(pod("p", cards=2, metadata={"annotations": {"volcano.sh/card.name": "X"}})))
     told.cycle()
     assert bound(told) == ["n1"]
     facts = told.state.cluster.queue("default").facts

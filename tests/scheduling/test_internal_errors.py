@@ -11,7 +11,7 @@ from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
 from events.decision import ActionFailed, GangBindDecided, RefusalDecided
-from events.messages import Answer, Done, Seen
+from events.messages import Accepted, Answer, ObjectSeen
 from events.normalize import JsonObject
 from projections.batch import Batch
 from projections.internal_error import InternalError
@@ -59,7 +59,7 @@ class Broken(Told):
         super().__init__(policy=policy)
 
     def start(self, policy: dict[str, object] | None = None) -> None:
-        self.step = Engine(self.step.state, self.step.head, on_error=self.errors.append)
+        self.engine = Engine(self.engine.state, self.engine.head, on_error=self.errors.append)
         super().start(policy)
 
     def begin(self, *pods: bytes, groups: tuple[bytes, ...] = (), nodes: int = 3) -> None:
@@ -190,7 +190,7 @@ def test_every_action_holds_an_error_to_its_group(
     told.cycle()
     assert told.said() == []
     # What is refused by `preempt` alone is still tried by `allocate`.
-    told.see(Seen(node("n8", cpu=9)))
+    told.see(ObjectSeen(node("n8", cpu=9)))
     told.cycle()
     assert (BAD, "bound") in told.said() or action == "enqueue"
 
@@ -227,17 +227,17 @@ def test_it_is_tried_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, chan
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     told.said()
-    told.see(Seen(node("n9")))
+    told.see(ObjectSeen(node("n9")))
     told.cycle()
     assert told.said() == []
     if change == "pod":
-        told.see(Seen(grouped("b2")))
+        told.see(ObjectSeen(grouped("b2")))
     elif change == "group":
-        told.see(Seen(pod_group(least=1)))
+        told.see(ObjectSeen(pod_group(least=1)))
     else:
         policy = {"actions": "allocate", "tiers": [{"plugins": [{"name": "gang"}]}]}
         changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
-        told.keep(told.step.change_policy(changed, told.now_ns))
+        told.keep(told.engine.change_policy(changed, told.now_ns))
     told.cycle()
     assert told.said() == [(BAD, INTERNAL_ERROR)]
     assert told.state.cluster.internal_errors.groups[BAD]["allocate"].count == 2
@@ -284,7 +284,7 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
             "internal error of muster in allocate: IndexError in scheduling.quota.queue_order.__init__",
         )
     ]
-    told.see(Seen(pod("third")))
+    told.see(ObjectSeen(pod("third")))
     told.cycle()
     assert told.said() == [("default/podgroup-uid-third", "bound")]
 
@@ -323,7 +323,7 @@ def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
         raise IndexError
 
     monkeypatch.setattr(wake, "_could_find_room", bug)
-    told.see(Seen(node("n8", cpu=9)))
+    told.see(ObjectSeen(node("n8", cpu=9)))
     told.cycle()
     assert told.said() == [(BAD, "bound")]
 
@@ -359,7 +359,7 @@ def test_why_says_that_it_is_an_error_of_ours_and_when_it_is_tried_again(
     raising(monkeypatch, allocate, "place")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
-    answer = waiting(told.step.decider.session, told.state.cluster.groups[BAD])
+    answer = waiting(told.engine.decider.session, told.state.cluster.groups[BAD])
     assert answer is not None
     assert answer.code == INTERNAL_ERROR
     assert "tried again when the group changes, or 5m" in answer.hurdles[-1].text
@@ -369,7 +369,7 @@ def test_what_to_ask_of_others_is_asked_when_one_object_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = Broken()
-    told.step.tells = True
+    told.engine.updates_status = True
     told.begin(
         *(grouped(f"b{n}") for n in range(9)),
         *(grouped(f"o{n}", "other") for n in range(9)),
@@ -378,10 +378,10 @@ def test_what_to_ask_of_others_is_asked_when_one_object_raises(
     )
 
     def subjects() -> set[str]:
-        return {one.name for one in told.step.requests()}
+        return {one.name for one in told.engine.requests()}
 
     with monkeypatch.context() as patch:
-        raising(patch, pending_requests, "conditions_to_tell")
+        raising(patch, pending_requests, "condition_updates")
         assert "other" in subjects()
     assert [one.subject for one in told.errors] == [f"PodGroup/{BAD}"]
     with monkeypatch.context() as patch:
@@ -394,7 +394,7 @@ def test_the_answers_of_others_are_recorded_when_one_raises(
 ) -> None:
     told = Broken()
     told.begin(pod("good"), pod("bad"))
-    asked = [one for one in told.step.requests() if one.name in ("good", "bad")]
+    asked = [one for one in told.engine.requests() if one.name in ("good", "bad")]
     real = outcomes.outcome_of
 
     def bug(answer: Answer) -> object:
@@ -404,7 +404,7 @@ def test_the_answers_of_others_are_recorded_when_one_raises(
 
     monkeypatch.setattr("engine.engine.outcome_of", bug)
     told.records = []
-    told.keep(told.step.report([Answer(one, Done(), 1, 1) for one in asked], told.now_ns))
+    told.keep(told.engine.report([Answer(one, Accepted(), 1, 1) for one in asked], told.now_ns))
     assert told.kinds() == ["pod_bound Pod/default/good"]
     assert [one.activity for one in told.errors] == ["report"]
 

@@ -34,9 +34,9 @@ def rule(game: Game, policy: bytes) -> None:
         holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
     )
     changed = PolicyChanged(source="test", policy=msgspec.Raw(policy))
-    game.take(game.step.start(started, changed, game.step.head.epoch + 1, game.now_ns))
-    game.step.begin_listing()
-    game.take(game.step.observe(game.api.listing(), game.now_ns))
+    game.take(game.engine.start(started, changed, game.engine.head.epoch + 1, game.now_ns))
+    game.engine.begin_listing()
+    game.take(game.engine.observe(game.api.listing(), game.now_ns))
 
 
 def evicted(game: Game) -> list[str]:

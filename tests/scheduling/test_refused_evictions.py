@@ -4,7 +4,7 @@ import msgspec
 
 from events.codec import event_of
 from events.decision import EvictionDecided, PipelineWithdrawn
-from events.messages import Done, EvictRequest, Refused, Reply
+from events.messages import Accepted, EvictRequest, Rejected, Reply
 from events.normalize import JsonObject
 from projections.apply_outcome import SPARED_NS
 from tests.properties.game import Game
@@ -38,9 +38,9 @@ def played(nodes: int) -> tuple[Game, list[str]]:
     def evict(request: EvictRequest) -> Reply:
         asked.append(request.name)
         if len(asked) == 1:
-            return Refused("DisruptionBudget", "not now")
+            return Rejected("DisruptionBudget", "not now")
         game.api.evict(request)
-        return Done()
+        return Accepted()
 
     game = Game(POLICY, evict)
     game.api.put("PriorityClass", "high", {"value": 9})
@@ -65,7 +65,7 @@ def test_somebody_else_leaves_when_one_may_not() -> None:
     events = [event_of(record) for record, _ in game.witness.log]
     withdrawn = [one for one in events if isinstance(one, PipelineWithdrawn)]
     assert [one.pod_group for one in withdrawn] == ["default/hi"]
-    [hi] = [one for one in game.step.state.cluster.pods.values() if one.facts.name == "hi-0"]
+    [hi] = [one for one in game.engine.state.cluster.pods.values() if one.facts.name == "hi-0"]
     assert hi.facts.node
 
 

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from events.decision import GangBindDecided, RefusalDecided
-from events.messages import Seen
+from events.messages import ObjectSeen
 from tests.properties.test_bounded_search import of_kind
 from tests.scheduling.given import Told, gone, node, raw
 
@@ -56,14 +56,14 @@ def test_a_gang_of_too_many_unlike_pods_is_refused_with_the_numbers() -> None:
     for number in ("41 classes", "10 thousand units", "classBudget of 10 thousand"):
         assert number in refusal.message
     # 41 classes on two nodes.
-    assert told.step.decider.session.work.done < 1_000
-    assert not told.step.is_due(told.now_ns)
+    assert told.engine.decider.session.work.done < 1_000
+    assert not told.engine.is_due(told.now_ns)
 
 
 @pytest.mark.parametrize("number", [40, 41])
 def test_unlike_pods_within_the_bound_and_any_number_of_equal_pods_are_placed(number: int) -> None:
-    step = 1 if number == 40 else 0
-    told = cluster(10, [pod(f"p{index:02}", 10 + step * index) for index in range(number)])
+    engine = 1 if number == 40 else 0
+    told = cluster(10, [pod(f"p{index:02}", 10 + engine * index) for index in range(number)])
     told.cycle()
     [bound] = of_kind(told, GangBindDecided)
     assert len(bound.placements) == number
@@ -79,7 +79,7 @@ def test_the_gang_is_placed_once_enough_of_its_pods_are_alike() -> None:
     pods = [pod(f"p{index}", 10 + index) for index in range(41)]
     told = cluster(10, pods)
     told.cycle()
-    told.see(gone(pods[0]), Seen(pod("new", 11)))
+    told.see(gone(pods[0]), ObjectSeen(pod("new", 11)))
     told.cycle()
     assert [len(one.placements) for one in of_kind(told, GangBindDecided)] == [41]
 

@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.decision import GangBindDecided
-from events.messages import Answer, BindRequest, Done, Refused, Reply, Seen
+from events.messages import Accepted, Answer, BindRequest, ObjectSeen, Rejected, Reply
 from tests.scheduling.given import Told, gone, node, pod
 
 
@@ -31,20 +31,21 @@ def bound(told: Told) -> list[str]:
 
 def answer(told: Told, reply: Reply) -> None:
     """The API server answers the binding that it is asked for."""
-    [request] = [one for one in told.step.requests() if isinstance(one, BindRequest)]
-    told.step.report([Answer(request, reply)], told.now_ns)
+    [request] = [one for one in told.engine.requests() if isinstance(one, BindRequest)]
+    told.engine.report([Answer(request, reply)], told.now_ns)
     told.state.validate()
 
 
 def test_a_pod_that_is_seen_without_its_node_while_it_is_bound_keeps_its_room() -> None:
     told = begun()
     told.see(
-        Seen(pod("a", cards=3, metadata={"labels": {"new": "label"}})), Seen(pod("b", cards=2))
+        ObjectSeen(pod("a", cards=3, metadata={"labels": {"new": "label"}})),
+        ObjectSeen(pod("b", cards=2)),
     )
     told.cycle()
     assert bound(told) == []
-    answer(told, Done())
-    told.see(Seen(pod("a", cards=3, metadata={"labels": {"new": "again"}})))
+    answer(told, Accepted())
+    told.see(ObjectSeen(pod("a", cards=3, metadata={"labels": {"new": "again"}})))
     told.cycle()
     assert bound(told) == []
     assert told.state.cluster.pods["uid-a"].node == "n1"
@@ -52,7 +53,7 @@ def test_a_pod_that_is_seen_without_its_node_while_it_is_bound_keeps_its_room() 
 
 def test_a_binding_that_is_refused_gives_its_room_back() -> None:
     told = begun()
-    answer(told, Refused("Forbidden", "no"))
+    answer(told, Rejected("Forbidden", "no"))
     cluster = told.state.cluster
     assert cluster.pods["uid-a"].node == ""
     assert cluster.queues["default"].allocated == {}
@@ -63,12 +64,12 @@ def test_a_binding_that_is_refused_gives_its_room_back() -> None:
 
 def test_pods_of_a_node_that_goes_and_comes_back_take_their_room_there() -> None:
     told = begun()
-    answer(told, Done())
-    told.see(Seen(pod("a", cards=3, on="n1", phase="Running")))
+    answer(told, Accepted())
+    told.see(ObjectSeen(pod("a", cards=3, on="n1", phase="Running")))
     told.see(gone(node("n1", cpu=4)))
     told.cycle()
     assert told.state.cluster.queues["default"].allocated, "its queue is charged until it is gone"
-    told.see(Seen(node("n1", "another", cpu=4)), Seen(pod("b", cards=2)))
+    told.see(ObjectSeen(node("n1", "another", cpu=4)), ObjectSeen(pod("b", cards=2)))
     told.cycle()
     assert bound(told) == []
     told.see(gone(pod("a", cards=3, on="n1", phase="Running")))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from events.messages import Gone, Seen
+from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, raw
 
@@ -227,7 +227,7 @@ class Judged:
             bound = [self._judge(name, node) for name, node in self._bound()]
             if not bound:
                 break
-            self.told.see(*(Seen(pod.shown()) for pod in bound))
+            self.told.see(*(ObjectSeen(pod.shown()) for pod in bound))
         for pod in self.pods:
             could = [one for one in self.nodes if may_go(pod, one, self.nodes, self.pods)]
             assert pod.node or not could, f"{pod.name} waits although {could} would take it"
@@ -235,17 +235,17 @@ class Judged:
     def lose(self, pod: APod) -> None:
         """A pod is deleted."""
         self.pods.remove(pod)
-        self.told.see(Gone(pod.shown()))
+        self.told.see(DeletionSeen(pod.shown()))
 
     def gain(self, pod: APod) -> None:
         """A pod comes."""
         self.pods.append(pod)
-        self.told.see(Seen(pod.shown()))
+        self.told.see(ObjectSeen(pod.shown()))
 
     def move(self, name: str, zone: str) -> None:
         """A node is put into another zone."""
         self.nodes[name]["zone"] = zone
-        self.told.see(Seen(_node(name, self.nodes[name])))
+        self.told.see(ObjectSeen(_node(name, self.nodes[name])))
 
     def _bound(self) -> Iterator[tuple[str, str]]:
         """Name and node of each pod bound since this was last asked, in order."""

@@ -4,7 +4,14 @@ from textwrap import dedent
 
 import msgspec
 
-from events.messages import BindRequest, Gone, Listed, PhaseRequest, Reply, Seen
+from events.messages import (
+    BindRequest,
+    DeletionSeen,
+    ListCompleted,
+    ObjectSeen,
+    PodGroupPhaseRequest,
+    Reply,
+)
 from events.normalize import JsonObject
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
@@ -34,19 +41,19 @@ def bind(made: SimulatedCluster, name: str, node: str = "n1", uid: str | None = 
 
 def admit(made: SimulatedCluster, name: str, phase: str = "Inqueue") -> Reply:
     """Tell a PodGroup of the namespace default its phase."""
-    return made.set_phase(PhaseRequest(8, "default", name, "", phase))
+    return made.set_phase(PodGroupPhaseRequest(8, "default", name, "", phase))
 
 
 def seen(made: SimulatedCluster) -> list[str]:
     """What the watch showed since the last look, one short text each: `Pod/a Running n1`."""
     texts = []
     for one in made.poll_watch():
-        if isinstance(one, Listed):
+        if isinstance(one, ListCompleted):
             texts.append(f"listed {one.resource} {one.count}")
             continue
-        assert isinstance(one, Seen | Gone)
+        assert isinstance(one, ObjectSeen | DeletionSeen)
         manifest: JsonObject = msgspec.json.decode(one.raw)
-        texts.append(("" if isinstance(one, Seen) else "gone ") + short(manifest))
+        texts.append(("" if isinstance(one, ObjectSeen) else "gone ") + short(manifest))
     return texts
 
 

@@ -1,6 +1,6 @@
 """The simulated cluster does what an API server and kubelets would."""
 
-from events.messages import BindRequest, Done, Refused
+from events.messages import Accepted, BindRequest, Rejected
 from simulator.cluster import SimulatedCluster
 from simulator.manifest_fields import section
 from tests.simulator.given import SECOND, bind, scenario, seen, simulated
@@ -57,7 +57,7 @@ def test_a_bound_pod_starts_runs_and_finishes() -> None:
     made = simulated(
         "start_delay: 2s\n" + ONE_NODE + pods("a", annotations="{muster.sh/run-seconds: 5}")
     )
-    assert bind(made, "a") == Done()
+    assert bind(made, "a") == Accepted()
     assert seen(made) == ["Pod/a Pending n1"]
     assert made.next_event_ns == 2 * SECOND
     made.advance(2 * SECOND)
@@ -77,10 +77,10 @@ def test_without_a_delay_a_pod_runs_at_the_instant_it_is_bound() -> None:
 def test_annotations_of_a_binding_are_merged() -> None:
     made = simulated(ONE_NODE + pods("a", annotations="{x: y}"))
     request = BindRequest(3, "default", "a", "uid-000002", "n1", {"devices": "0,1"})
-    assert made.bind(request) == Done()
+    assert made.bind(request) == Accepted()
     pod = made.find("Pod", "default", "a") or {}
     assert section(pod, "metadata", "annotations") == {"x": "y", "devices": "0,1"}
-    assert made.bind(request) == Done()
+    assert made.bind(request) == Accepted()
     assert [call.result for call in made.journal] == ["done", "again"]
 
 
@@ -99,7 +99,7 @@ def test_a_binding_that_cannot_be_is_refused() -> None:
     ]
     bind(made, "a")
     refusals.append(bind(made, "a", node="n2"))
-    codes = [reply.code for reply in refusals if isinstance(reply, Refused)]
+    codes = [reply.code for reply in refusals if isinstance(reply, Rejected)]
     assert codes == ["NotFound", "Conflict", "Conflict", "Conflict", "Conflict"]
     done = [call for call in made.journal if call.result == "done"]
     assert [(call.subject, call.value, call.decision) for call in done] == [("default/a", "n1", 7)]
@@ -108,7 +108,7 @@ def test_a_binding_that_cannot_be_is_refused() -> None:
 def test_a_kubelet_rejects_what_its_node_cannot_hold() -> None:
     made = simulated(ONE_NODE + pods("a", "b", spec=card(2)))
     bind(made, "a")
-    assert bind(made, "b") == Done()
+    assert bind(made, "b") == Accepted()
     assert made.used("n1")["nvidia.com/gpu"] == 2
     pod = made.find("Pod", "default", "b") or {}
     assert section(pod, "status")["phase"] == "Failed"
@@ -131,7 +131,7 @@ def test_the_reason_of_a_rejection_names_the_resource() -> None:
 
 def test_any_node_name_is_taken_but_a_node_that_is_not_there_runs_nothing() -> None:
     made = simulated(ONE_NODE + pods("a"))
-    assert bind(made, "a", node="nowhere") == Done()
+    assert bind(made, "a", node="nowhere") == Accepted()
     assert seen(made) == ["Pod/a Pending nowhere"]
     assert made.settled
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.errors import UsageError
-from events.messages import BindRequest, PhaseRequest, Request
+from events.messages import BindRequest, PodGroupPhaseRequest, Request
 from simulator.cluster import SimulatedCluster
 from simulator.journal import execute_and_record, fingerprint, rebuild_cluster
 from tests.simulator.given import SECOND, scenario
@@ -35,7 +35,7 @@ names = st.sampled_from([*(f"p{index}" for index in range(1, 7)), *(f"j-{n}" for
 requests: st.SearchStrategy[Request] = st.builds(
     BindRequest, st.just(1), st.just("default"), names, st.just(""), st.sampled_from(["n1", "n2"])
 ) | st.builds(
-    PhaseRequest,
+    PodGroupPhaseRequest,
     st.just(2),
     st.just("default"),
     st.just("g"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.messages import BindRequest, PhaseRequest
+from events.messages import BindRequest, PodGroupPhaseRequest
 from events.normalize import Json, JsonObject
 from simulator.cluster import SimulatedCluster
 from simulator.job_events import JobEvent
@@ -186,7 +186,7 @@ def befall(made: SimulatedCluster, event: str) -> None:
     elif event == "PodEvicted":
         made.remove(("Pod", "default", "j-a-0"))
     elif event == "Unknown":
-        made.set_phase(PhaseRequest(1, "default", "j-u", "", "Unknown"))
+        made.set_phase(PodGroupPhaseRequest(1, "default", "j-u", "", "Unknown"))
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -260,7 +260,7 @@ def schedule(made: SimulatedCluster, *, is_unknown: bool, binds: bool = True) ->
         phase = "Unknown" if is_unknown and phase_of(group) == "Inqueue" else "Inqueue"
         if phase_of(group) == "Unknown":
             continue
-        made.set_phase(PhaseRequest(1, namespace_of(group), name_of(group), "", phase))
+        made.set_phase(PodGroupPhaseRequest(1, namespace_of(group), name_of(group), "", phase))
     for pod in list(made.store.objects()["Pod"].values()):
         if binds and not node_of(pod):
             made.bind(BindRequest(1, namespace_of(pod), name_of(pod), uid_of(pod), "n1"))

@@ -15,7 +15,7 @@ from events.cluster import PodDeleted
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from events.outcome import BindFailed, PodBound
 from projections.state import State
@@ -168,6 +168,8 @@ def pods_of(simulated: SimulatedCluster) -> list[JsonObject]:
     """The pods of a world. Whoever watches it begins anew."""
     simulated.relist()
     shown = [
-        msgspec.json.decode(one.raw) for one in simulated.poll_watch() if isinstance(one, Seen)
+        msgspec.json.decode(one.raw)
+        for one in simulated.poll_watch()
+        if isinstance(one, ObjectSeen)
     ]
     return [one for one in shown if one["kind"] == "Pod" and section(one, "metadata")]

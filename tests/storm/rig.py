@@ -16,7 +16,15 @@ from daemon.loop import Loop, Running
 from daemon.simulation import policy_of
 from events.codec import event_of
 from events.errors import LogUnavailableError
-from events.messages import BindRequest, Progress, Refused, Reply, Request, Sighting, Unknown
+from events.messages import (
+    BindRequest,
+    OutcomeUnknown,
+    Rejected,
+    Reply,
+    Request,
+    ResumePoint,
+    WatchMessage,
+)
 from events.record import Head
 from events.union import Event
 from projections.batch import Batch
@@ -73,11 +81,11 @@ class Moody:
         self.asked: list[str] = []
         self.released = asyncio.Event()
 
-    def sightings(self) -> AsyncIterator[list[Sighting]]:
+    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
         """As they are."""
         return self._cluster.sightings()
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """As it is."""
         self._cluster.show_since(progress)
 
@@ -91,11 +99,11 @@ class Moody:
         self.asked.append(request.name)
         mood = self.moods.popleft() if self.moods else ""
         if mood == "refuse":
-            return Refused("InternalError", "not today")
+            return Rejected("InternalError", "not today")
         if mood == "hang":
             await self.released.wait()
         reply = await self._cluster.perform(request)
-        return Unknown("the answer was lost") if mood == "lose" else reply
+        return OutcomeUnknown("the answer was lost") if mood == "lose" else reply
 
 
 class Rig:

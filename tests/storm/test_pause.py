@@ -2,7 +2,7 @@
 
 from engine.engine import Engine
 from events.daemon import DaemonStarted
-from events.messages import Listed, Seen, Sighting
+from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from events.record import Head, Record
 from projections.batch import Batch
 from projections.duration import SECOND
@@ -17,13 +17,13 @@ POD = b"""{"apiVersion": "v1", "kind": "Pod", "spec": {"schedulerName": "muster"
 
 
 def test_a_daemon_that_died_with_a_cycle_due_and_returned_late_missed_none() -> None:
-    shown: list[Sighting] = [Seen(POD)]
-    shown += [Listed(resource=kind, resource_version="1", count=0) for kind in REQUIRED]
-    step = Engine(State(), Head(position=0, digest="0" * 64, epoch=1))
+    shown: list[WatchMessage] = [ObjectSeen(POD)]
+    shown += [ListCompleted(resource=kind, resource_version="1", count=0) for kind in REQUIRED]
+    engine = Engine(State(), Head(position=0, digest="0" * 64, epoch=1))
     batches: list[Batch | None] = [
-        step.start(STARTED, None, 1, SECOND),
-        step.observe(shown, 2 * SECOND),
-        step.start(STARTED, None, 2, 60 * SECOND),
+        engine.start(STARTED, None, 1, SECOND),
+        engine.observe(shown, 2 * SECOND),
+        engine.start(STARTED, None, 2, 60 * SECOND),
     ]
     records: list[Record] = [record for one in batches if one is not None for record in one.records]
     replay = Replay()

@@ -10,16 +10,16 @@ from daemon.cluster.acting.request_budget import Pacing, RequestBudget, Requeste
 from events.errors import ClusterError
 from events.messages import (
     BindRequest,
-    ConditionRequest,
     EvictRequest,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    PhaseRequest,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
     Request,
-    Unknown,
 )
 
 
@@ -49,14 +49,14 @@ class Actor:
         try:
             return await self._carry_out(budget, request), budget.attempts
         except ClusterError as error:
-            return Unknown(message=str(error)), budget.attempts
+            return OutcomeUnknown(message=str(error)), budget.attempts
 
     async def preview(self, request: EvictRequest) -> Reply:
         """Ask whether a pod could be evicted now, without any effect (K9.4)."""
         try:
             return await evict(self._request_budget(request), request, is_preview=True)
         except ClusterError as error:
-            return Unknown(message=str(error))
+            return OutcomeUnknown(message=str(error))
 
     async def _carry_out(self, budget: RequestBudget, request: Request) -> Reply:
         match request:
@@ -64,13 +64,13 @@ class Actor:
                 return await bind(budget, request)
             case EvictRequest():
                 return await self._evict(budget, request)
-            case ConditionRequest():
+            case PodConditionRequest():
                 return await self._pods.write(budget, request)
-            case PhaseRequest():
+            case PodGroupPhaseRequest():
                 return await self._groups.update_phase(budget, request)
-            case GroupCountsRequest():
+            case PodGroupCountsRequest():
                 return await self._groups.update_counts(budget, request)
-            case GroupConditionRequest():
+            case PodGroupConditionRequest():
                 return await self._groups.update_condition(budget, request)
             case QueueStatusRequest():
                 return await update_queue_status(budget, request)
@@ -83,7 +83,7 @@ class Actor:
         if over is not None:
             return over
         reply = await evict(budget, request)
-        if isinstance(reply, Refused):
+        if isinstance(reply, Rejected):
             self._budget.give_back(request.uid)
         return reply
 

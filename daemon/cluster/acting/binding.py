@@ -1,7 +1,7 @@
 """Bind a pod (K8): a request that is safe to repeat, and the meaning of each answer.
 
 The binding names the pod by UID, so it can reach no other pod (K8.4), and carries the annotations, so that the
-kubelet sees devices and node at once (K8.1). If it is unknown whether a binding was done, the pod is read. `Done` is
+kubelet sees devices and node at once (K8.1). If it is unknown whether a binding was done, the pod is read. `Accepted` is
 only returned for a pod that is bound to our node with our annotations.
 """
 
@@ -15,7 +15,7 @@ from daemon.cluster.acting.request_budget import RequestBudget
 from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import BIND_POD, GET_POD
 from events.errors import ClusterError
-from events.messages import BindRequest, Done, Refused, Reply, Unknown
+from events.messages import Accepted, BindRequest, OutcomeUnknown, Rejected, Reply
 
 
 class Metadata(Struct):
@@ -51,7 +51,7 @@ async def bind(budget: RequestBudget, request: BindRequest) -> Reply:
         except ClusterError as error:
             failure = error
         else:
-            return Done()
+            return Accepted()
         in_doubt = in_doubt or may_be_done(failure)
         refused = refusal_of(failure)
         if _asks_the_pod(failure, refused, in_doubt=in_doubt):
@@ -61,7 +61,7 @@ async def bind(budget: RequestBudget, request: BindRequest) -> Reply:
         if refused is not None:
             return refused
         if not await budget.pause(failure):
-            return Unknown(message=str(failure))
+            return OutcomeUnknown(message=str(failure))
 
 
 def binding_of(request: BindRequest) -> bytes:
@@ -78,7 +78,7 @@ def binding_of(request: BindRequest) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _asks_the_pod(failure: ClusterError, refused: Refused | None, *, in_doubt: bool) -> bool:
+def _asks_the_pod(failure: ClusterError, refused: Rejected | None, *, in_doubt: bool) -> bool:
     """Return True if the pod must be read before the outcome is known.
 
     Not after 503 and 429: a second binding of the same pod is answered 409 if the first was done.
@@ -99,21 +99,21 @@ async def _read_back(budget: RequestBudget, request: BindRequest) -> Reply | Non
         if refused is not None and refused.code == "NotFound":
             return refused
         if refused is not None or not await budget.pause(failure):
-            return Unknown(message=f"the pod cannot be read back: {failure}")
+            return OutcomeUnknown(message=f"the pod cannot be read back: {failure}")
 
 
 def _judged(pod: PodGlance, request: BindRequest) -> Reply | None:
     if pod.metadata.uid != request.uid:
-        return Refused(
+        return Rejected(
             code="Conflict", message=f"the pod was created again: its uid is not {request.uid}"
         )
     if not pod.spec.nodeName:
         return None
     if pod.spec.nodeName != request.node:
-        return Refused(code="Conflict", message=f"already assigned to node {pod.spec.nodeName}")
+        return Rejected(code="Conflict", message=f"already assigned to node {pod.spec.nodeName}")
     has = pod.metadata.annotations or {}
     other = sorted(key for key, value in request.annotations.items() if has.get(key) != value)
     if other:
         text = f"already assigned to node {request.node} with other values of {', '.join(other)}"
-        return Refused(code="Conflict", message=text)
-    return Done()
+        return Rejected(code="Conflict", message=text)
+    return Accepted()

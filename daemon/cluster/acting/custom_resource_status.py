@@ -17,7 +17,7 @@ from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import UnansweredError
 from events.limits import UNDECODABLE, decode_hostile
-from events.messages import Done, Refused, Reply, Unknown
+from events.messages import Accepted, OutcomeUnknown, Rejected, Reply
 
 READS_MAX: Final = 5
 """How often an object that others write at the same time is read before giving up."""
@@ -49,7 +49,7 @@ async def change_status(
     budget: RequestBudget, read: Call, uid: str, change: Change, write: Write
 ) -> Reply:
     """Change the status of an object that has this uid, unless it is already as wanted."""
-    reply: Reply = Unknown(message="nothing was asked")
+    reply: Reply = OutcomeUnknown(message="nothing was asked")
     for _ in range(READS_MAX):
         raw = await answered(budget, read)
         if not isinstance(raw, bytes):
@@ -57,18 +57,18 @@ async def change_status(
         try:
             found = decoded(read.what, raw, _OBJECT)
         except UnansweredError as error:
-            reply = Unknown(message=str(error))
+            reply = OutcomeUnknown(message=str(error))
             if await budget.pause(error):
                 continue
             return reply
         if found.metadata.uid != uid:
-            return Refused(code="Conflict", message=f"it was created again: its uid is not {uid}")
+            return Rejected(code="Conflict", message=f"it was created again: its uid is not {uid}")
         changed = change(found.status or {})
         if changed is None:
-            return Done()
+            return Accepted()
         version = {"uid": uid, "resourceVersion": found.metadata.resourceVersion}
         reply = await write(msgspec.json.encode({"metadata": version, "status": changed}), change)
-        if not isinstance(reply, Refused) or reply.code != "Conflict":
+        if not isinstance(reply, Rejected) or reply.code != "Conflict":
             return reply
     return reply
 
@@ -78,7 +78,7 @@ def writes_to(budget: RequestBudget, call: Call) -> Write:
 
     async def write(body: bytes, _: Change) -> Reply:
         reply = await answered(budget, call, body, MERGE_PATCH)
-        return Done() if isinstance(reply, bytes) else reply
+        return Accepted() if isinstance(reply, bytes) else reply
 
     return write
 

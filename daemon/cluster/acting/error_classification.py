@@ -20,7 +20,7 @@ from daemon.cluster.client.errors import (
     UnauthorizedError,
 )
 from events.errors import ClusterError
-from events.messages import Refused
+from events.messages import Rejected
 
 REFUSALS: Final = {
     "NotFound": "There is no such object any more.",
@@ -37,7 +37,7 @@ REFUSALS: Final = {
 OVERLOADED: Final = 503
 
 
-def refusal_of(error: ClusterError) -> Refused | None:
+def refusal_of(error: ClusterError) -> Rejected | None:
     """Return the refusal for an error; None if a repetition may help."""
     match error:
         case NotFoundError() if is_gone(error):
@@ -57,7 +57,7 @@ def refusal_of(error: ClusterError) -> Refused | None:
             code = "Invalid"
         case _:
             return None
-    return Refused(code=code, message=error.message or str(error))
+    return Rejected(code=code, message=error.message or str(error))
 
 
 def is_gone(error: ClusterError) -> bool:

@@ -17,7 +17,7 @@ from daemon.cluster.client.answers import decoded
 from daemon.cluster.client.calls import EVICT_POD, GET_POD
 from daemon.cluster.client.errors import BudgetError, NotFoundError, ServerError
 from events.errors import ClusterError
-from events.messages import Done, EvictRequest, Refused, Reply, Unknown
+from events.messages import Accepted, EvictRequest, OutcomeUnknown, Rejected, Reply
 
 MINUTE_NS: Final = 60_000_000_000
 
@@ -36,9 +36,9 @@ async def evict(budget: RequestBudget, request: EvictRequest, *, is_preview: boo
         except ClusterError as error:
             failure = error
         else:
-            return Done()
+            return Accepted()
         final = _final(failure)
-        if final is not None and (not in_doubt or isinstance(final, Done)):
+        if final is not None and (not in_doubt or isinstance(final, Accepted)):
             return final
         in_doubt = in_doubt or may_be_done(failure)
         refused = refusal_of(failure)
@@ -52,7 +52,7 @@ async def evict(budget: RequestBudget, request: EvictRequest, *, is_preview: boo
         if refused is not None and not is_conflict:
             return refused
         if not await budget.pause(failure):
-            return refused or Unknown(message=str(failure))
+            return refused or OutcomeUnknown(message=str(failure))
 
 
 def eviction_of(request: EvictRequest, *, is_preview: bool = False) -> bytes:
@@ -75,11 +75,11 @@ def _final(failure: ClusterError) -> Reply | None:
     """Outcomes that need neither a look at the pod nor another try (K9.2)."""
     match failure:
         case NotFoundError() if is_gone(failure):
-            return Done()
+            return Accepted()
         case BudgetError():
-            return Refused(code="DisruptionBudget", message=_budget_text(failure))
+            return Rejected(code="DisruptionBudget", message=_budget_text(failure))
         case ServerError(message=message) if TOO_MANY.lower() in message.lower():
-            return Refused(code="TooManyBudgets", message=message)
+            return Rejected(code="TooManyBudgets", message=message)
         case _:
             return None
 
@@ -101,11 +101,11 @@ async def _read_back(budget: RequestBudget, request: EvictRequest) -> Reply | No
             failure = error
         else:
             is_over = pod.metadata.uid != request.uid or pod.metadata.deletionTimestamp
-            return Done() if is_over else None
+            return Accepted() if is_over else None
         if is_gone(failure):
-            return Done()
+            return Accepted()
         if refusal_of(failure) is not None or not await budget.pause(failure):
-            return Unknown(message=f"the pod cannot be read back: {failure}")
+            return OutcomeUnknown(message=f"the pod cannot be read back: {failure}")
 
 
 class EvictionBudget:
@@ -120,7 +120,7 @@ class EvictionBudget:
         self._taken: deque[tuple[int, str, str]] = deque()
         """Time, workload and pod of each eviction of the last minute, so never more than the limit."""
 
-    def take(self, uid: str, workload: str, now_ns: int) -> Refused | None:
+    def take(self, uid: str, workload: str, now_ns: int) -> Rejected | None:
         """Count an eviction; returns the refusal if a limit is reached."""
         while self._taken and self._taken[0][0] <= now_ns - MINUTE_NS:
             self._taken.popleft()
@@ -139,5 +139,5 @@ class EvictionBudget:
         self._taken = deque(one for one in self._taken if one[2] != uid)
 
 
-def _over(limit: str) -> Refused:
-    return Refused(code="EvictionBudget", message=f"the limit of {limit} is reached")
+def _over(limit: str) -> Rejected:
+    return Rejected(code="EvictionBudget", message=f"the limit of {limit} is reached")

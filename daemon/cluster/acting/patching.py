@@ -4,12 +4,12 @@ from daemon.cluster.acting.error_classification import refusal_of
 from daemon.cluster.acting.request_budget import JSON, RequestBudget
 from daemon.cluster.client.calls import Call
 from events.errors import ClusterError
-from events.messages import Refused, Unknown
+from events.messages import OutcomeUnknown, Rejected
 
 
 async def answered(
     budget: RequestBudget, call: Call, body: bytes | None = None, content_type: str = JSON
-) -> bytes | Refused | Unknown:
+) -> bytes | Rejected | OutcomeUnknown:
     """Return the body of the answer, or the outcome of a failed request."""
     while True:
         try:
@@ -19,4 +19,4 @@ async def answered(
         if (refused := refusal_of(failure)) is not None:
             return refused
         if not await budget.pause(failure):
-            return Unknown(message=str(failure))
+            return OutcomeUnknown(message=str(failure))

@@ -19,11 +19,11 @@ from daemon.cluster.acting.pod_status import MESSAGE_MAX
 from daemon.cluster.acting.request_budget import MERGE_PATCH, RequestBudget
 from daemon.cluster.client.calls import GET_POD_GROUP, PATCH_POD_GROUP, PATCH_POD_GROUP_STATUS
 from events.messages import (
-    Done,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    PhaseRequest,
-    Refused,
+    Accepted,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
+    Rejected,
     Reply,
 )
 from projections.group_facts import CONDITIONS
@@ -39,7 +39,7 @@ class GroupTeller:
         self._is_apart = True
         """Whether the status is a subresource, as far as known."""
 
-    async def update_phase(self, budget: RequestBudget, request: PhaseRequest) -> Reply:
+    async def update_phase(self, budget: RequestBudget, request: PodGroupPhaseRequest) -> Reply:
         """Set the phase, and how many pods run or have ended."""
 
         def change(status: Status) -> Status | None:
@@ -50,7 +50,7 @@ class GroupTeller:
 
         return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
 
-    async def update_counts(self, budget: RequestBudget, request: GroupCountsRequest) -> Reply:
+    async def update_counts(self, budget: RequestBudget, request: PodGroupCountsRequest) -> Reply:
         """Set how many pods run or have ended."""
 
         def change(status: Status) -> Status | None:
@@ -59,7 +59,7 @@ class GroupTeller:
         return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
 
     async def update_condition(
-        self, budget: RequestBudget, request: GroupConditionRequest
+        self, budget: RequestBudget, request: PodGroupConditionRequest
     ) -> Reply:
         """Set one condition, end its opposite, and keep the conditions of other writers."""
         told = self._condition(request)
@@ -75,7 +75,7 @@ class GroupTeller:
 
         return await change_status(budget, GET_POD_GROUP, request.uid, change, self._to(budget))
 
-    def _condition(self, request: GroupConditionRequest) -> Condition:
+    def _condition(self, request: PodGroupConditionRequest) -> Condition:
         return {
             "type": request.type,
             "status": "True",
@@ -99,26 +99,26 @@ class GroupTeller:
             if not isinstance(reply, bytes):
                 return reply
             if says_all(reply, change):
-                return Done()
+                return Accepted()
             # The server took the patch and dropped the status: it has become a subresource. Nothing
             # was changed, so the version of the object is still the one that was read.
         reply = await answered(budget, PATCH_POD_GROUP_STATUS, body, MERGE_PATCH)
         if isinstance(reply, bytes):
             self._is_apart = True
-            return Done()
-        if not self._is_apart or not isinstance(reply, Refused) or reply.code != "NotFound":
+            return Accepted()
+        if not self._is_apart or not isinstance(reply, Rejected) or reply.code != "NotFound":
             return reply
         # Either the group or the subresource is missing; reading the group shows which.
         reply = await answered(budget, PATCH_POD_GROUP, body, MERGE_PATCH)
         if not isinstance(reply, bytes):
             return reply
         if not says_all(reply, change):
-            return Refused(code="Invalid", message="the PodGroup keeps no such status")
+            return Rejected(code="Invalid", message="the PodGroup keeps no such status")
         self._is_apart = False
-        return Done()
+        return Accepted()
 
 
-def _counts(status: Status, request: PhaseRequest | GroupCountsRequest) -> Status:
+def _counts(status: Status, request: PodGroupPhaseRequest | PodGroupCountsRequest) -> Status:
     """The counts that differ from a status; a missing one is 0."""
     counts = {
         "running": request.running,

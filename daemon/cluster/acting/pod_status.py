@@ -14,7 +14,7 @@ from daemon.cluster.acting.k8s_time import seconds_of
 from daemon.cluster.acting.patching import answered
 from daemon.cluster.acting.request_budget import STRATEGIC_MERGE_PATCH, RequestBudget
 from daemon.cluster.client.calls import GET_QUEUE, PATCH_POD_STATUS, PATCH_QUEUE_STATUS
-from events.messages import ConditionRequest, Done, QueueStatusRequest, Refused, Reply
+from events.messages import Accepted, PodConditionRequest, QueueStatusRequest, Rejected, Reply
 
 MESSAGE_MAX: Final = 32_768
 """Characters of a condition's message; Kubernetes allows no more where it sets a limit at all."""
@@ -38,21 +38,21 @@ class PodStatusWriter:
         self._told: dict[str, str] = {}
         """UID to the node for which the pod was nominated, or nothing."""
 
-    async def write(self, budget: RequestBudget, request: ConditionRequest) -> Reply:
+    async def write(self, budget: RequestBudget, request: PodConditionRequest) -> Reply:
         """Set the condition PodScheduled to False, and the nominated node if there is one."""
         body = self._patch_of(request)
         reply = await answered(budget, PATCH_POD_STATUS, body, STRATEGIC_MERGE_PATCH)
         if not isinstance(reply, bytes):
-            if isinstance(reply, Refused):
+            if isinstance(reply, Rejected):
                 self._told.pop(request.uid, None)
             return reply
         self._told.pop(request.uid, None)
         self._told[request.uid] = request.nominated_node
         if len(self._told) > TOLD_MAX:
             del self._told[next(iter(self._told))]
-        return Done()
+        return Accepted()
 
-    def _patch_of(self, request: ConditionRequest) -> bytes:
+    def _patch_of(self, request: PodConditionRequest) -> bytes:
         condition = {
             "type": "PodScheduled",
             "status": "False",

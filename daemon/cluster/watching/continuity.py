@@ -13,14 +13,14 @@ from daemon.cluster.watching.event import Metadata
 from daemon.cluster.watching.listing import current_revision, glimpse
 from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import ExpiredHistoryError, Server, Watched, WentBackError
-from events.messages import Known, Progress
+from events.messages import ObjectRevision, ResumePoint
 from events.revision import is_older
 
 TOO_LARGE: Final = "ResourceVersionTooLarge"
 """The cause of a 504 for a revision that the server has yet to come to."""
 
 
-async def check(server: Server, watched: Watched, pace: Pace, progress: Progress) -> None:
+async def check(server: Server, watched: Watched, pace: Pace, progress: ResumePoint) -> None:
     """Return where nothing speaks against the server's history being ours.
 
     WentBackError where it is another one; ExpiredHistoryError where the server has forgotten what would tell.
@@ -41,7 +41,7 @@ def is_too_large(error: Exception) -> bool:
 
 
 async def _check_object(
-    server: Server, watched: Watched, pace: Pace, known: Known, revision: str
+    server: Server, watched: Watched, pace: Pace, known: ObjectRevision, revision: str
 ) -> None:
     """One object as it was at our revision; as it is now, where the server has forgotten that."""
     is_exact = True
@@ -67,7 +67,7 @@ async def _check_object(
         raise ExpiredHistoryError(f"{what} is gone, and revision {revision} is no longer kept")
 
 
-def _check_version(what: str, known: Known, found: Metadata) -> None:
+def _check_version(what: str, known: ObjectRevision, found: Metadata) -> None:
     if is_older(found.resourceVersion, known.resource_version):
         raise WentBackError(
             f"{what} is at revision {found.resourceVersion}, and {known.resource_version} was seen"

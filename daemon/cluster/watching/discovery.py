@@ -11,7 +11,7 @@ from daemon.cluster.client.errors import NotFoundError
 from daemon.cluster.watching.event import UnreadableEventError
 from daemon.cluster.watching.pace import Pace
 from daemon.cluster.watching.server import Server
-from events.messages import Discovered
+from events.watch import ServerDiscovered
 
 FEATURES: Final[Mapping[str, str]] = {
     "volcano_queues": "scheduling.volcano.sh/v1beta1/queues",
@@ -58,7 +58,7 @@ _groups: Final = msgspec.json.Decoder(_Groups)
 _resources: Final = msgspec.json.Decoder(_Resources)
 
 
-async def discover(server: Server, pace: Pace) -> Discovered:
+async def discover(server: Server, pace: Pace) -> ServerDiscovered:
     """The server's version, and the resources it serves of the groups that matter here."""
     version = _decode(_version, await _get(server, pace, "/version"), "/version").gitVersion
     served: set[str] = set()
@@ -68,7 +68,7 @@ async def discover(server: Server, pace: Pace) -> Discovered:
         except NotFoundError:
             continue  # Went away since the groups were listed.
         served |= {f"{one}/{plural}" for plural in plurals}
-    return Discovered(version, tuple(sorted(served)))
+    return ServerDiscovered(version=version, served=tuple(sorted(served)))
 
 
 async def is_served(server: Server, pace: Pace, resource: Resource) -> bool:

@@ -19,7 +19,7 @@ from daemon.cluster.watching.server import Server, Watched
 from events.errors import ClusterError
 from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile
 from events.long_fields import without_long_fields
-from events.messages import Known
+from events.messages import ObjectRevision
 from events.revision import is_newer
 
 PAGE_OBJECTS: Final = 500
@@ -47,7 +47,7 @@ class Whole(Struct, frozen=True):
 
     resource_version: str
     raws: list[bytes]
-    newest: Known | None = None
+    newest: ObjectRevision | None = None
     """The object that changed last."""
 
 
@@ -167,7 +167,7 @@ def _next_limit(body: bytes, page: _Page) -> int:
 
 
 async def glimpse(
-    server: Server, watched: Watched, pace: Pace, known: Known, revision: str = ""
+    server: Server, watched: Watched, pace: Pace, known: ObjectRevision, revision: str = ""
 ) -> Metadata | None:
     """An object's metadata as it was at a revision, or as it is now; None where there is none of its name."""
     query = {"fieldSelector": f"metadata.name={known.name}", "limit": "1"}
@@ -181,9 +181,11 @@ async def glimpse(
     return next((one for one in heads if one.name == known.name), None)
 
 
-def known_by(metadata: Metadata, *, is_gone: bool = False) -> Known:
+def known_by(metadata: Metadata, *, is_gone: bool = False) -> ObjectRevision:
     """An object as its metadata says."""
-    return Known(metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, is_gone)
+    return ObjectRevision(
+        metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, is_gone
+    )
 
 
 async def current_revision(server: Server, watched: Watched, pace: Pace) -> str:

@@ -28,22 +28,19 @@ from daemon.cluster.watching.server import (
 from daemon.cluster.watching.stream import Reading, Stream, whole_list
 from events.errors import ClusterError
 from events.messages import (
-    Closed,
-    FullListBegan,
+    DeletionSeen,
     FullListEnded,
     FullListPage,
-    Gone,
-    Known,
-    Listed,
-    Listing,
-    Opened,
-    Progress,
-    Progressed,
-    Seen,
-    Sighting,
+    FullListStarted,
+    ListCompleted,
+    ListStarted,
+    ObjectRevision,
+    ObjectSeen,
+    ResumePoint,
+    WatchMessage,
 )
 from events.revision import is_older
-from events.watch import WENT_BACK
+from events.watch import WENT_BACK, WatchClosed, WatchOpened, WatchProgressed
 
 OPENING_SECONDS: Final = 30.0
 """Seconds within which the server must have begun to answer a watch."""
@@ -77,7 +74,7 @@ DOUBTED_MAX: Final = 5
 refuses everything until it has read its rules."""
 
 
-NOTHING: Final = Progress("")
+NOTHING: Final = ResumePoint("")
 """How far a kind was seen of which nothing is known."""
 
 
@@ -109,7 +106,7 @@ class Reflector:
         outlet: Outlet,
         kept: Kept,
         went_back: Callable[[str], None],
-        progress: Progress = NOTHING,
+        progress: ResumePoint = NOTHING,
     ) -> None:
         self._server = server
         self._watched = watched
@@ -241,7 +238,7 @@ class Reflector:
 
     async def check(self) -> None:
         """Make sure that the server has what was handed over. WentBackError where it has not."""
-        progress = Progress(self._revision, self._newest)
+        progress = ResumePoint(self._revision, self._newest)
         await check(self._server, self._watched, self._pace, progress)
         self._checked_at = now()
 
@@ -266,7 +263,7 @@ class Reflector:
         revision = self._revision
         if not revision or self._stream is None:
             return False
-        self._outlet.add(FullListBegan(self._name, revision))
+        self._outlet.add(FullListStarted(self._name, revision))
         is_whole = False
         try:
             pages = pages_at(
@@ -288,14 +285,24 @@ class Reflector:
     def give_up(self, cause: str, message: str) -> None:
         """Tell of a gap: another reflector lists the kind."""
         self._standing.restarts[cause] += 1
-        self._outlet.add(Closed(self._name, self._revision, cause, message, has_gap=True))
+        self._outlet.add(
+            WatchClosed(
+                resource=self._name,
+                resource_version=self._revision,
+                cause=cause,
+                message=message,
+                has_gap=True,
+            )
+        )
         self._forget()
 
     # What is handed over
 
     async def _open(self, stream: Stream) -> None:
         """Tell that the watch is open."""
-        opened = Opened(self._name, self._revision, is_resumed=self._is_resuming)
+        opened = WatchOpened(
+            resource=self._name, resource_version=self._revision, is_resumed=self._is_resuming
+        )
         await self._outlet.show([opened])
         self._is_open(stream)
 
@@ -317,7 +324,7 @@ class Reflector:
         if stream.is_bookmarked and now() - self._progressed_at >= PROGRESS_SECONDS:
             stream.is_bookmarked = False
             self._progressed_at = now()
-            sightings.append(Progressed(self._name, stream.revision))
+            sightings.append(WatchProgressed(resource=self._name, resource_version=stream.revision))
         if sightings:
             await self._outlet.show(sightings, reading.size)
         self._count(reading)
@@ -328,7 +335,7 @@ class Reflector:
             self._go_on_from(stream.revision, stream.newest)
 
     def _count(self, reading: Reading) -> None:
-        shown = sum(isinstance(one, Seen | Gone) for one in reading.sightings)
+        shown = sum(isinstance(one, ObjectSeen | DeletionSeen) for one in reading.sightings)
         self._standing.events += shown
         if shown:
             share = min(shown, SIZED_EVENTS)
@@ -337,7 +344,7 @@ class Reflector:
         self._standing.dropped += reading.dropped
         self._standing.malformed += reading.malformed
 
-    def _go_on_from(self, revision: str, newest: Known | None) -> None:
+    def _go_on_from(self, revision: str, newest: ObjectRevision | None) -> None:
         """All of the kind up to a revision has been handed over."""
         self._revision = self._kept.highest = revision
         if newest is not None:
@@ -403,11 +410,11 @@ class Reflector:
             return
         self._closed_cause = end.cause
         lived = now() - self._opened_at if stream else 0.0
-        closed = Closed(
-            self._name,
-            self._revision,
-            end.cause,
-            end.message,
+        closed = WatchClosed(
+            resource=self._name,
+            resource_version=self._revision,
+            cause=end.cause,
+            message=end.message,
             count=stream.count if stream else 0,
             duration_ns=int(lived * 1_000_000_000),
             has_gap=end.has_gap,
@@ -425,7 +432,10 @@ class Reflector:
                 return End("failed", end.message)
         except ClusterError as error:
             return End("failed", f"{end.message}; {error}")
-        listed: list[Sighting] = [Listing(self._name), Listed(self._name, "", 0, served=False)]
+        listed: list[WatchMessage] = [
+            ListStarted(self._name),
+            ListCompleted(self._name, "", 0, served=False),
+        ]
         await self._outlet.show(listed)
         self._forget()
         self._is_absent = self._standing.is_listed = True

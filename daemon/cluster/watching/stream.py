@@ -17,14 +17,22 @@ from daemon.cluster.watching.event import (
 from daemon.cluster.watching.lines import Lines, LineTooLongError
 from daemon.cluster.watching.listing import known_by
 from events.long_fields import without_long_fields
-from events.messages import Gone, Known, Listed, Listing, Opened, Seen, Sighting
+from events.messages import (
+    DeletionSeen,
+    ListCompleted,
+    ListStarted,
+    ObjectRevision,
+    ObjectSeen,
+    WatchMessage,
+)
 from events.revision import is_malformed, is_newer, is_older
+from events.watch import WatchOpened
 
 
 class Reading(Struct):
     """What a chunk said. `end` is why no more of this watch is to be read."""
 
-    sightings: list[Sighting] = field(default_factory=list)
+    sightings: list[WatchMessage] = field(default_factory=list)
     end: Failure | UnreadableEventError | LineTooLongError | None = None
     is_alive: bool = False
     """Whether there was an event or a bookmark, and not only bytes (K3.12)."""
@@ -50,7 +58,7 @@ class Stream:
     def __init__(self, resource: str, revision: str = "") -> None:
         self.revision = revision
         """Everything up to here has been shown; empty until a streamed list is whole."""
-        self.newest: Known | None = None
+        self.newest: ObjectRevision | None = None
         """The object of the last event shown."""
         self.count = 0
         """Events shown."""
@@ -104,7 +112,7 @@ class Stream:
         self.newest = known_by(change.metadata, is_gone=is_gone)
         # Now, so that what waits to be taken in is small.
         raw = without_long_fields(change.raw)
-        reading.sightings.append(Gone(raw) if is_gone else Seen(raw))
+        reading.sightings.append(DeletionSeen(raw) if is_gone else ObjectSeen(raw))
         reading.size += len(raw)
         reading.line_bytes += len(change.raw)
 
@@ -124,7 +132,9 @@ class Stream:
         elif bookmark.is_initial_end:
             raws = self._initial.values()
             reading.sightings += whole_list(self._resource, bookmark.resource_version, raws)
-            reading.sightings.append(Opened(self._resource, bookmark.resource_version))
+            reading.sightings.append(
+                WatchOpened(resource=self._resource, resource_version=bookmark.resource_version)
+            )
             reading.size += sum(map(len, raws))
             self._initial = None
             self.revision = bookmark.resource_version
@@ -136,6 +146,10 @@ class Stream:
         return is_further
 
 
-def whole_list(resource: str, revision: str, raws: Collection[bytes]) -> list[Sighting]:
+def whole_list(resource: str, revision: str, raws: Collection[bytes]) -> list[WatchMessage]:
     """All objects of a kind, to be handed over in one piece (K2.5)."""
-    return [Listing(resource), *map(Seen, raws), Listed(resource, revision, len(raws))]
+    return [
+        ListStarted(resource),
+        *map(ObjectSeen, raws),
+        ListCompleted(resource, revision, len(raws)),
+    ]

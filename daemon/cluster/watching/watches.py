@@ -14,8 +14,8 @@ from daemon.cluster.watching.reflector import NOTHING, Kept, Reflector
 from daemon.cluster.watching.server import Server, watched
 from daemon.cluster.watching.turns import Turns
 from events.errors import ClusterError
-from events.messages import Discovered, Progress, Sighting
-from events.watch import WENT_BACK
+from events.messages import ResumePoint, WatchMessage
+from events.watch import WENT_BACK, ServerDiscovered
 
 DISCOVERY: Final = "discovery"
 """The turn of what the server says of itself: before all kinds."""
@@ -44,15 +44,15 @@ class Watches:
             for one in self._watched
         }
         self._discovery_pace = Pace(jitter)
-        self._discovered: Discovered | None = None
+        self._discovered: ServerDiscovered | None = None
         self._intake = Intake()
-        self._progress: Mapping[str, Progress] = {}
+        self._progress: Mapping[str, ResumePoint] = {}
         self._wanted = asyncio.Event()
         self._reflectors: list[Reflector] = []
         self._doubted = asyncio.Event()
         self._full_list_seconds = full_list_seconds
 
-    def show_since(self, progress: Mapping[str, Progress]) -> None:
+    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
         """Begin again: each kind from its last durable revision on, or with a list where it has none."""
         self._progress = dict(progress)
         for kept in self._kept.values():
@@ -77,7 +77,7 @@ class Watches:
             kept.highest = ""
         self._wanted.set()
 
-    async def sightings(self) -> AsyncGenerator[list[Sighting], None]:
+    async def sightings(self) -> AsyncGenerator[list[WatchMessage], None]:
         """Everything that is there at once, in arrival order; a whole list always in one piece (K2.5)."""
         while True:
             intake = self._intake

@@ -11,7 +11,15 @@ import pytest
 from daemon.cluster.real_time import RealTimeCluster
 from daemon.cluster.world_file import WorldFile
 from events.errors import ClusterError, SettingsError
-from events.messages import BindRequest, Done, Listed, PhaseRequest, Refused, Seen, Sighting
+from events.messages import (
+    Accepted,
+    BindRequest,
+    ListCompleted,
+    ObjectSeen,
+    PodGroupPhaseRequest,
+    Rejected,
+    WatchMessage,
+)
 from simulator.scenario import Scenario, parse_scenario
 
 SECOND = 1_000_000_000
@@ -49,33 +57,33 @@ def bind(name: str, uid: str = "") -> BindRequest:
     return BindRequest(5, "default", name, uid, "n1")
 
 
-async def next_batch(batches: AsyncGenerator[list[Sighting], None]) -> list[Sighting]:
+async def next_batch(batches: AsyncGenerator[list[WatchMessage], None]) -> list[WatchMessage]:
     """What a reader sees next."""
     return await anext(batches)
 
 
-async def next_sightings(cluster: RealTimeCluster) -> list[Sighting]:
+async def next_sightings(cluster: RealTimeCluster) -> list[WatchMessage]:
     """The next batch of a new reader."""
     async with aclosing(cluster.sightings()) as batches:
         return await anext(batches)
 
 
-def running(sightings: list[Sighting]) -> int:
+def running(sightings: list[WatchMessage]) -> int:
     """How many of the pods seen are running."""
-    return sum(b'"phase":"Running"' in one.raw for one in sightings if isinstance(one, Seen))
+    return sum(b'"phase":"Running"' in one.raw for one in sightings if isinstance(one, ObjectSeen))
 
 
 async def test_what_was_answered_is_there_after_a_death(tmp_path: Path) -> None:
     clock = Hands()
     cluster = start(tmp_path / "w.db", clock)
-    assert await cluster.perform(bind("a")) == Done()
-    await cluster.perform(PhaseRequest(6, "default", "g", "", "Inqueue"))
+    assert await cluster.perform(bind("a")) == Accepted()
+    await cluster.perform(PodGroupPhaseRequest(6, "default", "g", "", "Inqueue"))
     await cluster.close()
     clock.now_ns += 5 * SECOND
     again = start(tmp_path / "w.db", clock)
     assert running(await next_sightings(again)) == 1
     refused = await again.perform(BindRequest(9, "default", "a", "", "n2"))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     await again.close()
 
 
@@ -98,7 +106,7 @@ async def test_the_journal_can_be_read_by_anyone_and_tells_all(tmp_path: Path) -
 async def test_calls_that_come_together_are_all_answered(tmp_path: Path) -> None:
     cluster = start(tmp_path / "w.db", Hands())
     replies = await asyncio.gather(*(cluster.perform(bind(name)) for name in ("a", "b", "none")))
-    assert [type(reply) for reply in replies] == [Done, Done, Refused]
+    assert [type(reply) for reply in replies] == [Accepted, Accepted, Rejected]
     await cluster.close()
 
 
@@ -107,12 +115,12 @@ async def test_a_reader_sees_what_happens_when_it_happens(tmp_path: Path) -> Non
     cluster = start(tmp_path / "w.db", clock)
     async with aclosing(cluster.sightings()) as batches:
         first = await anext(batches)
-        assert isinstance(first[-1], Listed)
+        assert isinstance(first[-1], ListCompleted)
         await cluster.perform(bind("a"))
         assert len(await anext(batches)) == 2
         clock.now_ns += 60 * SECOND
         (finished,) = await anext(batches)
-        assert isinstance(finished, Seen)
+        assert isinstance(finished, ObjectSeen)
         assert b'"phase":"Succeeded"' in finished.raw
     await cluster.close()
 
@@ -135,7 +143,7 @@ async def test_a_clock_that_was_set_back_does_not_turn_time_back(tmp_path: Path)
     clock.now_ns += 9 * SECOND
     await cluster.perform(bind("a"))
     clock.now_ns -= 5 * SECOND
-    assert await cluster.perform(bind("b")) == Done()
+    assert await cluster.perform(bind("b")) == Accepted()
     await cluster.close()
 
 

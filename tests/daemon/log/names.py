@@ -8,7 +8,7 @@ from daemon.log.verify import verify
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.decision import ObjectFaulted, QueueFaulted, RefusalDecided
-from events.messages import Listed, Listing, Seen, Sighting
+from events.messages import ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.batch import Batch
 from projections.state import REQUIRED
@@ -72,23 +72,27 @@ def hostile(kind: str, text: str) -> list[bytes]:
 async def assert_takes_every_name(log: Log) -> str:
     """A daemon that keeps its views on this log serves the pod of others; the digest of the log's end."""
     head = await log.take_over("test")
-    step = await refolder(log, with_views=True)(head)
+    engine = await refolder(log, with_views=True)(head)
     started = DaemonStarted(
         holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
     )
-    batches: list[Batch | None] = [step.start(started, None, head.epoch, 0)]
+    batches: list[Batch | None] = [engine.start(started, None, head.epoch, 0)]
     texts = (NUL, LONG, ESCAPES)
     for kind in ("Namespace", *REQUIRED):
         shown = [one for text in texts for one in hostile(kind, text)]
         shown += [node("n1", cpu=64)] if kind == "Node" else []
         shown += [pod("canary")] if kind == "Pod" else []
-        listed: list[Sighting] = [Listing(kind), *map(Seen, shown), Listed(kind, "1", len(shown))]
-        batches.append(step.observe(listed, 0))
-    batches.append(step.cycle(SECOND))
+        listed: list[WatchMessage] = [
+            ListStarted(kind),
+            *map(ObjectSeen, shown),
+            ListCompleted(kind, "1", len(shown)),
+        ]
+        batches.append(engine.observe(listed, 0))
+    batches.append(engine.cycle(SECOND))
     for batch in batches:
         if batch is not None:
             await log.append(batch)
-    pods = {one.facts.name: one.node for one in step.state.cluster.pods.values()}
+    pods = {one.facts.name: one.node for one in engine.state.cluster.pods.values()}
     assert {name for name, at in pods.items() if at} == {"canary"}
     refused: set[str] = set()
     faulted: set[str] = set()

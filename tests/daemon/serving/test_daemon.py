@@ -66,7 +66,7 @@ class Daemon:
         )
         metrics = self.operation.metrics
         self.loop.cycle_held = metrics.counted.cycle_held
-        metrics.sources.state = lambda: None if self.loop.step is None else self.loop.step.state
+        metrics.sources.state = lambda: None if self.loop.engine is None else self.loop.engine.state
         self._url = ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -153,5 +153,5 @@ async def test_a_clock_set_30_days_forward_and_back_is_said_and_not_followed(
         daemon.clock.set_by_ns = 0
         daemon.wake()
         await daemon.answers("/readyz", 200, '"reasons":{}')
-        assert daemon.loop.step is not None
-        assert daemon.loop.step.state.now_ns < daemon.clock.now_ns() + 120_000_000_000
+        assert daemon.loop.engine is not None
+        assert daemon.loop.engine.state.now_ns < daemon.clock.now_ns() + 120_000_000_000

@@ -348,7 +348,7 @@ async def trial(
                 version="1",
                 period_ns=200_000_000,
                 policy=policy_of(scenario),
-                tells=True,
+                updates_status=True,
                 has_deciding_thread=given.has_deciding_thread,
             ),
         )

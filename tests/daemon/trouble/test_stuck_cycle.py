@@ -59,9 +59,9 @@ def gate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     gate, name = Gate(), request.param
     original = getattr(Engine, name)
 
-    def held_up(step: Engine, *given: object) -> Batch | None:
+    def held_up(engine: Engine, *given: object) -> Batch | None:
         gate.pass_through()
-        batch: Batch | None = original(step, *given)
+        batch: Batch | None = original(engine, *given)
         return batch
 
     monkeypatch.setattr(Engine, name, held_up)

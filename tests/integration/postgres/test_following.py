@@ -62,10 +62,10 @@ async def test_a_standby_that_begins_with_a_snapshot_takes_over_warm(log: Log, u
     async with following(first):
         await write(log)
         await until(lambda: first.position == log.head.position)
-    step = await first.hand_over(log.head)
+    engine = await first.hand_over(log.head)
     await first.close()
-    assert step is not None
-    kept = snapshot.take(step.state)
+    assert engine is not None
+    kept = snapshot.take(engine.state)
     await log.save_snapshot(log.head.position, log.head.digest, snapshot.VERSION, kept)
     second = follower(url)
     async with following(second):

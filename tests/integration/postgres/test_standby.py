@@ -125,11 +125,11 @@ class Daemon:
         cold = refolder(log, with_views=True)
 
         async def refold(head: Head) -> Engine:
-            step = await warm(head)
-            self.warm.append(step is not None)
-            if step is not None:
-                await must_equal_a_cold_fold_at(step, log, head)
-            return await cold(head) if step is None else step
+            engine = await warm(head)
+            self.warm.append(engine is not None)
+            if engine is not None:
+                await must_equal_a_cold_fold_at(engine, log, head)
+            return await cold(head) if engine is None else engine
 
         try:
             running = Running(
@@ -141,12 +141,12 @@ class Daemon:
             await log.close()
 
 
-async def must_equal_a_cold_fold_at(step: Engine, log: Log, head: Head) -> None:
+async def must_equal_a_cold_fold_at(engine: Engine, log: Log, head: Head) -> None:
     """The views of a warm step go by the same numbers as those in the database."""
-    assert (step.head, log.head) == (head, head)
+    assert (engine.head, log.head) == (head, head)
     found = {one.name: one.checksum for one in await log.projections()}
-    assert step._views is not None  # noqa: SLF001  # nothing else shows it
-    assert {n: c.checksum for n, c in step._views._current.items()} == found  # noqa: SLF001
+    assert engine._views is not None  # noqa: SLF001  # nothing else shows it
+    assert {n: c.checksum for n, c in engine._views._current.items()} == found  # noqa: SLF001
 
 
 def scenario() -> Scenario:

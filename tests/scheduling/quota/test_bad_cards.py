@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from events.codec import event_of
 from events.decision import EvictionDecided, GangBindDecided, QueueFaulted, RefusalDecided
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, raw
 
@@ -110,11 +110,11 @@ NOT_H200: dict[str, object] = {"nodeSelector": {"nvidia.com/gpu.product": "H200"
 def test_a_pod_that_cannot_be_served_is_told_once_and_served_when_it_can(bad: Bad) -> None:
     told = begun(user("bad", bad.card, bad.requests, **bad.spec), user("good", "A", GOOD))
     assert said(told) == [f"bad: {bad.code}", "good: bound"]
-    told.see(Seen(user("late", "A", GOOD)), Seen(machine("n3", "B")))
+    told.see(ObjectSeen(user("late", "A", GOOD)), ObjectSeen(machine("n3", "B")))
     told.cycle()
     assert said(told) == ["late: bound"]
     assert told.state.cluster.queue("default").allocated == {"A": 2}
-    told.see(Seen(user("bad", "A", GOOD)))
+    told.see(ObjectSeen(user("bad", "A", GOOD)))
     told.cycle()
     assert said(told) == ["bad: bound"]
 
@@ -123,16 +123,16 @@ def test_a_quota_that_is_nonsense_is_told_each_time_it_becomes_so() -> None:
     told = begun(user("there", "A", GOOD))
     assert said(told) == ["there: bound"]
     for number in range(2):
-        told.see(Seen(queue('{"A": 4')), Seen(user(f"new{number}", "A", GOOD)))
+        told.see(ObjectSeen(queue('{"A": 4')), ObjectSeen(user(f"new{number}", "A", GOOD)))
         told.cycle()
         assert said(told) == [f"new{number}: InsufficientScalarQuota", "queue: InvalidCardQuota"]
-        told.see(Seen(machine(f"m{number}")))
+        told.see(ObjectSeen(machine(f"m{number}")))
         told.cycle()
         assert said(told) == [], "neither is told again"
-        told.see(Seen(queue('{"A": 4, "B": -1}')))
+        told.see(ObjectSeen(queue('{"A": 4, "B": -1}')))
         told.cycle()
         assert said(told) == ["queue: InvalidCardQuota"], "it is nonsense for another reason"
-        told.see(Seen(queue(QUOTA)))
+        told.see(ObjectSeen(queue(QUOTA)))
         told.cycle()
         assert said(told) == [f"new{number}: bound"]
     assert told.state.cluster.queue("default").allocated == {"A": 3}
@@ -141,13 +141,13 @@ def test_a_quota_that_is_nonsense_is_told_each_time_it_becomes_so() -> None:
 def test_a_quota_below_use_evicts_nobody_and_refuses_once() -> None:
     told = begun(*[user(f"p{one}", "A", GOOD) for one in range(3)])
     assert said(told) == ["p0: bound", "p1: bound", "p2: bound"]
-    told.see(Seen(queue('{"A": 1}')), Seen(user("new", "A", GOOD)))
+    told.see(ObjectSeen(queue('{"A": 1}')), ObjectSeen(user("new", "A", GOOD)))
     told.cycle()
     assert said(told) == ["new: InsufficientScalarQuota"]
-    told.see(Seen(queue('{"A": 2}')))
+    told.see(ObjectSeen(queue('{"A": 2}')))
     told.cycle()
     assert said(told) == [], "the reason is the same, with another number"
-    told.see(Seen(queue('{"A": 4}')))
+    told.see(ObjectSeen(queue('{"A": 4}')))
     told.cycle()
     assert said(told) == ["new: bound"]
 
@@ -155,7 +155,7 @@ def test_a_quota_below_use_evicts_nobody_and_refuses_once() -> None:
 def test_less_than_none_in_a_queue_is_told_and_counts_as_none() -> None:
     told = begun(user("p", "A", GOOD))
     assert said(told) == ["p: bound"]
-    told.see(Seen(raw("Queue", "default", spec={"capability": {"cpu": "-1"}})))
+    told.see(ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": "-1"}})))
     told.cycle()
     assert said(told) == ["queue: InvalidQuantity"]
     facts = told.state.cluster.queue("default").facts
@@ -165,6 +165,6 @@ def test_less_than_none_in_a_queue_is_told_and_counts_as_none() -> None:
 
 def test_a_group_that_needs_less_than_none_is_refused() -> None:
     told = begun()
-    told.see(Seen(raw("PodGroup", "g", spec={"minMember": 1, "minResources": {GPU: "-1"}})))
+    told.see(ObjectSeen(raw("PodGroup", "g", spec={"minMember": 1, "minResources": {GPU: "-1"}})))
     told.cycle()
     assert said(told) == ["default/g: InvalidPodGroup"]

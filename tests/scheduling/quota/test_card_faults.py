@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.decision import ObjectFaulted
-from events.messages import Seen
+from events.messages import ObjectSeen
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, gone, node, pod, raw
 
@@ -42,13 +42,13 @@ def group(request: str, *, phase: str = "Inqueue") -> bytes:
 def test_two_product_labels_are_told_once_and_again_when_they_come_back() -> None:
     told = begun(labels=TWO)
     assert faults(told) == [("Node//n1", "SeveralProductLabels")]
-    told.see(Seen(node("n1", cpu=5, labels=TWO)))
+    told.see(ObjectSeen(node("n1", cpu=5, labels=TWO)))
     told.cycle()
     assert faults(told) == []
-    told.see(Seen(node("n1", cpu=5, labels=ONE)))
+    told.see(ObjectSeen(node("n1", cpu=5, labels=ONE)))
     told.cycle()
     assert faults(told) == []
-    told.see(Seen(node("n1", cpu=5, labels=TWO)))
+    told.see(ObjectSeen(node("n1", cpu=5, labels=TWO)))
     told.cycle()
     assert faults(told) == [("Node//n1", "SeveralProductLabels")]
 
@@ -56,7 +56,7 @@ def test_two_product_labels_are_told_once_and_again_when_they_come_back() -> Non
 def test_a_quantity_that_cannot_be_read_is_told_and_counts_as_nothing() -> None:
     told = begun(labels=ONE)
     amounts = {"cpu": "4", "pods": "110", "example.com/card": "many"}
-    told.see(Seen(raw("Node", "n1", spec={}, status={"allocatable": amounts})))
+    told.see(ObjectSeen(raw("Node", "n1", spec={}, status={"allocatable": amounts})))
     told.cycle()
     assert faults(told) == [("Node//n1", "InvalidQuantity")]
     assert told.state.cluster.totals.get("example.com/card", 0) == 0
@@ -66,7 +66,7 @@ def test_the_fault_of_a_node_that_went_and_came_back_is_told_again() -> None:
     told = begun(labels=TWO)
     assert faults(told) != []
     told.see(gone(node("n1", labels=TWO)))
-    told.see(Seen(node("n1", "other", labels=TWO)))
+    told.see(ObjectSeen(node("n1", "other", labels=TWO)))
     told.cycle()
     assert faults(told) == [("Node//n1", "SeveralProductLabels")]
 
@@ -83,10 +83,10 @@ def test_a_malformed_card_request_is_told_and_asks_for_nothing() -> None:
     told = begun(group('{"X": "2"}', phase="Pending"), labels=ONE)
     assert faults(told) == [("PodGroup/default/g", "InvalidCardRequest")]
     assert told.state.cluster.groups["default/g"].phase == "Inqueue"
-    told.see(Seen(group('{"X": 2}')))
+    told.see(ObjectSeen(group('{"X": 2}')))
     told.cycle()
     assert faults(told) == []
-    told.see(Seen(group("[]")))
+    told.see(ObjectSeen(group("[]")))
     told.cycle()
     assert faults(told) == [("PodGroup/default/g", "InvalidCardRequest")]
 
@@ -99,11 +99,11 @@ def test_pods_count_where_they_ask_for_other_cards_than_their_group_said() -> No
             "volcano.sh/card.name": "X",
         }
     }
-    told.see(Seen(pod("p", cards=2, metadata=metadata)))
+    told.see(ObjectSeen(pod("p", cards=2, metadata=metadata)))
     told.cycle()
     assert faults(told) == [("PodGroup/default/g", "CardRequestDiffers")]
     assert told.state.cluster.queue("default").allocated["X"] == 2
-    told.see(Seen(group('{"X": 3}', phase="Running")))
+    told.see(ObjectSeen(group('{"X": 3}', phase="Running")))
     told.cycle()
     assert faults(told) == []
 
@@ -116,6 +116,6 @@ def test_pods_that_ask_for_the_cards_their_group_said_are_no_fault() -> None:
             "volcano.sh/card.name": "X",
         }
     }
-    told.see(Seen(pod("p", cards=2, metadata=metadata)))
+    told.see(ObjectSeen(pod("p", cards=2, metadata=metadata)))
     told.cycle()
     assert faults(told) == []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.engine import Engine
-from events.messages import Listed, Seen, Sighting
+from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import Turn, Turns
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
@@ -70,7 +70,7 @@ def test_a_tree_that_follows_changes_is_as_one_built_from_the_beginning(
     for index, name, size, what in steps:
         on = "n1" if what == "runs" else ""
         shown = _pod(f"p{index}", name, size * 700, size * 100, on)
-        told.see(gone(shown) if what == "goes" else Seen(shown))
+        told.see(gone(shown) if what == "goes" else ObjectSeen(shown))
         tree.follow()
         fresh = FairTree(cluster)
         fresh.follow()
@@ -129,16 +129,16 @@ def calls_for(shape: str, plugin: str, count: int) -> int:
         **POLICY,
         "tiers": [{"plugins": [{"name": plugin, "enableHierarchy": True}, {"name": "predicates"}]}],
     }
-    step = Told(policy=policy).step
+    engine = Told(policy=policy).engine
     pods = alike(count, lambda i: f"q{i}" if by_index else "q0")
-    shown: list[Sighting] = []
+    shown: list[WatchMessage] = []
     for kind, raws in (("Node", [node("n1", cpu=64)]), ("Queue", queues), ("Pod", pods)):
-        shown += [*[Seen(one) for one in raws], Listed(kind, "1", len(raws))]
-    shown += [Listed(kind, "1", 0) for kind in ("PriorityClass", "PodGroup")]
-    return counted(step, shown)
+        shown += [*[ObjectSeen(one) for one in raws], ListCompleted(kind, "1", len(raws))]
+    shown += [ListCompleted(kind, "1", 0) for kind in ("PriorityClass", "PodGroup")]
+    return counted(engine, shown)
 
 
-def counted(step: Engine, shown: list[Sighting]) -> int:
+def counted(engine: Engine, shown: list[WatchMessage]) -> int:
     """Calls of functions while a step takes something in and decides."""
     calls = 0
 
@@ -148,8 +148,8 @@ def counted(step: Engine, shown: list[Sighting]) -> int:
 
     sys.setprofile(count)
     try:
-        step.observe(shown, SECOND)
-        assert step.cycle(2 * SECOND) is not None
+        engine.observe(shown, SECOND)
+        assert engine.cycle(2 * SECOND) is not None
     finally:
         sys.setprofile(None)
     return calls

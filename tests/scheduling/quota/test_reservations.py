@@ -1,6 +1,6 @@
 """What admitted groups reserve follows whatever becomes of them, and the recount finds nothing else."""
 
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node, pod, raw
 
@@ -33,7 +33,7 @@ def test_a_group_that_has_lost_its_hopeless_pod_reserves_what_it_said_again() ->
     told.show_all("PodGroup", group())
     told.show_the_rest()
     too_large = pod("p", cards=9, metadata=IN_GROUP)
-    told.see(Seen(too_large))
+    told.see(ObjectSeen(too_large))
     told.cycle()
     assert told.state.cluster.groups["default/g"].refusals["allocate"].is_hopeless
     assert told.state.cluster.queue("default").inqueue == {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from events.messages import Seen
+from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from scheduling.decide import Decider
 from scheduling.session import Session
@@ -62,7 +62,7 @@ def session_of(told: Told) -> Session:
 
 def see(told: Told, *raws: bytes) -> None:
     """Show objects."""
-    told.see(*(Seen(one) for one in raws))
+    told.see(*(ObjectSeen(one) for one in raws))
 
 
 def nodes_of(told: Told, of: str) -> dict[str, str]:

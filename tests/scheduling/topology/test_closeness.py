@@ -170,7 +170,7 @@ def _begun(network: Network, *, is_scored: bool) -> Told:
         started = DaemonStarted(
             holder="test", version="0", period_ns=SECOND, scheduler_names=("muster",)
         )
-        told.step.start(started, SCORED, told.step.head.epoch + 1, told.now_ns)
+        told.engine.start(started, SCORED, told.engine.head.epoch + 1, told.now_ns)
     nodes, found = network.shown()
     told.show_all("Node", *nodes)
     told.show_all("HyperNode", *found)

@@ -164,7 +164,7 @@ class Tempest:
             version="1",
             period_ns=200_000_000,
             policy=policy_of(SCENARIO),
-            tells=True,
+            updates_status=True,
         )
         self._loop = loop = Loop(
             log, cluster, clock, refolder(log, with_views=False), running, health
@@ -192,8 +192,8 @@ class Tempest:
     def state(self) -> State:
         """What the daemon knows."""
         assert self._loop is not None
-        assert self._loop.step is not None
-        return self._loop.step.state
+        assert self._loop.engine is not None
+        return self._loop.engine.state
 
     async def rage(self, steps: int) -> None:
         """Until so many steps have been made, daemons are killed and followed."""
@@ -243,7 +243,7 @@ class Tempest:
             return asyncio.get_running_loop().time() - began
 
     def _is_in_order(self) -> bool:
-        if self._loop is None or self._loop.step is None or not self.state.is_synced:
+        if self._loop is None or self._loop.engine is None or not self.state.is_synced:
             return False
         state = self.state
         if state.commitments or state.evictions or self._loop.in_flight or self._loop.intake:

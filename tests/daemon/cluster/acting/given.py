@@ -4,7 +4,7 @@ import msgspec
 
 from engine.engine import Engine
 from events.daemon import DaemonStarted
-from events.messages import Listed, Listing, Seen
+from events.messages import ListCompleted, ListStarted, ObjectSeen
 from events.record import GENESIS
 from projections.cluster import Cluster
 from projections.state import State
@@ -36,8 +36,8 @@ def cluster(pods: int = 2, *, has_group: bool = True, running: int = 0) -> Clust
         DaemonStarted(holder="h", version="0", period_ns=1, scheduler_names=("muster",)), None, 1, 0
     )
     for kind in ("Node", "Queue", "PodGroup", "Pod"):
-        listed = [Seen(msgspec.json.encode(one)) for one in shown if one["kind"] == kind]
-        step.observe([Listing(kind), *listed, Listed(kind, "1", len(listed))], 0)
+        listed = [ObjectSeen(msgspec.json.encode(one)) for one in shown if one["kind"] == kind]
+        step.observe([ListStarted(kind), *listed, ListCompleted(kind, "1", len(listed))], 0)
     return step.state.cluster
 
 

@@ -8,16 +8,16 @@ from daemon.cluster.acting.evicting import EvictionBudget
 from daemon.cluster.client.errors import BudgetError, UnansweredError
 from events.errors import ClusterError
 from events.messages import (
+    Accepted,
     BindRequest,
-    ConditionRequest,
-    Done,
     EvictRequest,
-    GroupConditionRequest,
-    PhaseRequest,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Request,
-    Unknown,
 )
 from tests.daemon.cluster.acting.scripted import STATUS, Answer, Scripted, Time, pacing, pod, said
 
@@ -25,11 +25,11 @@ BIND = BindRequest(decision=7, namespace="default", name="a", uid="u1", node="n1
 EVICT = EvictRequest(
     decision=7, namespace="default", name="a", uid="u1", node="n1", workload="owner"
 )
-CONDITION = ConditionRequest(
+CONDITION = PodConditionRequest(
     decision=7, namespace="default", name="a", uid="u1", reason="Unschedulable", message="m"
 )
-PHASE = PhaseRequest(decision=7, namespace="default", name="g", uid="u2", phase="Inqueue")
-GROUP = GroupConditionRequest(
+PHASE = PodGroupPhaseRequest(decision=7, namespace="default", name="g", uid="u2", phase="Inqueue")
+GROUP = PodGroupConditionRequest(
     decision=7, namespace="default", name="g", uid="u2", type="Scheduled", reason="r", message="m"
 )
 QUEUE = QueueStatusRequest(decision=7, name="q", uid="u2", allocated={})
@@ -54,7 +54,7 @@ def actor(client: Scripted, budget: EvictionBudget | None = None) -> Actor:
 )
 async def test_each_request_has_its_effect(request_: Request, whats: list[str], name: str) -> None:
     client = Scripted(b'{"metadata":{"uid":"u2"}}', repeats=True)
-    assert await actor(client).perform(request_) == Done()
+    assert await actor(client).perform(request_) == Accepted()
     assert client.whats == whats
     namespaces = {one.namespace for one in client.asked}
     assert namespaces == {"" if request_ is QUEUE else "default"}
@@ -63,7 +63,7 @@ async def test_each_request_has_its_effect(request_: Request, whats: list[str], 
 
 async def test_attempts_are_counted() -> None:
     client = Scripted(LOST, pod(), LOST, pod(), STATUS)
-    assert await actor(client).attempt(BIND) == (Done(), 5)
+    assert await actor(client).attempt(BIND) == (Accepted(), 5)
 
 
 class Broken(Scripted):
@@ -76,7 +76,7 @@ class Broken(Scripted):
 @pytest.mark.parametrize("request_", [BIND, EVICT, CONDITION, PHASE, GROUP, QUEUE])
 async def test_no_error_of_the_cluster_leaves_the_actor(request_: Request) -> None:
     reply = await actor(Broken()).perform(request_)
-    assert reply == Unknown("the kubeconfig names a program that is not there")
+    assert reply == OutcomeUnknown("the kubeconfig names a program that is not there")
 
 
 async def test_evictions_have_a_budget_of_our_own_that_a_refusal_does_not_use_up_k9_8() -> None:
@@ -86,27 +86,27 @@ async def test_evictions_have_a_budget_of_our_own_that_a_refusal_does_not_use_up
     other = replace(EVICT, decision=8, name="b", uid="u9")
     third = replace(EVICT, decision=9, name="c", uid="u8")
     first = await acting.perform(EVICT)
-    assert isinstance(first, Refused)
+    assert isinstance(first, Rejected)
     assert first.code == "DisruptionBudget"
-    assert await acting.perform(other) == Done()
+    assert await acting.perform(other) == Accepted()
     last = await acting.perform(third)
-    assert isinstance(last, Refused)
+    assert isinstance(last, Rejected)
     assert last.code == "EvictionBudget"
     assert len(client.asked) == 2
 
 
 async def test_evictions_of_one_owners_pods_are_counted_together_k9_8() -> None:
     acting = actor(Scripted(STATUS, STATUS), EvictionBudget(9, workload_per_minute=1))
-    assert await acting.perform(EVICT) == Done()
+    assert await acting.perform(EVICT) == Accepted()
     sibling = await acting.perform(replace(EVICT, decision=8, name="b", uid="u9"))
-    assert isinstance(sibling, Refused)
+    assert isinstance(sibling, Rejected)
     assert "1 evictions a minute of owner" in sibling.message
-    assert await acting.perform(replace(EVICT, uid="u8", workload="another")) == Done()
+    assert await acting.perform(replace(EVICT, uid="u8", workload="another")) == Accepted()
 
 
-@pytest.mark.parametrize(("answer", "reply"), [(STATUS, Done()), (LOST, None)])
-async def test_a_preview_uses_up_no_budget_k9_4(answer: Answer, reply: Done | None) -> None:
+@pytest.mark.parametrize(("answer", "reply"), [(STATUS, Accepted()), (LOST, None)])
+async def test_a_preview_uses_up_no_budget_k9_4(answer: Answer, reply: Accepted | None) -> None:
     client = Scripted(answer, pod(), STATUS)
     acting = actor(client, EvictionBudget(cluster_per_minute=0, workload_per_minute=0))
-    assert await acting.preview(EVICT) == (reply or Done())
+    assert await acting.preview(EVICT) == (reply or Accepted())
     assert client.asked[0].query == {"dryRun": "All"}

@@ -22,7 +22,7 @@ from daemon.cluster.client.errors import (
     UnreachableError,
 )
 from events.errors import ClusterError
-from events.messages import BindRequest, Done, Refused, Unknown
+from events.messages import Accepted, BindRequest, OutcomeUnknown, Rejected
 from tests.daemon.cluster.acting.scripted import STATUS, Scripted, Time, pod, request_budget, said
 
 REQUEST = BindRequest(
@@ -44,7 +44,7 @@ THROTTLED = said(ThrottledError, 429, "TooManyRequests", "", retry_after_seconds
 
 async def test_a_binding_carries_uid_and_annotations_and_its_answer_is_not_read_k8_1_k8_4() -> None:
     client = Scripted(b'{"kind":"Status","status":"Success"}')
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     asked = client.asked[0]
     assert (asked.what, asked.name, asked.namespace) == (BIND, "a", "default")
     assert asked.document == {
@@ -62,7 +62,7 @@ async def test_a_binding_carries_uid_and_annotations_and_its_answer_is_not_read_
 
 async def test_without_annotations_none_are_sent() -> None:
     client = Scripted(STATUS)
-    assert await bind(request_budget(client), PLAIN) == Done()
+    assert await bind(request_budget(client), PLAIN) == Accepted()
     metadata = client.asked[0].document["metadata"]
     assert metadata == {"name": "a", "namespace": "default", "uid": "u1"}
 
@@ -83,14 +83,14 @@ async def test_without_annotations_none_are_sent() -> None:
 async def test_what_is_refused_for_good_is_asked_once_k8(error: ApiError, code: str) -> None:
     client = Scripted(error)
     reply = await bind(request_budget(client), REQUEST)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == code
     assert client.whats == [BIND]
 
 
 async def test_after_409_a_pod_on_our_node_with_our_annotations_is_bound_k8() -> None:
     client = Scripted(CONFLICT, pod(node="n1", annotations={"x/y": "0,1", "other": "1"}))
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [BIND, READ]
 
 
@@ -106,7 +106,7 @@ async def test_after_409_a_pod_on_our_node_with_our_annotations_is_bound_k8() ->
 )
 async def test_after_409_any_other_pod_is_a_conflict_k8(found: bytes, text: str) -> None:
     reply = await bind(request_budget(Scripted(CONFLICT, found)), REQUEST)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == "Conflict"
     assert text in reply.message
 
@@ -114,25 +114,25 @@ async def test_after_409_any_other_pod_is_a_conflict_k8(found: bytes, text: str)
 @pytest.mark.parametrize("error", [BROKEN, TIMED_OUT, LOST])
 async def test_an_unknown_outcome_is_read_back_k8(error: ClusterError) -> None:
     client = Scripted(error, pod(node="n1", annotations={"x/y": "0,1"}))
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [BIND, READ]
 
 
 async def test_a_pod_that_is_still_unbound_after_an_unknown_outcome_is_bound_again_k8() -> None:
     client = Scripted(LOST, pod(), STATUS)
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [BIND, READ, BIND]
 
 
 async def test_a_pod_that_is_gone_after_an_unknown_outcome_is_refused() -> None:
     reply = await bind(request_budget(Scripted(LOST, GONE)), REQUEST)
-    assert reply == Refused(code="NotFound", message='pods "a" not found')
+    assert reply == Rejected(code="NotFound", message='pods "a" not found')
 
 
 async def test_what_was_asked_in_doubt_is_read_back_before_a_refusal_is_believed() -> None:
     forbidden = said(ForbiddenError, 403, "Forbidden", "no")
     client = Scripted(OVERLOADED, forbidden, pod(node="n1", annotations={"x/y": "0,1"}))
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [BIND, BIND, READ]
 
 
@@ -140,23 +140,23 @@ async def test_a_pod_that_may_not_be_read_leaves_the_outcome_unknown() -> None:
     reply = await bind(
         request_budget(Scripted(LOST, said(ForbiddenError, 403, "Forbidden"))), REQUEST
     )
-    assert isinstance(reply, Unknown)
+    assert isinstance(reply, OutcomeUnknown)
 
 
 @pytest.mark.parametrize("found", [b"", b"{", b'{"kind":"Status"}', b"\xff"])
 async def test_an_answer_that_is_no_pod_is_no_answer(found: bytes) -> None:
     client = Scripted(LOST, found, pod(node="n1", annotations={"x/y": "0,1"}))
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [BIND, READ, READ]
     client = Scripted(LOST, found, repeats=True)
-    assert isinstance(await bind(request_budget(client), REQUEST), Unknown)
+    assert isinstance(await bind(request_budget(client), REQUEST), OutcomeUnknown)
     assert len(client.asked) <= REQUESTS_MAX
 
 
 @pytest.mark.parametrize("error", [THROTTLED, OVERLOADED])
 async def test_an_overloaded_server_is_given_the_time_it_asks_for_k8(error: ApiError) -> None:
     client, time = Scripted(error, STATUS), Time()
-    assert await bind(request_budget(client, time), REQUEST) == Done()
+    assert await bind(request_budget(client, time), REQUEST) == Accepted()
     assert client.whats == [BIND, BIND]
     assert error.retry_after_seconds is not None
     assert time.slept[0] >= error.retry_after_seconds
@@ -164,7 +164,7 @@ async def test_an_overloaded_server_is_given_the_time_it_asks_for_k8(error: ApiE
 
 async def test_a_server_that_stays_overloaded_leaves_the_outcome_unknown_in_time_k8() -> None:
     client, time = Scripted(THROTTLED, repeats=True), Time()
-    assert isinstance(await bind(request_budget(client, time), REQUEST), Unknown)
+    assert isinstance(await bind(request_budget(client, time), REQUEST), OutcomeUnknown)
     assert sum(time.slept) <= EFFECT_SECONDS
     assert len(client.asked) <= REQUESTS_MAX
 
@@ -174,13 +174,13 @@ async def test_a_server_that_asks_for_more_time_than_there_is_is_left_alone_for_
 ):
     patient = said(ThrottledError, 429, "", "", retry_after_seconds=120.0)
     client, time = Scripted(patient), Time()
-    assert isinstance(await bind(request_budget(client, time), REQUEST), Unknown)
+    assert isinstance(await bind(request_budget(client, time), REQUEST), OutcomeUnknown)
     assert sum(time.slept) == EFFECT_SECONDS
 
 
 async def test_a_server_that_is_not_there_is_tried_again_and_nothing_is_read() -> None:
     client, time = Scripted(AWAY, AWAY, STATUS), Time()
-    assert await bind(request_budget(client, time), REQUEST) == Done()
+    assert await bind(request_budget(client, time), REQUEST) == Accepted()
     assert client.whats == [BIND, BIND, BIND]
     assert 0 < time.slept[0] < time.slept[1]
 
@@ -192,7 +192,9 @@ async def test_a_server_that_is_not_there_is_tried_again_and_nothing_is_read() -
 async def test_neither_old_credentials_nor_a_page_that_is_missing_loses_a_decision(
     error: ApiError,
 ) -> None:
-    assert isinstance(await bind(request_budget(Scripted(error, repeats=True)), REQUEST), Unknown)
+    assert isinstance(
+        await bind(request_budget(Scripted(error, repeats=True)), REQUEST), OutcomeUnknown
+    )
 
 
 async def test_each_request_has_a_deadline_within_that_of_the_effect_k12_4() -> None:
@@ -278,9 +280,9 @@ async def test_whatever_the_server_does_bind_says_nothing_that_is_not_so(
     """Done only of a pod that is bound there; Refused never of one; so many requests and no more."""
     server, time = Server(faults), Time()
     reply = await bind(request_budget(Faulty(server), time), REQUEST)
-    if isinstance(reply, Done):
+    if isinstance(reply, Accepted):
         assert server.has_our_pod
-    if isinstance(reply, Refused):
+    if isinstance(reply, Rejected):
         assert not server.has_our_pod
     assert server.requests <= REQUESTS_MAX
     assert sum(time.slept) <= EFFECT_SECONDS
@@ -291,7 +293,7 @@ async def test_what_may_have_been_done_before_is_read_before_a_refusal_is_believ
     again = structs.replace(REQUEST, is_in_doubt=True)
     forbidden = said(ForbiddenError, 403, "Forbidden", "no")
     client = Scripted(forbidden, pod(node="n1", annotations={"x/y": "0,1"}))
-    assert await bind(request_budget(client), again) == Done()
+    assert await bind(request_budget(client), again) == Accepted()
     assert client.whats == [BIND, READ]
 
 
@@ -299,5 +301,5 @@ async def test_a_server_that_has_just_come_back_is_asked_again() -> None:
     starting = said(RecoveringError, 403, "Forbidden", "no")
     bound = pod(node="n1", annotations={"x/y": "0,1"})
     client = Scripted(starting, LOST, starting, pod(), CONFLICT, starting, bound)
-    assert await bind(request_budget(client), REQUEST) == Done()
+    assert await bind(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [BIND, BIND, READ, READ, BIND, READ, READ]

@@ -19,7 +19,7 @@ from daemon.cluster.client.errors import (
     UnansweredError,
 )
 from events.errors import ClusterError
-from events.messages import Done, EvictRequest, Refused, Unknown
+from events.messages import Accepted, EvictRequest, OutcomeUnknown, Rejected
 from tests.daemon.cluster.acting.scripted import (
     STATUS,
     Answer,
@@ -48,7 +48,7 @@ TOO_MANY = said(
 
 async def test_an_eviction_names_the_pod_by_uid_and_any_2xx_is_success_k9_1() -> None:
     client = Scripted(STATUS)
-    assert await evict(request_budget(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Accepted()
     asked = client.asked[0]
     assert (asked.what, asked.name, asked.namespace, asked.query) == (EVICT, "a", "default", {})
     assert asked.document == {
@@ -73,7 +73,7 @@ async def test_a_grace_period_is_passed_on_also_one_of_nothing_k9_1() -> None:
 
 async def test_a_preview_has_no_effect_k9_4() -> None:
     client = Scripted(STATUS)
-    assert await evict(request_budget(client), REQUEST, is_preview=True) == Done()
+    assert await evict(request_budget(client), REQUEST, is_preview=True) == Accepted()
     assert client.asked[0].query == {"dryRun": "All"}
     options = client.asked[0].document["deleteOptions"]
     assert options == {"preconditions": {"uid": "u1"}, "dryRun": ["All"]}
@@ -89,7 +89,7 @@ async def test_a_disruption_budget_says_no_and_is_not_asked_again_at_once_k9_2(
     error = said(BudgetError, 429, "TooManyRequests", "no", cause, retry_after_seconds=seconds)
     client = Scripted(error)
     reply = await evict(request_budget(client), REQUEST)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == "DisruptionBudget"
     assert "needs 1 healthy pods" in reply.message
     assert told in reply.message
@@ -98,21 +98,21 @@ async def test_a_disruption_budget_says_no_and_is_not_asked_again_at_once_k9_2(
 
 async def test_throttling_is_waited_for_k9_2() -> None:
     client, time = Scripted(said(ThrottledError, 429, "", retry_after_seconds=3.0), STATUS), Time()
-    assert await evict(request_budget(client, time), REQUEST) == Done()
+    assert await evict(request_budget(client, time), REQUEST) == Accepted()
     assert client.whats == [EVICT, EVICT]
     assert time.slept[0] >= 3.0
 
 
 async def test_more_than_one_budget_is_reported_and_not_tried_again_k9_2() -> None:
     client = Scripted(TOO_MANY)
-    assert await evict(request_budget(client), REQUEST) == Refused(
+    assert await evict(request_budget(client), REQUEST) == Rejected(
         "TooManyBudgets", TOO_MANY.message
     )
     assert client.whats == [EVICT]
 
 
 async def test_a_pod_that_is_gone_is_evicted_k9_2() -> None:
-    assert await evict(request_budget(Scripted(GONE)), REQUEST) == Done()
+    assert await evict(request_budget(Scripted(GONE)), REQUEST) == Accepted()
 
 
 @pytest.mark.parametrize(
@@ -122,17 +122,17 @@ async def test_after_409_a_pod_that_is_gone_another_or_ending_is_evicted_k9_2(
     found: bytes | ClusterError,
 ) -> None:
     client = Scripted(CONFLICT, found)
-    assert await evict(request_budget(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [EVICT, READ]
 
 
 async def test_after_409_the_same_pod_is_tried_again_and_then_refused_k9_2() -> None:
     client = Scripted(CONFLICT, pod(), STATUS)
-    assert await evict(request_budget(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Accepted()
     answers: list[Answer] = [CONFLICT, pod()]
     client = Scripted(*answers * REQUESTS_MAX)
     reply = await evict(request_budget(client), REQUEST)
-    assert reply == Refused(code="Conflict", message=CONFLICT.message)
+    assert reply == Rejected(code="Conflict", message=CONFLICT.message)
     assert len(client.asked) <= REQUESTS_MAX
 
 
@@ -150,7 +150,7 @@ async def test_after_409_the_same_pod_is_tried_again_and_then_refused_k9_2() -> 
 async def test_what_may_not_be_evicted_is_refused_k9_2(error: ApiError, code: str) -> None:
     client = Scripted(error)
     reply = await evict(request_budget(client), REQUEST)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == code
     assert client.whats == [EVICT]
 
@@ -159,23 +159,25 @@ async def test_what_may_not_be_evicted_is_refused_k9_2(error: ApiError, code: st
 async def test_an_eviction_whose_outcome_is_unknown_is_read_back(error: ClusterError) -> None:
     ending = pod(deletionTimestamp="2026-11-21T08:00:00Z")
     client = Scripted(error, ending)
-    assert await evict(request_budget(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Accepted()
     client = Scripted(error, pod(), STATUS)
-    assert await evict(request_budget(client), REQUEST) == Done()
+    assert await evict(request_budget(client), REQUEST) == Accepted()
     assert client.whats == [EVICT, READ, EVICT]
 
 
 async def test_a_server_that_stays_broken_leaves_the_outcome_unknown_in_time() -> None:
     client = Scripted(BROKEN, repeats=True)
-    assert isinstance(await evict(request_budget(client), REQUEST), Unknown)
+    assert isinstance(await evict(request_budget(client), REQUEST), OutcomeUnknown)
     assert len(client.asked) <= REQUESTS_MAX
 
 
 async def test_a_pod_that_may_not_be_read_leaves_the_eviction_unknown() -> None:
     forbidden = said(ForbiddenError, 403, "Forbidden")
-    assert isinstance(await evict(request_budget(Scripted(LOST, forbidden)), REQUEST), Unknown)
+    assert isinstance(
+        await evict(request_budget(Scripted(LOST, forbidden)), REQUEST), OutcomeUnknown
+    )
     garbage = Scripted(LOST, b"{", repeats=True)
-    assert isinstance(await evict(request_budget(garbage), REQUEST), Unknown)
+    assert isinstance(await evict(request_budget(garbage), REQUEST), OutcomeUnknown)
     assert len(garbage.asked) <= REQUESTS_MAX
 
 
@@ -184,12 +186,12 @@ def test_the_cluster_and_each_workload_have_a_budget_of_evictions_k9_8() -> None
     assert budget.take("u1", "Job/a", 0) is None
     assert budget.take("u2", "Job/a", 0) is None
     over = budget.take("u3", "Job/a", 0)
-    assert over == Refused(
+    assert over == Rejected(
         "EvictionBudget", "the limit of 2 evictions a minute of Job/a is reached"
     )
     assert budget.take("u4", "Job/b", 0) is None
     over = budget.take("u5", "Job/c", MINUTE_NS - 1)
-    assert over == Refused(
+    assert over == Rejected(
         "EvictionBudget", "the limit of 3 evictions a minute in the cluster is reached"
     )
     assert budget.take("u5", "Job/c", MINUTE_NS) is None

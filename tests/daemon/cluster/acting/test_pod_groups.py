@@ -7,12 +7,12 @@ from daemon.cluster.acting.pod_groups import GroupTeller
 from daemon.cluster.acting.request_budget import MERGE_PATCH
 from daemon.cluster.client.errors import ConflictError, NotFoundError, ServerError, UnansweredError
 from events.messages import (
-    Done,
-    GroupConditionRequest,
-    GroupCountsRequest,
-    PhaseRequest,
-    Refused,
-    Unknown,
+    Accepted,
+    OutcomeUnknown,
+    PodGroupConditionRequest,
+    PodGroupCountsRequest,
+    PodGroupPhaseRequest,
+    Rejected,
 )
 from tests.daemon.cluster.acting.scripted import Answer, Scripted, request_budget, said
 
@@ -23,8 +23,8 @@ APART, WHOLE, READ = "patch podgroups/status", "patch podgroups", "get podgroups
 GONE = said(NotFoundError, 404, "NotFound", 'podgroups.scheduling.volcano.sh "a" not found')
 STALE = said(ConflictError, 409, "Conflict", "the object has been modified")
 
-PHASE = PhaseRequest(decision=7, namespace="default", name="a", uid="u1", phase="Inqueue")
-CONDITION = GroupConditionRequest(
+PHASE = PodGroupPhaseRequest(decision=7, namespace="default", name="a", uid="u1", phase="Inqueue")
+CONDITION = PodGroupConditionRequest(
     decision=7,
     namespace="default",
     name="a",
@@ -61,8 +61,8 @@ BEFORE, AFTER = group(phase="Pending"), group(phase="Inqueue")
 
 async def test_a_phase_goes_to_the_status_subresource_of_what_was_read_k13_2() -> None:
     client, groups = Scripted(BEFORE, AFTER, BEFORE, AFTER), teller()
-    assert await groups.update_phase(request_budget(client), PHASE) == Done()
-    assert await groups.update_phase(request_budget(client), PHASE) == Done()
+    assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
+    assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
     assert client.whats == [READ, APART] * 2
     asked = client.asked[1]
     assert asked.content_type == MERGE_PATCH
@@ -82,14 +82,14 @@ async def test_a_group_that_is_nested_too_deep_for_a_decoder_is_still_written() 
 
     groups = teller()
     client = Scripted(hostile(BEFORE), hostile(AFTER), hostile(BEFORE), GONE, hostile(AFTER))
-    assert await groups.update_phase(request_budget(client), PHASE) == Done()
-    assert await groups.update_phase(request_budget(client), PHASE) == Done()
+    assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
+    assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
     assert client.whats == [READ, APART, READ, APART, WHOLE]
 
 
 async def test_a_group_in_that_phase_is_not_written() -> None:
     client = Scripted(AFTER)
-    assert await teller().update_phase(request_budget(client), PHASE) == Done()
+    assert await teller().update_phase(request_budget(client), PHASE) == Accepted()
     assert client.whats == [READ]
 
 
@@ -97,8 +97,8 @@ async def test_where_the_status_is_no_subresource_the_group_is_patched_and_that_
     None
 ):
     client, groups = Scripted(BEFORE, GONE, AFTER, BEFORE, AFTER), teller()
-    assert await groups.update_phase(request_budget(client), PHASE) == Done()
-    assert await groups.update_phase(request_budget(client), PHASE) == Done()
+    assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
+    assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
     assert client.whats == [READ, APART, WHOLE, READ, WHOLE]
     assert client.asked[2].body == client.asked[1].body
 
@@ -108,7 +108,7 @@ async def test_where_the_status_has_become_a_subresource_that_is_noticed() -> No
     then: list[Answer] = [BEFORE, BEFORE, AFTER]
     client, groups = Scripted(*first, *then, BEFORE, AFTER), teller()
     for _ in range(3):
-        assert await groups.update_phase(request_budget(client), PHASE) == Done()
+        assert await groups.update_phase(request_budget(client), PHASE) == Accepted()
     assert client.whats == [READ, APART, WHOLE, READ, WHOLE, APART, READ, APART]
 
 
@@ -116,7 +116,7 @@ async def test_a_group_that_is_gone_is_refused_and_says_nothing_of_its_kind() ->
     client, groups = Scripted(BEFORE, GONE, GONE, GONE, BEFORE, AFTER), teller()
     for _ in range(2):
         reply = await groups.update_phase(request_budget(client), PHASE)
-        assert isinstance(reply, Refused)
+        assert isinstance(reply, Rejected)
         assert reply.code == "NotFound"
     await groups.update_phase(request_budget(client), PHASE)
     assert client.whats == [READ, APART, WHOLE, READ, READ, APART]
@@ -124,13 +124,13 @@ async def test_a_group_that_is_gone_is_refused_and_says_nothing_of_its_kind() ->
 
 async def test_a_kind_that_keeps_no_status_is_refused() -> None:
     reply = await teller().update_phase(request_budget(Scripted(group(), GONE, group())), PHASE)
-    assert reply == Refused(code="Invalid", message="the PodGroup keeps no such status")
+    assert reply == Rejected(code="Invalid", message="the PodGroup keeps no such status")
 
 
 async def test_a_phase_whose_answer_was_lost_is_not_written_twice() -> None:
     lost = UnansweredError("patch podgroups/status: the connection was lost")
     client = Scripted(BEFORE, lost, STALE, AFTER)
-    assert await teller().update_phase(request_budget(client), PHASE) == Done()
+    assert await teller().update_phase(request_budget(client), PHASE) == Accepted()
     assert client.whats == [READ, APART, APART, READ]
 
 
@@ -139,7 +139,7 @@ async def test_a_condition_is_written_beside_those_of_others_and_only_if_they_ar
 ):
     before = {**TOLD, "transitionID": "3", "message": "2/3 tasks in gang unschedulable"}
     client = Scripted(group("u1", "Inqueue", FOREIGN, before), b"{}")
-    assert await teller().update_condition(request_budget(client), CONDITION) == Done()
+    assert await teller().update_condition(request_budget(client), CONDITION) == Accepted()
     assert client.whats == [READ, APART]
     assert client.asked[1].document == {
         "metadata": {"uid": "u1", "resourceVersion": "41"},
@@ -149,23 +149,23 @@ async def test_a_condition_is_written_beside_those_of_others_and_only_if_they_ar
 
 async def test_a_condition_of_a_new_type_is_added() -> None:
     client = Scripted(group("u1", "", FOREIGN), b"{}")
-    assert await teller().update_condition(request_budget(client), CONDITION) == Done()
+    assert await teller().update_condition(request_budget(client), CONDITION) == Accepted()
     assert client.asked[1].document["status"] == {"conditions": [FOREIGN, TOLD]}
     client = Scripted(group(), b"{}")
-    assert await teller().update_condition(request_budget(client), CONDITION) == Done()
+    assert await teller().update_condition(request_budget(client), CONDITION) == Accepted()
     assert client.asked[1].document["status"] == {"conditions": [TOLD]}
 
 
 async def test_a_condition_that_says_so_already_is_not_written_again_b_14() -> None:
     standing = {**TOLD, "transitionID": "3", "lastTransitionTime": "2025-01-01T00:00:00Z"}
     client = Scripted(group("u1", "Inqueue", FOREIGN, standing))
-    assert await teller().update_condition(request_budget(client), CONDITION) == Done()
+    assert await teller().update_condition(request_budget(client), CONDITION) == Accepted()
     assert client.whats == [READ]
 
 
 async def test_a_condition_that_another_has_raced_is_read_again() -> None:
     client = Scripted(group(), STALE, group("u1", "", FOREIGN), b"{}")
-    assert await teller().update_condition(request_budget(client), CONDITION) == Done()
+    assert await teller().update_condition(request_budget(client), CONDITION) == Accepted()
     assert client.asked[3].document["status"] == {"conditions": [FOREIGN, TOLD]}
 
 
@@ -173,23 +173,27 @@ async def test_a_group_that_never_stands_still_is_given_up() -> None:
     answers: list[Answer] = [group(), STALE]
     client = Scripted(*answers * READS_MAX)
     reply = await teller().update_condition(request_budget(client), CONDITION)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == "Conflict"
 
 
 async def test_a_condition_is_not_written_on_another_group_of_that_name_k13_1() -> None:
     client = Scripted(group(uid="u2"))
     reply = await teller().update_condition(request_budget(client), CONDITION)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == "Conflict"
     assert client.whats == [READ]
 
 
 async def test_a_group_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
     broken = Scripted(said(ServerError, 500, "InternalError"), repeats=True)
-    assert isinstance(await teller().update_condition(request_budget(broken), CONDITION), Unknown)
+    assert isinstance(
+        await teller().update_condition(request_budget(broken), CONDITION), OutcomeUnknown
+    )
     garbage = Scripted(b"<html>", repeats=True)
-    assert isinstance(await teller().update_condition(request_budget(garbage), CONDITION), Unknown)
+    assert isinstance(
+        await teller().update_condition(request_budget(garbage), CONDITION), OutcomeUnknown
+    )
     assert len(garbage.asked) == READS_MAX
 
 
@@ -198,36 +202,36 @@ def document(**status: object) -> bytes:
     return msgspec.json.encode({"metadata": metadata, "status": status})
 
 
-COUNTS = GroupCountsRequest(
+COUNTS = PodGroupCountsRequest(
     decision=7, namespace="default", name="a", uid="u1", running=2, succeeded=1, failed=0
 )
 
 
 async def test_a_phase_brings_the_counts_that_differ_along() -> None:
     client = Scripted(document(phase="Inqueue", failed=1), AFTER)
-    running = PhaseRequest(
+    running = PodGroupPhaseRequest(
         decision=7, namespace="default", name="a", uid="u1", phase="Running", running=2
     )
-    assert await teller().update_phase(request_budget(client), running) == Done()
+    assert await teller().update_phase(request_budget(client), running) == Accepted()
     assert client.asked[1].document["status"] == {"phase": "Running", "running": 2, "failed": 0}
 
 
 async def test_counts_are_told_alone_and_only_those_that_differ() -> None:
     client = Scripted(document(phase="Running", running=2), AFTER)
-    assert await teller().update_counts(request_budget(client), COUNTS) == Done()
+    assert await teller().update_counts(request_budget(client), COUNTS) == Accepted()
     assert client.asked[1].document["status"] == {"succeeded": 1}
 
 
 async def test_a_group_with_those_counts_is_not_written() -> None:
     client = Scripted(document(running=2, succeeded=1))
-    assert await teller().update_counts(request_budget(client), COUNTS) == Done()
+    assert await teller().update_counts(request_budget(client), COUNTS) == Accepted()
     assert client.whats == [READ]
 
 
 async def test_a_condition_ends_the_one_that_says_the_opposite() -> None:
     """#2925: a group that runs does not go on saying that it cannot be scheduled."""
     client = Scripted(group("u1", "Running", TOLD, FOREIGN), AFTER)
-    ready = GroupConditionRequest(
+    ready = PodGroupConditionRequest(
         decision=9,
         namespace="default",
         name="a",
@@ -236,7 +240,7 @@ async def test_a_condition_ends_the_one_that_says_the_opposite() -> None:
         reason="tasks in gang are ready to be scheduled",
         message="",
     )
-    assert await teller().update_condition(request_budget(client), ready) == Done()
+    assert await teller().update_condition(request_budget(client), ready) == Accepted()
     status = client.asked[1].document["status"]
     assert isinstance(status, dict)
     [ended, foreign, told] = status["conditions"]

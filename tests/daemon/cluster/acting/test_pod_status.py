@@ -14,7 +14,13 @@ from daemon.cluster.client.errors import (
     ServerError,
     UnansweredError,
 )
-from events.messages import ConditionRequest, Done, QueueStatusRequest, Refused, Unknown
+from events.messages import (
+    Accepted,
+    OutcomeUnknown,
+    PodConditionRequest,
+    QueueStatusRequest,
+    Rejected,
+)
 from tests.daemon.cluster.acting.scripted import Scripted, request_budget, said
 
 AT_NS = 1_763_712_900_000_042_000
@@ -29,8 +35,8 @@ LOST = UnansweredError("patch pods/status: the connection was lost")
 
 def waiting(
     message: str = "0/3 nodes are unavailable: 3 Insufficient cpu.", node: str = ""
-) -> ConditionRequest:
-    return ConditionRequest(
+) -> PodConditionRequest:
+    return PodConditionRequest(
         decision=7,
         namespace="default",
         name="a",
@@ -47,7 +53,7 @@ def teller() -> PodStatusWriter:
 
 async def test_a_pod_is_told_by_a_strategic_merge_that_names_its_uid_k7_7_k13_1_k13_2() -> None:
     client = Scripted(b"{}")
-    assert await teller().write(request_budget(client), waiting()) == Done()
+    assert await teller().write(request_budget(client), waiting()) == Accepted()
     asked = client.asked[0]
     assert asked.what == "patch pods/status"
     assert asked.content_type == "application/strategic-merge-patch+json"
@@ -78,7 +84,7 @@ async def test_the_time_of_a_condition_stays_while_only_its_text_changes() -> No
 async def test_a_telling_that_failed_gives_the_time_again() -> None:
     client, pods = Scripted(GONE, b"{}"), teller()
     reply = await pods.write(request_budget(client), waiting())
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     await pods.write(request_budget(client), waiting())
     assert b"lastTransitionTime" in client.asked[1].body
 
@@ -98,7 +104,7 @@ async def test_a_nomination_is_made_and_only_ours_is_taken_back_k7_3() -> None:
 async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_status, "TOLD_MAX", 1)
     client, pods = Scripted(b"{}", repeats=True), teller()
-    other = ConditionRequest(
+    other = PodConditionRequest(
         decision=7, namespace="default", name="b", uid="u2", reason="Unschedulable", message="m"
     )
     for request in (waiting(), other, waiting()):
@@ -117,16 +123,17 @@ async def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch)
 )
 async def test_another_pod_of_that_name_is_not_told_k13_1(error: ApiError, code: str) -> None:
     reply = await teller().write(request_budget(Scripted(error)), waiting())
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == code
 
 
 async def test_a_patch_is_repeated_until_it_is_answered() -> None:
     broken = said(ServerError, 500, "InternalError")
     client = Scripted(LOST, broken, b"{}")
-    assert await teller().write(request_budget(client), waiting()) == Done()
+    assert await teller().write(request_budget(client), waiting()) == Accepted()
     assert isinstance(
-        await teller().write(request_budget(Scripted(broken, repeats=True)), waiting()), Unknown
+        await teller().write(request_budget(Scripted(broken, repeats=True)), waiting()),
+        OutcomeUnknown,
     )
 
 
@@ -147,7 +154,7 @@ def queue(allocated: dict[str, str] | None = None, uid: str = "q1") -> bytes:
 
 async def test_what_is_allocated_holds_cpu_and_memory_and_not_what_was() -> None:
     client = Scripted(queue({"cpu": "4", "x/y": "1"}), b"{}")
-    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Done()
+    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Accepted()
     assert client.whats == [READ, WRITE]
     asked = client.asked[1]
     assert (asked.namespace, asked.content_type) == ("", "application/merge-patch+json")
@@ -160,19 +167,19 @@ async def test_what_is_allocated_holds_cpu_and_memory_and_not_what_was() -> None
 @pytest.mark.parametrize("found", [queue(), b'{"metadata":{"uid":"q1","resourceVersion":"41"}}'])
 async def test_a_queue_of_which_nothing_was_told_is_told(found: bytes) -> None:
     client = Scripted(found, b"{}")
-    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Done()
+    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Accepted()
     assert client.asked[1].document["status"] == {"allocated": ALLOCATED}
 
 
 async def test_a_queue_that_says_so_already_is_not_written() -> None:
     client = Scripted(queue(ALLOCATED))
-    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Done()
+    assert await update_queue_status(request_budget(client, namespace=""), QUEUE) == Accepted()
     assert client.whats == [READ]
 
 
 async def test_another_queue_of_that_name_is_not_told_k13_1() -> None:
     client = Scripted(queue(uid="q2"))
     reply = await update_queue_status(request_budget(client, namespace=""), QUEUE)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, Rejected)
     assert reply.code == "Conflict"
     assert client.whats == [READ]

@@ -19,17 +19,17 @@ from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.server.simulated_api_server import running_server
 from events.messages import (
+    Accepted,
     BindRequest,
-    ConditionRequest,
-    Done,
     EvictRequest,
-    GroupConditionRequest,
-    PhaseRequest,
+    OutcomeUnknown,
+    PodConditionRequest,
+    PodGroupConditionRequest,
+    PodGroupPhaseRequest,
     QueueStatusRequest,
-    Refused,
+    Rejected,
     Reply,
     Request,
-    Unknown,
 )
 from simulator.api_server.api import Behaviour
 from simulator.api_server.faults import Fault, FaultContext, SeededFaults
@@ -93,10 +93,10 @@ class Storm:
         return [one.result() for one in running]
 
     async def _answered(self, request: Request) -> Reply:
-        reply: Reply = Unknown(message="")
+        reply: Reply = OutcomeUnknown(message="")
         for _ in range(20):
             reply = await self.actor.perform(request)
-            if not isinstance(reply, Unknown):
+            if not isinstance(reply, OutcomeUnknown):
                 break
         return reply
 
@@ -148,8 +148,8 @@ async def test_bindings_and_evictions_are_what_the_answers_say(seed: int, tmp_pa
             seen = await given.found(path_of(name))
             assert seen is not None
             is_bound = seen["spec"].get("nodeName") == f"n-{name}"
-            assert isinstance(reply, Done) == is_bound
-            assert isinstance(reply, Refused) == (not is_bound)
+            assert isinstance(reply, Accepted) == is_bound
+            assert isinstance(reply, Rejected) == (not is_bound)
             if is_bound:
                 assert seen["metadata"]["annotations"]["muster.sh/devices"] == name
         evictions: list[Request] = [
@@ -159,8 +159,8 @@ async def test_bindings_and_evictions_are_what_the_answers_say(seed: int, tmp_pa
         for name, reply in evicted.items():
             left = await given.found(path_of(name))
             is_ending = left is None or "deletionTimestamp" in left["metadata"]
-            assert isinstance(reply, Done) == is_ending
-    assert sum(isinstance(one, Done) for one in bound.values()) > PODS_AT_ONCE // 2
+            assert isinstance(reply, Accepted) == is_ending
+    assert sum(isinstance(one, Accepted) for one in bound.values()) > PODS_AT_ONCE // 2
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -173,9 +173,9 @@ async def test_statuses_say_what_the_answers_say(seed: int, tmp_path: Path) -> N
             text = f"turn {turn}"
             phase = ("Pending", "Inqueue")[turn % 2]
             requests: list[Request] = [
-                ConditionRequest(7, NAMESPACE, "p", uid(waiting), "Unschedulable", text),
-                PhaseRequest(7, NAMESPACE, "g", uid(group), phase),
-                GroupConditionRequest(7, NAMESPACE, "g", uid(group), "Unschedulable", "r", text),
+                PodConditionRequest(7, NAMESPACE, "p", uid(waiting), "Unschedulable", text),
+                PodGroupPhaseRequest(7, NAMESPACE, "g", uid(group), phase),
+                PodGroupConditionRequest(7, NAMESPACE, "g", uid(group), "Unschedulable", "r", text),
                 QueueStatusRequest(7, "q", uid(queue), {f"x/{turn}": "1"}),
             ]
             replies = await given.answered(requests)
@@ -200,7 +200,7 @@ async def test_statuses_say_what_the_answers_say(seed: int, tmp_path: Path) -> N
                 said[3].get("allocated") == {"cpu": "0", "memory": "0", f"x/{turn}": "1"},
             ]
             for reply, so in zip(replies, is_so, strict=True):
-                assert so or not isinstance(reply, Done)
+                assert so or not isinstance(reply, Accepted)
 
 
 async def test_events_come_through_a_storm_or_are_counted(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from daemon.cluster.client.errors import (
     UnansweredError,
 )
 from events.errors import ClusterError
-from events.messages import Closed, Gone, Listed, Listing, Opened, Seen, Sighting
+from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen, WatchMessage
+from events.watch import WatchClosed, WatchOpened
 
 T = TypeVar("T")
 Object: TypeAlias = dict[str, Any]
@@ -302,14 +303,14 @@ class Follower:
     """What a reader makes of sightings: the same as the log would (K4), and what it must never see."""
 
     def __init__(self) -> None:
-        self.sightings: list[Sighting] = []
+        self.sightings: list[WatchMessage] = []
         self.objects: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
         """By kind and UID: name and revision."""
         self.progress: dict[str, str] = {}
         self.listing: dict[str, dict[str, tuple[str, str]]] = {}
         self.lists: list[str] = []
 
-    def take(self, sightings: list[Sighting]) -> None:
+    def take(self, sightings: list[WatchMessage]) -> None:
         """Take in what was handed over in one piece."""
         self.sightings += sightings
         for sighting in sightings:
@@ -322,26 +323,28 @@ class Follower:
 
     def closed(self) -> list[tuple[str, bool]]:
         """How watches of pods ended."""
-        ends = [one for one in self.sightings if isinstance(one, Closed) and one.resource == "Pod"]
+        ends = [
+            one for one in self.sightings if isinstance(one, WatchClosed) and one.resource == "Pod"
+        ]
         return [(one.cause, one.has_gap) for one in ends]
 
     def names(self, kind: str = "Pod") -> set[str]:
         """The objects that are there."""
         return {name for name, _ in self.objects[kind].values()}
 
-    def _take(self, sighting: Sighting) -> None:
+    def _take(self, sighting: WatchMessage) -> None:
         match sighting:
-            case Listing(resource=resource):
+            case ListStarted(resource=resource):
                 self.listing[resource] = {}
                 self.lists.append(resource)
-            case Listed(resource=resource, resource_version=revision, count=count):
+            case ListCompleted(resource=resource, resource_version=revision, count=count):
                 listed = self.listing.pop(resource)
                 assert len(listed) == count
                 self.objects[resource] = listed
                 self.progress[resource] = revision
-            case Seen(raw=raw) | Gone(raw=raw):
-                self._take_object(json.loads(raw), is_gone=isinstance(sighting, Gone))
-            case Opened(resource=resource, is_resumed=is_resumed) if is_resumed:
+            case ObjectSeen(raw=raw) | DeletionSeen(raw=raw):
+                self._take_object(json.loads(raw), is_gone=isinstance(sighting, DeletionSeen))
+            case WatchOpened(resource=resource, is_resumed=is_resumed) if is_resumed:
                 assert resource not in self.lists
             case _:
                 pass

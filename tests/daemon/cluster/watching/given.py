@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
-from events.messages import Progress
+from events.messages import ResumePoint
 from tests.daemon.cluster.watching.api import BASIC, Api, Follower
 
 
@@ -16,9 +16,9 @@ def middling() -> float:
     return 0.5
 
 
-def since(revisions: Mapping[str, str]) -> dict[str, Progress]:
+def since(revisions: Mapping[str, str]) -> dict[str, ResumePoint]:
     """Progress of which only the revisions are known."""
-    return {kind: Progress(revision) for kind, revision in revisions.items()}
+    return {kind: ResumePoint(revision) for kind, revision in revisions.items()}
 
 
 class Daemon:

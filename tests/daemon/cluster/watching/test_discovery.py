@@ -9,7 +9,8 @@ from daemon.cluster.client.errors import NotFoundError, ServerError
 from daemon.cluster.watching.discovery import FEATURES, discover, features
 from daemon.cluster.watching.event import UnreadableEventError
 from daemon.cluster.watching.pace import Pace
-from events.messages import Discovered, Listed
+from events.messages import ListCompleted
+from events.watch import ServerDiscovered
 from tests.daemon.cluster.watching.api import BASIC, Api
 from tests.daemon.cluster.watching.given import middling, running
 from tests.daemon.cluster.watching.virtual import virtual
@@ -24,7 +25,7 @@ def test_version_and_discovery_are_told_first_and_asked_for_once() -> None:
         api = Api(WITH_QUEUES)
         async with running(api, resources=WITH_QUEUES) as daemon:
             first = daemon.seen.sightings[0]
-            assert isinstance(first, Discovered)
+            assert isinstance(first, ServerDiscovered)
             assert first.version == "v1.34.4"
             assert "scheduling.volcano.sh/v1beta1/queues" in first.served
             assert "v1/pods" in first.served
@@ -34,7 +35,7 @@ def test_version_and_discovery_are_told_first_and_asked_for_once() -> None:
             daemon.again({})
             await asyncio.sleep(5)
             assert len(api.requests("get /version")) == 1
-            assert daemon.seen.of(Discovered) == [first, first]
+            assert daemon.seen.of(ServerDiscovered) == [first, first]
 
     virtual(story())
 
@@ -76,10 +77,10 @@ def test_trouble_with_discovery_does_not_hold_back_the_lists() -> None:
         api.spoil = lambda what, query: failed if what.startswith("get") else None
         async with running(api) as daemon:
             assert daemon.seen.names() == {"a"}
-            assert daemon.seen.of(Discovered) == []
+            assert daemon.seen.of(ServerDiscovered) == []
             api.spoil = lambda what, query: None
             await asyncio.sleep(31)
-            assert len(daemon.seen.of(Discovered)) == 1
+            assert len(daemon.seen.of(ServerDiscovered)) == 1
 
     virtual(story())
 
@@ -90,7 +91,7 @@ def test_a_kind_that_is_not_served_is_absent_until_it_is() -> None:
     async def story() -> None:
         api = Api()
         async with running(api, resources=WITH_QUEUES) as daemon:
-            assert Listed("Queue", "", 0, served=False) in daemon.seen.sightings
+            assert ListCompleted("Queue", "", 0, served=False) in daemon.seen.sightings
             assert daemon.health("Queue").state == "absent"
             assert daemon.health("Queue").is_listed
             asked = len(api.requests("list queues"))
@@ -121,7 +122,7 @@ def test_a_kind_that_is_no_longer_served_is_told_of_as_such() -> None:
             api.send(QUEUES, None)
             await asyncio.sleep(10)
             assert daemon.seen.names("Queue") == set()
-            assert daemon.seen.sightings[-1] == Listed("Queue", "", 0, served=False)
+            assert daemon.seen.sightings[-1] == ListCompleted("Queue", "", 0, served=False)
             assert daemon.health("Queue").state == "absent"
 
     virtual(story())
@@ -158,7 +159,7 @@ def test_what_every_cluster_has_is_never_absent() -> None:
     async def story() -> None:
         api = Api(())
         async with running(api, resources=BASIC) as daemon:
-            assert daemon.seen.of(Listed) == []
+            assert daemon.seen.of(ListCompleted) == []
             assert {one.state for one in daemon.watches.health()} == {"waiting"}
             assert not any(one.is_listed for one in daemon.watches.health())
 

@@ -21,7 +21,8 @@ from daemon.cluster.watching.reflector import Kept, Reflector
 from daemon.cluster.watching.server import Watched
 from daemon.cluster.watching.turns import Turns
 from daemon.cluster.watching.watches import Watches
-from events.messages import Closed, Discovered, Listed, Opened, Progress
+from events.messages import ListCompleted, ResumePoint
+from events.watch import ServerDiscovered, WatchClosed, WatchOpened
 from simulator.api_server.access_control import User
 from simulator.api_server.api import Behaviour
 from simulator.api_server.faults import LIST, WATCH, Fault, FaultContext, FaultKind, SeededFaults
@@ -69,7 +70,7 @@ class Reader:
 
     def is_complete(self) -> bool:
         """Whether every kind has been listed or resumed, and the reader has been told of it."""
-        told = {one.resource for one in self.seen.of(Opened)}
+        told = {one.resource for one in self.seen.of(WatchOpened)}
         return told >= ALL and all(one.is_listed for one in self.watches.health())
 
     def names(self, namespace: str, kind: str = "Pod") -> dict[str, str]:
@@ -127,7 +128,7 @@ async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
     first = await server.pod(server.unique("a"))
     async with reading(server.kubeconfig) as reader:
         await reader.until(reader.is_complete)
-        assert isinstance(reader.seen.sightings[0], Discovered)
+        assert isinstance(reader.seen.sightings[0], ServerDiscovered)
         assert set(reader.seen.lists) == ALL
         mine = await truth(server.api, server.pods)
         await reader.until(lambda: mine.items() <= reader.names(server.namespace).items())
@@ -136,7 +137,7 @@ async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
         await gone(server, first)
         await reader.until(lambda: set(reader.names(server.namespace)) == {server.unique("b")})
         assert {one.state for one in reader.watches.health()} == {"watching"}
-        assert reader.seen.of(Closed) == []
+        assert reader.seen.of(WatchClosed) == []
 
 
 async def test_a_restart_goes_on_where_the_log_ends(server: Served) -> None:
@@ -152,8 +153,8 @@ async def test_a_restart_goes_on_where_the_log_ends(server: Served) -> None:
         await reader.until(reader.is_complete)
         await reader.until(lambda: server.unique("b") in reader.names(server.namespace))
         assert reader.seen.lists == []
-        assert reader.seen.of(Listed) == []
-        assert {one.resource for one in reader.seen.of(Opened) if one.is_resumed} == ALL
+        assert reader.seen.of(ListCompleted) == []
+        assert {one.resource for one in reader.seen.of(WatchOpened) if one.is_resumed} == ALL
 
 
 async def test_a_revision_that_the_server_has_forgotten_is_a_gap(server: Served) -> None:
@@ -169,7 +170,7 @@ async def test_a_revision_that_the_server_has_forgotten_is_a_gap(server: Served)
     kept = Kept(Pace(SystemRandom().random), Standing(resource.name))
     outlet = Outlet(resource.name, intake, Turns([resource.name]))
     backwards: list[str] = []
-    progress = Progress(old["metadata"]["resourceVersion"])
+    progress = ResumePoint(old["metadata"]["resourceVersion"])
     reflector = Reflector(client, kind, outlet, kept, backwards.append, progress)
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(reflector.run())
@@ -180,10 +181,10 @@ async def test_a_revision_that_the_server_has_forgotten_is_a_gap(server: Served)
             seen.take(await intake.take())
         running.cancel()
     await client.close()
-    [closed] = seen.of(Closed)
+    [closed] = seen.of(WatchClosed)
     assert (closed.cause, closed.has_gap) == ("expired", True)
     assert backwards == []
-    assert [one.is_resumed for one in seen.of(Opened)] == [False]
+    assert [one.is_resumed for one in seen.of(WatchOpened)] == [False]
     assert {"a", "b", "c", "d"} <= seen.names(resource.kind)
 
 
@@ -206,7 +207,7 @@ async def test_a_revision_that_the_server_has_not_reached_is_a_gap(server: Serve
     await server.pod(server.unique("a"))
     async with reading(server.kubeconfig, {"Pod": "9" * 17}) as reader:
         await reader.until(reader.is_complete)
-        [closed] = [one for one in reader.seen.of(Closed) if one.resource == "Pod"]
+        [closed] = [one for one in reader.seen.of(WatchClosed) if one.resource == "Pod"]
         assert (closed.cause, closed.has_gap) == ("revision_went_back", True)
         await reader.until(lambda: server.unique("a") in reader.names(server.namespace))
         assert "Pod" in reader.seen.lists

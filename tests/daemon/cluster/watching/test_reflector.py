@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from events.messages import Closed, Listed, Opened, Progressed, Seen
+from events.messages import ListCompleted, ObjectSeen
+from events.watch import WatchClosed, WatchOpened, WatchProgressed
 from tests.daemon.cluster.watching.api import Api, line, lost, status
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual
@@ -141,12 +142,12 @@ def test_a_watch_is_closed_with_its_count_and_duration() -> None:
             await asyncio.sleep(5)
             pods = [one for one in daemon.seen.sightings if getattr(one, "resource", "") == "Pod"]
             [_, listed, opened, closed, again] = pods
-            assert listed == Listed("Pod", "100", 0)
-            assert opened == Opened("Pod", "100")
-            assert isinstance(closed, Closed)
+            assert listed == ListCompleted("Pod", "100", 0)
+            assert opened == WatchOpened(resource="Pod", resource_version="100")
+            assert isinstance(closed, WatchClosed)
             assert (closed.cause, closed.resource_version, closed.count) == ("cut", "101", 1)
             assert 99 < closed.duration_ns / 1e9 < 101
-            assert again == Opened("Pod", "101")
+            assert again == WatchOpened(resource="Pod", resource_version="101")
 
     virtual(story())
 
@@ -292,7 +293,7 @@ def test_duplicates_and_regressions_are_dropped_and_counted() -> None:
                 api.tell(line(kind, obj) * 2)
             await asyncio.sleep(1)
             assert daemon.health().dropped == 6
-            assert len(daemon.seen.of(Seen)) == 3
+            assert len(daemon.seen.of(ObjectSeen)) == 3
             api.tell(None)
             await asyncio.sleep(1)
             api.tell(line("MODIFIED", api.history[-1][3]))
@@ -312,8 +313,8 @@ def test_bookmarks_are_handed_over_now_and_then() -> None:
                 api.revision += 1
                 api.bookmark()
                 await asyncio.sleep(1)
-            marks = daemon.seen.of(Progressed)
+            marks = daemon.seen.of(WatchProgressed)
             assert 6 <= len(marks) <= 7
-            assert daemon.seen.of(Seen) == []
+            assert daemon.seen.of(ObjectSeen) == []
 
     virtual(story())

@@ -4,7 +4,8 @@ import asyncio
 
 from daemon.cluster.client.calls import PODS
 from daemon.cluster.client.errors import ExpiredError
-from events.messages import Opened, Seen
+from events.messages import ObjectSeen
+from events.watch import WatchOpened
 from tests.daemon.cluster.watching.api import Api, line, status
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual
@@ -21,10 +22,10 @@ def test_what_is_durable_is_not_listed_again() -> None:
         async with running(api, ALL) as daemon:
             assert daemon.seen.lists == []
             assert daemon.seen.names() == {"missed"}
-            [opened] = [one for one in daemon.seen.of(Opened) if one.resource == "Pod"]
-            assert opened == Opened("Pod", "100", is_resumed=True)
+            [opened] = [one for one in daemon.seen.of(WatchOpened) if one.resource == "Pod"]
+            assert opened == WatchOpened(resource="Pod", resource_version="100", is_resumed=True)
             assert daemon.seen.sightings.index(opened) < daemon.seen.sightings.index(
-                daemon.seen.of(Seen)[0]
+                daemon.seen.of(ObjectSeen)[0]
             )
             assert daemon.health().is_listed
 
@@ -37,7 +38,7 @@ def test_silence_is_consent_when_the_server_has_come_so_far() -> None:
     async def story() -> None:
         api = Api()
         async with running(api, ALL) as daemon:
-            opened = daemon.seen.of(Opened)
+            opened = daemon.seen.of(WatchOpened)
             assert [one.resource for one in opened] == ["Node", "PriorityClass", "Pod"]
             assert all(one.is_resumed for one in opened)
             assert daemon.seen.lists == []
@@ -47,7 +48,9 @@ def test_silence_is_consent_when_the_server_has_come_so_far() -> None:
             assert daemon.seen.names() == {"later"}
             api.tell(None)
             await asyncio.sleep(1)
-            assert daemon.seen.of(Opened)[-1] == Opened("Pod", "101")
+            assert daemon.seen.of(WatchOpened)[-1] == WatchOpened(
+                resource="Pod", resource_version="101"
+            )
 
     virtual(story())
 
@@ -82,7 +85,7 @@ def test_an_expired_revision_is_never_told_of_as_resumed() -> None:
         api.spoil = spoil
         async with running(api, ALL) as daemon:
             assert daemon.seen.closed() == [("expired", True)]
-            assert not any(one.is_resumed for one in daemon.seen.of(Opened))
+            assert not any(one.is_resumed for one in daemon.seen.of(WatchOpened))
             assert daemon.seen.names() == {"a"}
             assert set(daemon.seen.lists) == set(ALL)
 
@@ -94,10 +97,10 @@ def test_a_watch_that_ends_before_it_says_anything_is_not_told_of_as_resumed() -
         api = Api()
         api.spoil = lambda what, query: b"" if what.startswith("watch") else None
         async with running(api, ALL) as daemon:
-            assert daemon.seen.of(Opened) == []
+            assert daemon.seen.of(WatchOpened) == []
             api.spoil = lambda what, query: None
             await asyncio.sleep(31)
-            assert len(daemon.seen.of(Opened)) == 3
+            assert len(daemon.seen.of(WatchOpened)) == 3
             assert daemon.seen.lists == []
 
     virtual(story())

@@ -10,16 +10,14 @@ from daemon.cluster.client.errors import ExpiredError
 from daemon.cluster.watching.audit import FULL_LIST_FIRST_SECONDS, FULL_LIST_SECONDS
 from daemon.cluster.watching.reflector import SILENT_SECONDS
 from events.messages import (
-    Closed,
-    FullListBegan,
     FullListEnded,
     FullListPage,
-    Known,
-    Opened,
-    Progress,
-    Seen,
+    FullListStarted,
+    ObjectRevision,
+    ObjectSeen,
+    ResumePoint,
 )
-from events.watch import WENT_BACK
+from events.watch import WENT_BACK, WatchClosed, WatchOpened
 from tests.daemon.cluster.watching.api import BASIC, Api, lost
 from tests.daemon.cluster.watching.given import Daemon, running
 from tests.daemon.cluster.watching.virtual import virtual
@@ -29,7 +27,7 @@ KINDS = [one.name for one in BASIC]
 
 def gaps(daemon: Daemon) -> list[tuple[str, str]]:
     """Kind and cause of each gap."""
-    closed = daemon.seen.of(Closed)
+    closed = daemon.seen.of(WatchClosed)
     return [(one.resource, one.cause) for one in closed if one.has_gap]
 
 
@@ -99,18 +97,18 @@ def test_a_doubt_that_comes_from_elsewhere_is_looked_into_at_once() -> None:
     virtual(story())
 
 
-def phantom(api: Api, *, is_gone: bool = False) -> Progress:
+def phantom(api: Api, *, is_gone: bool = False) -> ResumePoint:
     """As the log has it, of a pod that a restored server does not have, or has again."""
     pod = api.put("phantom")["metadata"]
-    known = Known("default", "phantom", pod["uid"], pod["resourceVersion"], is_gone)
-    return Progress(str(api.revision), (known,))
+    known = ObjectRevision("default", "phantom", pod["uid"], pod["resourceVersion"], is_gone)
+    return ResumePoint(str(api.revision), (known,))
 
 
 def test_a_server_that_passed_the_revision_while_the_daemon_was_away_is_found_out() -> None:
     async def story() -> None:
         api = Api()
         kept = api.snapshot()
-        progress = {**dict.fromkeys(KINDS, Progress("100")), "Pod": phantom(api)}
+        progress = {**dict.fromkeys(KINDS, ResumePoint("100")), "Pod": phantom(api)}
         api.restore(kept)
         for index in range(5):
             api.put(f"real-{index}")
@@ -120,7 +118,9 @@ def test_a_server_that_passed_the_revision_while_the_daemon_was_away_is_found_ou
             daemon.watches.show_since(progress)
             await asyncio.sleep(5)
             assert not [
-                one for one in daemon.seen.of(Opened) if one.resource == "Pod" and one.is_resumed
+                one
+                for one in daemon.seen.of(WatchOpened)
+                if one.resource == "Pod" and one.is_resumed
             ]
             assert daemon.seen.names() == {f"real-{index}" for index in range(5)}
             assert set(daemon.seen.lists) == set(KINDS)
@@ -145,7 +145,7 @@ def remade(api: Api) -> None:
 def test_what_happened_since_is_no_sign_of_another_history(happens: Callable[[Api], None]) -> None:
     async def story() -> None:
         api = Api()
-        progress = {**dict.fromkeys(KINDS, Progress("100")), "Pod": phantom(api)}
+        progress = {**dict.fromkeys(KINDS, ResumePoint("100")), "Pod": phantom(api)}
         happens(api)
         async with running(api) as daemon:
             daemon.seen.sightings.clear()
@@ -170,7 +170,7 @@ def test_where_the_revision_is_no_longer_kept_doubt_is_a_gap(
 
     async def story() -> None:
         api = Api()
-        progress = {**dict.fromkeys(KINDS, Progress("100")), "Pod": phantom(api)}
+        progress = {**dict.fromkeys(KINDS, ResumePoint("100")), "Pod": phantom(api)}
         happens(api)
 
         def spoil(what: str, query: object) -> ExpiredError | None:
@@ -198,14 +198,14 @@ def test_every_kind_is_listed_whole_beside_its_watch_after_a_start_and_then_each
         async with running(api) as daemon:
             daemon.seen.sightings.clear()
             await asyncio.sleep(FULL_LIST_FIRST_SECONDS)
-            assert [one.resource for one in daemon.seen.of(FullListBegan)] == KINDS
+            assert [one.resource for one in daemon.seen.of(FullListStarted)] == KINDS
             assert all(one.is_whole for one in daemon.seen.of(FullListEnded))
             pages = [one for one in daemon.seen.of(FullListPage) if one.resource == "Pod"]
             assert [len(one.raws) for one in pages] == [500, 500, 200]
             assert daemon.seen.closed() == [("ended", False)]
             await asyncio.sleep(FULL_LIST_SECONDS)
-            assert [one.resource for one in daemon.seen.of(FullListBegan)] == KINDS * 2
-            assert daemon.seen.of(Seen) == []
+            assert [one.resource for one in daemon.seen.of(FullListStarted)] == KINDS * 2
+            assert daemon.seen.of(ObjectSeen) == []
 
     virtual(story())
 
@@ -223,11 +223,11 @@ def test_a_full_list_is_of_what_had_been_handed_over_when_it_began() -> None:
 
             api.spoil = spoil
             await asyncio.sleep(FULL_LIST_FIRST_SECONDS)
-            [began] = [one for one in daemon.seen.of(FullListBegan) if one.resource == "Pod"]
+            [began] = [one for one in daemon.seen.of(FullListStarted) if one.resource == "Pod"]
             [page] = [one for one in daemon.seen.of(FullListPage) if one.resource == "Pod"]
             assert began.resource_version == "101"
             assert [b'"name": "a"' in raw for raw in page.raws] == [True]
-            shown = daemon.seen.of(Seen)
+            shown = daemon.seen.of(ObjectSeen)
             assert daemon.seen.sightings.index(began) < daemon.seen.sightings.index(shown[0])
 
     virtual(story())

@@ -4,7 +4,8 @@ import json
 
 from daemon.cluster.watching.stream import Stream
 from events.limits import SPEC_FIELD_BYTES_MAX, TOO_LONG
-from events.messages import Gone, Listed, Listing, Opened, Seen
+from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen
+from events.watch import WatchOpened
 
 
 def event(kind: str, revision: str, uid: str = "u") -> bytes:
@@ -36,7 +37,7 @@ def test_what_was_there_when_the_watch_was_opened_is_dropped() -> None:
 def test_an_object_that_went_does_not_come_back_by_an_older_event() -> None:
     stream = Stream("Pod", "1")
     reading = stream.read(event("DELETED", "9") + event("MODIFIED", "8"))
-    assert [type(one) for one in reading.sightings] == [Gone]
+    assert [type(one) for one in reading.sightings] == [DeletionSeen]
 
 
 def test_revisions_that_cannot_be_compared_are_taken_in_and_reported() -> None:
@@ -50,7 +51,7 @@ def test_revisions_that_cannot_be_compared_are_taken_in_and_reported() -> None:
 
 def test_what_came_before_a_line_that_cannot_be_read_counts() -> None:
     reading = Stream("Pod", "1").read(event("ADDED", "2") + b"nonsense\n" + event("ADDED", "3"))
-    assert [type(one) for one in reading.sightings] == [Seen]
+    assert [type(one) for one in reading.sightings] == [ObjectSeen]
     assert reading.end is not None
 
 
@@ -62,10 +63,14 @@ def test_a_streamed_list_is_whole_at_its_bookmark_and_follows_what_changes_meanw
     assert (reading.sightings, stream.revision) == ([], "")
     reading = stream.read(mark("7", **{"k8s.io/initial-events-end": "true"}) + event("ADDED", "8"))
     listing, seen, listed, opened, added = reading.sightings
-    assert (listing, listed, opened) == (Listing("Pod"), Listed("Pod", "7", 1), Opened("Pod", "7"))
-    assert isinstance(seen, Seen)
+    assert (listing, listed, opened) == (
+        ListStarted("Pod"),
+        ListCompleted("Pod", "7", 1),
+        WatchOpened(resource="Pod", resource_version="7"),
+    )
+    assert isinstance(seen, ObjectSeen)
     assert b'"5"' in seen.raw
-    assert isinstance(added, Seen)
+    assert isinstance(added, ObjectSeen)
     assert (stream.revision, stream.count) == ("8", 1)
 
 
@@ -78,6 +83,6 @@ def test_a_long_field_of_a_pod_is_left_out_before_it_waits_to_be_taken_in() -> N
         line = json.dumps({"type": kind, "object": shown}).encode() + b"\n"
         reading = Stream("Pod", "1").read(line)
         [one] = reading.sightings
-        assert isinstance(one, Seen | Gone)
+        assert isinstance(one, ObjectSeen | DeletionSeen)
         assert (len(one.raw), TOO_LONG.encode() in one.raw) == (reading.size, True)
         assert reading.size < 1_000 < SPEC_FIELD_BYTES_MAX < reading.line_bytes

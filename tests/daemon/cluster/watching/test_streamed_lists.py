@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from daemon.cluster.client.errors import ApiError, ForbiddenError, InvalidError
-from events.messages import Listed, Opened
+from events.messages import ListCompleted
+from events.watch import WatchOpened
 from tests.daemon.cluster.watching.api import Api, line, lost
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual
@@ -20,8 +21,8 @@ def test_a_streamed_list_is_one_watch_and_no_list() -> None:
         api.put("b")
         async with running(api, streams_lists=True) as daemon:
             assert daemon.seen.names() == {"a", "b"}
-            assert Listed("Pod", "102", 2) in daemon.seen.sightings
-            assert Opened("Pod", "102") in daemon.seen.sightings
+            assert ListCompleted("Pod", "102", 2) in daemon.seen.sightings
+            assert WatchOpened(resource="Pod", resource_version="102") in daemon.seen.sightings
             assert api.requests("list pods") == []
             [query] = api.requests("watch pods")
             assert query == {

@@ -16,7 +16,7 @@ from daemon.cluster.watching.intake import Intake
 from daemon.cluster.watching.turns import Turns
 from daemon.cluster.watching.watches import Watches
 from events.errors import ClusterError
-from events.messages import Gone, Listed, Seen
+from events.messages import DeletionSeen, ListCompleted, ObjectSeen
 from tests.daemon.cluster.watching.api import Api
 from tests.daemon.cluster.watching.given import middling, running
 from tests.daemon.cluster.watching.virtual import virtual
@@ -87,7 +87,7 @@ def test_events_of_all_kinds_come_in_arrival_order() -> None:
             *shown, gone = daemon.seen.sightings[before:]
             names = [one.raw.split(b'"name":"')[1].split(b'"')[0] for one in shown]  # type: ignore[union-attr]
             assert names == [b"p%d" % index for index in range(20)]
-            assert isinstance(gone, Gone)
+            assert isinstance(gone, DeletionSeen)
 
     virtual(story())
 
@@ -126,7 +126,7 @@ def test_an_unreachable_server_is_waited_for() -> None:
         api.spoil = away
         async with running(api) as daemon:
             await asyncio.sleep(600)
-            assert daemon.seen.of(Listed) == []
+            assert daemon.seen.of(ListCompleted) == []
             assert daemon.health().reason == "https://nowhere: connection refused"
             asked = [at for at, what, _ in api.asked if what == "list pods"]
             assert len(asked) < 60
@@ -156,18 +156,18 @@ def test_what_is_put_together_is_taken_together_and_a_closed_intake_gives_nothin
 
     async def story() -> None:
         intake = Intake(bytes_max=10)
-        await intake.put([Seen(b"x"), Seen(b"y")], 1000)
+        await intake.put([ObjectSeen(b"x"), ObjectSeen(b"y")], 1000)
         async with asyncio.TaskGroup() as tasks:
-            late = tasks.create_task(intake.put([Seen(b"z")], 1))
+            late = tasks.create_task(intake.put([ObjectSeen(b"z")], 1))
             await asyncio.sleep(1)
             assert not late.done()
-            assert await intake.take() == [Seen(b"x"), Seen(b"y")]
-            assert await intake.take() == [Seen(b"z")]
+            assert await intake.take() == [ObjectSeen(b"x"), ObjectSeen(b"y")]
+            assert await intake.take() == [ObjectSeen(b"z")]
             reader = tasks.create_task(intake.take())
             await asyncio.sleep(1)
             intake.close()
             assert await reader == []
-            await intake.put([Seen(b"too late")])
+            await intake.put([ObjectSeen(b"too late")])
             assert await intake.take() == []
 
     virtual(story())
