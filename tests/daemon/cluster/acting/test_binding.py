@@ -100,7 +100,7 @@ async def test_after_409_a_pod_on_our_node_with_our_annotations_is_bound_k8() ->
         (pod(node="n2"), "already assigned to node n2"),
         (pod(node="n1"), "with other values of x/y"),
         (pod(node="n1", annotations={"x/y": "2,3"}), "with other values of x/y"),
-        (pod(uid="u2", node="n1", annotations={"x/y": "0,1"}), "made anew"),
+        (pod(uid="u2", node="n1", annotations={"x/y": "0,1"}), "created again"),
         (pod(), "pod a is being deleted"),
     ],
 )
