@@ -96,7 +96,7 @@ async def _views(log: Log, on_error: OnError) -> Views:
     if any((one.version, one.position) != (versions.get(one.name), end) for one in stand):
         return await write_views_anew(log, on_error=on_error)
     views = Views(await fold(log, on_error=on_error), on_error)
-    views.state.cluster.forget_touched()
+    views.state.cluster.clear_changed_rows()
     for one in stand:
         rows = [] if one.name in _NEVER_CHANGED else await log.view_rows(one.name)
         if one.name not in _NEVER_CHANGED and not is_whole(one.name, rows, one.checksum):

@@ -262,7 +262,7 @@ class StandbyFollower:
         if not self._batch:
             return
         if self._views is None:
-            state.cluster.forget_touched()
+            state.cluster.clear_changed_rows()
         else:
             # The leader wrote these rows; only the checksums kept of them matter here.
             self._views.rows(self._head.position, self._recorded_at_ns)
@@ -293,7 +293,7 @@ def _are_whole(standing: list[StandingView]) -> bool:
 
 def _resumed(state: State, standing: list[StandingView], on_error: OnError) -> Views:
     views = Views(state, on_error)
-    state.cluster.forget_touched()
+    state.cluster.clear_changed_rows()
     named = {one.projection.name: one for one in standing}
     for view in VIEWS:
         one = named[view.name]

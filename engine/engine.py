@@ -86,7 +86,7 @@ class Engine:
     @property
     def is_cut_short(self) -> bool:
         """Whether the last cycle deferred work to the next one, which is due at once."""
-        return not self.state.deferred.is_empty
+        return not self.state.deferred_work.is_empty
 
     def start(
         self, started: DaemonStarted, policy: PolicyChanged | None, epoch: int, now_ns: int
@@ -174,14 +174,16 @@ class Engine:
         group = self.state.cluster.groups.get(key)
         if group is None:
             return None
-        considered = self.state.considered
-        if key in considered.groups or key in self.state.cluster.due.groups:
+        considered = self.state.cycle_events
+        if key in considered.groups or key in self.state.cluster.wakeup_events.groups:
             return group.cause or None
-        eased = considered.eased_at.get(group.queue, 0)
-        freed = considered.freed_at
+        eased = considered.quota_released_at.get(group.queue, 0)
+        freed = considered.nodes_freed_at
         if isinstance(event, GangBindDecided):
-            freed = max((considered.freed.get(one.node, 0) for one in event.placements), default=0)
-        rewired = considered.rewired if group.is_close else 0
+            freed = max(
+                (considered.nodes_freed.get(one.node, 0) for one in event.placements), default=0
+            )
+        rewired = considered.hyper_nodes_changed_at if group.is_close else 0
         return max(eased, freed, rewired) or group.cause or None
 
     # Records
@@ -238,11 +240,11 @@ class Engine:
     def _close(self) -> Batch:
         views = {}
         cluster = self.state.cluster
-        self.audit.note(cluster.touched)
+        self.audit.note(cluster.changed_rows)
         if self._views is not None:
             views = self._views.rows(self.head.position, self._now_ns)
         else:
-            cluster.forget_touched()
+            cluster.clear_changed_rows()
         self.decider.session.shed()
         batch = Batch(
             before=self._before, records=self._records, objects=self._objects, views=views

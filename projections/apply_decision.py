@@ -28,25 +28,25 @@ from projections.config_errors import REQUEST_DIFFERS
 from projections.deferred_work import DeferredWork
 from projections.pod_groups import INQUEUE, PodGroup, Promise, Refusal
 from projections.queue_objects import tell_faults
-from projections.sla import bear_with
+from projections.sla import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, INTERNAL_ERROR, FailedAction
-from projections.wakeup_events import Due
+from projections.wakeup_events import WakeupEvents
 
 
-class Deciding(Protocol):
+class DecisionState(Protocol):
     """The part of State that decisions change."""
 
     cluster: Cluster
     now_ns: int
     cycle: int
-    considered: Due
-    carried: DeferredWork
-    deferred: DeferredWork
+    cycle_events: WakeupEvents
+    carried_work: DeferredWork
+    deferred_work: DeferredWork
     commitments: dict[str, Commitment]
     evictions: dict[str, Commitment]
 
 
-def take(state: Deciding, record: Record, event: Decision) -> None:
+def apply_decision(state: DecisionState, record: Record, event: Decision) -> None:
     """Take a decision in."""
     match event:
         case EnqueueDecided():
@@ -68,18 +68,18 @@ def take(state: Deciding, record: Record, event: Decision) -> None:
         case ObjectFaulted():
             state.cluster.faults.tell(event.subject, (event.code, event.message))
         case WorkDeferred():
-            state.deferred = state.deferred.with_left(
-                state.carried, event, state.cycle, state.considered, state.cluster
+            state.deferred_work = state.deferred_work.with_left(
+                state.carried_work, event, state.cycle, state.cycle_events, state.cluster
             )
         case SearchDeferred():
-            state.deferred = state.deferred.with_search(event, state.cycle)
+            state.deferred_work = state.deferred_work.with_search(event, state.cycle)
         case ActionFailed():
             state.cluster.internal_errors.actions[event.action] = FailedAction(
                 state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
             )
 
 
-def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
+def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> None:
     group = state.cluster.groups.get(event.pod_group)
     if group is None:
         return
@@ -88,7 +88,7 @@ def _enqueued(state: Deciding, record: Record, event: EnqueueDecided) -> None:
     state.cluster.settle(group)
 
 
-def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> None:
+def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
     group = cluster.groups.get(event.pod_group)
     if group is not None:
@@ -112,10 +112,10 @@ def _bind_decided(state: Deciding, record: Record, event: GangBindDecided) -> No
         group.refusals.clear()
         cluster.internal_errors.clear(group.key)
         cluster.settle(group)
-        cluster.due.groups.pop(group.key, None)
+        cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
+def _refused(state: DecisionState, record: Record, event: RefusalDecided) -> None:
     group = state.cluster.groups.get(event.pod_group)
     if group is None:
         return
@@ -130,21 +130,21 @@ def _refused(state: Deciding, record: Record, event: RefusalDecided) -> None:
         lacks_node=event.lacks_node,
         is_hopeless=event.is_hopeless,
         is_shut=event.is_shut,
-        is_tired=before is not None and before.is_tired and event.is_shut,
+        is_timed_out=before is not None and before.is_timed_out and event.is_shut,
     )
     if event.code == INTERNAL_ERROR:
         state.cluster.internal_errors.suspend(group.key, event.action, state.now_ns)
     else:
         state.cluster.internal_errors.clear(group.key, event.action)
-    bear_with(state.cluster, group, refusal, state.now_ns)
+    start_reservation_timeout(state.cluster, group, refusal, state.now_ns)
     state.cluster.settle(group)
     if _waits_for_earlier_action(state, group, event.action):
-        state.cluster.due.groups[group.key] = None
+        state.cluster.wakeup_events.groups[group.key] = None
     else:
-        state.cluster.due.groups.pop(group.key, None)
+        state.cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _waits_for_earlier_action(state: Deciding, group: PodGroup, action: str) -> bool:
+def _waits_for_earlier_action(state: DecisionState, group: PodGroup, action: str) -> bool:
     """Whether the refusal by an action has put a group into a line of one that this cycle has passed already, as
     `preempt` before `allocate`: then another cycle is due. One whose search goes on there is due anyhow."""
     cluster = state.cluster
@@ -153,12 +153,12 @@ def _waits_for_earlier_action(state: Deciding, group: PodGroup, action: str) -> 
     return any(
         line.action in earlier
         and line.action not in group.refusals
-        and state.deferred.search_of(line.action, group.key) is None
+        and state.deferred_work.search_of(line.action, group.key) is None
         for line in cluster.lines.of(group)
     )
 
 
-def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
+def _pipelined(state: DecisionState, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
     group = cluster.groups.get(event.pod_group)
     if group is None:
@@ -173,10 +173,10 @@ def _pipelined(state: Deciding, record: Record, event: PipelineDecided) -> None:
     group.refusals.clear()
     cluster.internal_errors.clear(group.key)
     cluster.settle(group)
-    cluster.due.groups.pop(group.key, None)
+    cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _evicted(state: Deciding, record: Record, event: EvictionDecided) -> None:
+def _evicted(state: DecisionState, record: Record, event: EvictionDecided) -> None:
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
         pod = old.twin()
@@ -187,10 +187,10 @@ def _evicted(state: Deciding, record: Record, event: EvictionDecided) -> None:
         )
 
 
-def _withdrawn(state: Deciding, event: PipelineWithdrawn) -> None:
+def _withdrawn(state: DecisionState, event: PipelineWithdrawn) -> None:
     group = state.cluster.groups.get(event.pod_group)
     if group is None:
         return
     state.cluster.break_promise(group)
     state.cluster.settle(group)
-    state.cluster.due.groups.pop(group.key, None)
+    state.cluster.wakeup_events.groups.pop(group.key, None)

@@ -60,7 +60,7 @@ from projections.priority_classes import heed_class, put_class
 from projections.queue_objects import put_queue
 from projections.queues import QueueFacts, queue_facts
 
-Seen: TypeAlias = (
+ObservedObject: TypeAlias = (
     NodeObserved
     | QueueObserved
     | PodGroupObserved
@@ -71,7 +71,7 @@ Seen: TypeAlias = (
     | HyperNodeObserved
     | ConfigMapObserved
 )
-Missed: TypeAlias = (
+DeletedObject: TypeAlias = (
     NodeDeleted
     | QueueDeleted
     | PodGroupDeleted
@@ -100,7 +100,7 @@ LONG_FIELD: Final = "FieldTooLong"
 _CUT: Final = CUT.encode()
 _TOO_LONG: Final = TOO_LONG.encode()
 
-ELSEWHERE: Final = ("Node", "Pod", "PodGroup", "Queue")
+KEPT_WHOLE: Final = ("Node", "Pod", "PodGroup", "Queue")
 """Kinds whose objects are kept whole, with their UIDs and digests."""
 
 
@@ -158,7 +158,7 @@ class Reading:
         return Metadata(name=name, namespace=namespace or None, uid=self.uid)
 
 
-def pod(cluster: Cluster, reading: Reading) -> Pod:
+def read_pod(cluster: Cluster, reading: Reading) -> Pod:
     """The pod that an observation shows. One that cannot be read is kept, with the reason."""
     classes = cluster.regards.classes
 
@@ -180,44 +180,44 @@ def pod(cluster: Cluster, reading: Reading) -> Pod:
     return Pod(facts, pod_class, reading.digest)
 
 
-def see(cluster: Cluster, record: Record, event: Seen, reading: Reading) -> None:
+def apply_object(cluster: Cluster, record: Record, event: ObservedObject, reading: Reading) -> None:
     """Take in an object that came or changed."""
     name = record.subject.rpartition("/")[2]
-    _remember(cluster, record, event.uid)
+    _keep_identity(cluster, record, event.uid)
     match event:
         case NodeObserved():
-            _see_node(cluster, reading)
+            _apply_node(cluster, reading)
         case QueueObserved():
-            _see_queue(cluster, reading)
+            _apply_queue(cluster, reading)
         case PodGroupObserved():
-            _see_group(cluster, reading)
+            _apply_group(cluster, reading)
         case PriorityClassObserved():
-            _see_priority_class(cluster, reading, name)
+            _apply_priority_class(cluster, reading, name)
         case NamespaceObserved():
-            _see_namespace(cluster, reading, name)
+            _apply_namespace(cluster, reading, name)
         case WorkloadObserved():
-            _see_workload(cluster, reading)
+            _apply_workload(cluster, reading)
         case PodDisruptionBudgetObserved():
-            _see_budget(cluster, reading)
+            _apply_budget(cluster, reading)
         case HyperNodeObserved():
-            _see_hyper_node(cluster, reading)
+            _apply_hyper_node(cluster, reading)
         case ConfigMapObserved():
             pass  # Only the sight of it is kept.
 
 
-def miss(cluster: Cluster, record: Record, event: Missed) -> None:
+def apply_deletion(cluster: Cluster, record: Record, event: DeletedObject) -> None:
     """Take in that an object is gone."""
     name = record.subject.rpartition("/")[2]
-    _remember(cluster, record, "")
+    _keep_identity(cluster, record, "")
     if not isinstance(event, NodeDeleted | QueueDeleted | PodGroupDeleted):
         cluster.faults.put(record.subject, ())
     match event:
         case NodeDeleted():
-            _miss_node(cluster, name, event.uid)
+            _drop_node(cluster, name, event.uid)
         case QueueDeleted():
-            _miss_queue(cluster, name, event.uid)
+            _drop_queue(cluster, name, event.uid)
         case PodGroupDeleted():
-            _miss_group(cluster, record, event.uid)
+            _drop_group(cluster, record, event.uid)
         case PriorityClassDeleted():
             put_class(cluster, name, None)
         case NamespaceDeleted():
@@ -227,21 +227,21 @@ def miss(cluster: Cluster, record: Record, event: Missed) -> None:
             put_owner(cluster, event.uid, record.subject.split("/")[1], None)
             miss_workload(cluster, event.uid)
         case PodDisruptionBudgetDeleted():
-            _miss_budget(cluster, record)
+            _drop_budget(cluster, record)
         case HyperNodeDeleted():
             drop_hyper_node(cluster, name)
         case ConfigMapDeleted():
             pass
 
 
-def _miss_queue(cluster: Cluster, name: str, uid: str) -> None:
+def _drop_queue(cluster: Cluster, name: str, uid: str) -> None:
     queue = cluster.queues.get(name)
     if queue is not None and queue.facts is not None and queue.facts.uid == uid:
         put_queue(cluster, None, name, "")
         cluster.faults.put(f"Queue//{name}", ())
 
 
-def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
+def _drop_group(cluster: Cluster, record: Record, uid: str) -> None:
     key = record.subject.partition("/")[2]
     group = cluster.groups.get(key)
     if group is not None and group.facts is not None and group.facts.uid == uid:
@@ -249,22 +249,22 @@ def _miss_group(cluster: Cluster, record: Record, uid: str) -> None:
         cluster.faults.put(record.subject, ())
 
 
-def _miss_budget(cluster: Cluster, record: Record) -> None:
+def _drop_budget(cluster: Cluster, record: Record) -> None:
     _, namespace, name = record.subject.split("/")
     cluster.budgets.drop(namespace, name)
     anyone_may_leave(cluster)
 
 
-def _miss_node(cluster: Cluster, name: str, uid: str) -> None:
+def _drop_node(cluster: Cluster, name: str, uid: str) -> None:
     node = cluster.nodes.nodes.get(name)
     if node is not None and node.facts is not None and node.facts.uid == uid:
         drop_node(cluster, name)
 
 
-def _remember(cluster: Cluster, record: Record, uid: str) -> None:
+def _keep_identity(cluster: Cluster, record: Record, uid: str) -> None:
     """Keep which object stands under this name (or, without a UID, that none does)."""
     resource, _, name = record.subject.partition("/")
-    if resource in ELSEWHERE:
+    if resource in KEPT_WHOLE:
         return
     if uid:
         cluster.others.setdefault(resource, {})[name] = (uid, record.object or "")
@@ -272,18 +272,18 @@ def _remember(cluster: Cluster, record: Record, uid: str) -> None:
         cluster.others.get(resource, {}).pop(name, None)
 
 
-def _see_node(cluster: Cluster, reading: Reading) -> None:
+def _apply_node(cluster: Cluster, reading: Reading) -> None:
     node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
     if node is not None and node.digest == reading.digest:
         return
     put_node(cluster, _facts_of(reading, NodeObject, node_facts), reading.digest)
 
 
-def _see_hyper_node(cluster: Cluster, reading: Reading) -> None:
+def _apply_hyper_node(cluster: Cluster, reading: Reading) -> None:
     put_hyper_node(cluster, _facts_of(reading, HyperNodeObject, hyper_node_facts))
 
 
-def _see_workload(cluster: Cluster, reading: Reading) -> None:
+def _apply_workload(cluster: Cluster, reading: Reading) -> None:
     def bare(problem: str, metadata: Metadata) -> tuple[tuple[str, ...], dict[str, str]]:
         return (), {}
 
@@ -299,7 +299,7 @@ def _see_workload(cluster: Cluster, reading: Reading) -> None:
     put_owner(cluster, reading.uid, reading.subject.split("/")[1], annotations)
 
 
-def _see_queue(cluster: Cluster, reading: Reading) -> None:
+def _apply_queue(cluster: Cluster, reading: Reading) -> None:
     queue = cluster.queues.get(reading.subject.rpartition("/")[2])
     if queue is not None and queue.digest == reading.digest:
         return
@@ -319,7 +319,7 @@ def _see_queue(cluster: Cluster, reading: Reading) -> None:
     put_queue(cluster, facts, facts.name, reading.digest, problem)
 
 
-def _see_group(cluster: Cluster, reading: Reading) -> None:
+def _apply_group(cluster: Cluster, reading: Reading) -> None:
     facts = _facts_of(reading, PodGroupObject, group_facts)
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
@@ -328,7 +328,7 @@ def _see_group(cluster: Cluster, reading: Reading) -> None:
         heed_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
-def _see_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
+def _apply_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
     def whole(content: bytes) -> tuple[int, bool]:
         obj = read(PriorityClassObject, content)
         return (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
@@ -338,7 +338,7 @@ def _see_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
     put_class(cluster, name, value)
 
 
-def _see_budget(cluster: Cluster, reading: Reading) -> None:
+def _apply_budget(cluster: Cluster, reading: Reading) -> None:
     def whole(content: bytes) -> BudgetFacts | None:
         obj = read(BudgetObject, content)
         return None if isinstance(obj, str) else budget_facts(obj)
@@ -349,7 +349,7 @@ def _see_budget(cluster: Cluster, reading: Reading) -> None:
         anyone_may_leave(cluster)
 
 
-def _see_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
+def _apply_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
     def whole(content: bytes) -> Metadata:
         obj = read(PlainObject, content)
         return Metadata(name=name) if isinstance(obj, str) else obj.metadata

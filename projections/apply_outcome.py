@@ -21,13 +21,13 @@ from events.union import Outcome
 from projections.cluster import Cluster
 from projections.pods import LAPSED_MAX, Pod
 
-BACKOFF_MAX_NS: Final = 60_000_000_000
+BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
 """The longest wait after a binding failed; the first is a second, and each doubles."""
 
-SPARED_NS: Final = 30_000_000_000
+EVICTION_BACKOFF_NS: Final = 30_000_000_000
 """How long a pod that could not be evicted is left alone."""
 
-FOR_NOW: Final = ("Unknown", "Unavailable", "TooManyRequests")
+RETRIED_CODES: Final = ("Unknown", "Unavailable", "TooManyRequests")
 """Codes of a status that was not told and may be told again; with any other it would end the same way."""
 
 COUNTS: Final = "counts"
@@ -45,7 +45,7 @@ class Commitment(Struct, frozen=True):
     """Whether an answer was missed: the pod must be read back."""
 
 
-class Committed(Protocol):
+class OutcomeState(Protocol):
     """The part of State that outcomes change."""
 
     cluster: Cluster
@@ -54,21 +54,21 @@ class Committed(Protocol):
     evictions: dict[str, Commitment]
 
 
-def take(state: Committed, record: Record, event: Outcome) -> None:
+def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
     """Take an outcome in."""
     match event:
         case PodBound() | BindFailed() | BindOutcomeUnknown():
-            _bind_came_out(state, record, event)
+            _bind_outcome(state, record, event)
         case PodEvicted() | EvictionFailed() | EvictionOutcomeUnknown():
-            _eviction_came_out(state, event)
+            _eviction_outcome(state, event)
         case PodGroupUpdated() | PodGroupUpdateFailed():
-            _phase_came_out(state, record, event)
+            _phase_outcome(state, record, event)
         case StatusTold() | StatusNotTold():
-            _told(state, record, event)
+            _status_outcome(state, record, event)
 
 
-def _bind_came_out(
-    state: Committed, record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
+def _bind_outcome(
+    state: OutcomeState, record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
 ) -> None:
     """A binding was carried out, refused, or nobody knows."""
     match event:
@@ -77,15 +77,15 @@ def _bind_came_out(
             if commitment is not None and commitment.decision == record.cause:
                 del state.commitments[event.uid]
             pod = state.cluster.pods.get(event.uid)
-            state.cluster.failures.pop("" if pod is None else pod.group_key, None)
+            state.cluster.bind_failures.pop("" if pod is None else pod.group_key, None)
         case BindFailed():
             _bind_failed(state, event)
         case BindOutcomeUnknown():
             _unknown(state.commitments, event.uid)
 
 
-def _eviction_came_out(
-    state: Committed, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
+def _eviction_outcome(
+    state: OutcomeState, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
 ) -> None:
     """An eviction was carried out, refused, or nobody knows. What was evicted leaves when it is seen to."""
     match event:
@@ -97,67 +97,67 @@ def _eviction_came_out(
             if old is not None and old.evicted:
                 pod = old.twin()
                 pod.evicted = 0
-                state.cluster.spared[event.uid] = state.now_ns + SPARED_NS
+                state.cluster.eviction_backoff[event.uid] = state.now_ns + EVICTION_BACKOFF_NS
                 state.cluster.replace_pod(old, pod)
-                state.cluster.free_up(pod.node)
+                state.cluster.mark_node_freed(pod.node)
         case EvictionOutcomeUnknown():
             _unknown(state.evictions, event.uid)
 
 
-def _phase_came_out(
-    state: Committed, record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
+def _phase_outcome(
+    state: OutcomeState, record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
 ) -> None:
     """A PodGroup was told its phase, or will not hear it. Later it is told only what is new by then."""
-    if isinstance(event, PodGroupUpdateFailed) and event.code in FOR_NOW:
+    if isinstance(event, PodGroupUpdateFailed) and event.code in RETRIED_CODES:
         return
-    _told_status(state, event.pod_group, record.cause or 0)
+    _set_reported(state, event.pod_group, record.cause or 0)
 
 
-def _told_status(state: Committed, key: str, position: int) -> None:
+def _set_reported(state: OutcomeState, key: str, position: int) -> None:
     group = state.cluster.groups.get(key)
     if group is not None and group.voice.told < position:
         group.voice.told = position
         state.cluster.telling.weigh(group)
 
 
-def _told(state: Committed, record: Record, event: StatusTold | StatusNotTold) -> None:
+def _status_outcome(state: OutcomeState, record: Record, event: StatusTold | StatusNotTold) -> None:
     """An object was told what muster has to say of it, or will not hear it."""
-    if record.cause is None or (isinstance(event, StatusNotTold) and event.code in FOR_NOW):
+    if record.cause is None or (isinstance(event, StatusNotTold) and event.code in RETRIED_CODES):
         return
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
         pod.told = record.cause
     elif kind == "PodGroup" and event.what == COUNTS:
-        _told_status(state, name, record.cause)
+        _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.groups.get(name)) is not None:
         group.voice.conditions_told = record.cause
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.is_mute = isinstance(event, StatusNotTold)
 
 
-def _bind_failed(state: Committed, event: BindFailed) -> None:
+def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
     cluster = state.cluster
     commitment = state.commitments.pop(event.uid, None)
     old = cluster.pods.get(event.uid)
     if commitment is None or old is None or old.facts.node:
         return
-    pod = unplaced(old)
+    pod = without_node(old)
     pod.lapsed = (*old.lapsed, (commitment.decision, commitment.node))[-LAPSED_MAX:]
     key = old.group_key
-    failed = cluster.failures[key] = cluster.failures.get(key, 0) + 1
-    wait = min(BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
-    cluster.resting[key] = state.now_ns + wait
+    failed = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
+    wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
+    cluster.bind_backoff[key] = state.now_ns + wait
     cluster.replace_pod(old, pod)
 
 
-def unplaced(old: Pod) -> Pod:
+def without_node(old: Pod) -> Pod:
     """The same pod without the node that was decided for it."""
     pod = old.twin()
     pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
     return pod
 
 
-def lose_answers(state: Committed) -> None:
+def mark_outcomes_unknown(state: OutcomeState) -> None:
     """Whoever asked has ended: what was asked for without an outcome may have been done."""
     for commitments in (state.commitments, state.evictions):
         for uid in list(commitments):

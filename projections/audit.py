@@ -23,7 +23,7 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
 from projections.queues import LEDGERS
-from projections.wakeup_events import Touched
+from projections.wakeup_events import ChangedRows
 
 QUEUE_GROUPS_MAX: Final = 1000
 """`RollingAudit` leaves out queues with more pod groups: to count one again stops the loop for too long."""
@@ -32,7 +32,7 @@ TOUCHED_MAX: Final = 10_000
 """Things that records touched and that are still to be counted again; what is more waits for its turn among all."""
 
 
-class Committed(Protocol):
+class PendingBinding(Protocol):
     """A binding without an outcome."""
 
     @property
@@ -44,18 +44,18 @@ class Committed(Protocol):
         """Where it is to go."""
 
 
-class Audited(Protocol):
+class AuditedState(Protocol):
     """What of State is counted again."""
 
     cluster: Cluster
     position: int
 
     @property
-    def commitments(self) -> Mapping[str, Committed]:
+    def commitments(self) -> Mapping[str, PendingBinding]:
         """Bindings without an outcome, by UID."""
 
 
-def audit(state: Audited) -> None:
+def audit(state: AuditedState) -> None:
     """Count everything again."""
     cluster = state.cluster
     for name in cluster.nodes.nodes:
@@ -86,13 +86,13 @@ class RollingAudit:
     It changes nothing, and no decision looks at it: how often `next` is called is up to the caller.
     """
 
-    def __init__(self, state: Audited) -> None:
+    def __init__(self, state: AuditedState) -> None:
         self._state = state
         self._touched: dict[tuple[str, str], None] = {}
         self._turn: list[tuple[str, str]] = []
         """What of everything is still to be counted, in this turn; the last is next."""
 
-    def note(self, touched: Touched) -> None:
+    def note(self, touched: ChangedRows) -> None:
         """Count these again soon, as far as there is room."""
         for kind, keys in (
             ("node", touched.nodes),
@@ -152,7 +152,7 @@ class RollingAudit:
             _audit_pod(self._state, key)
 
 
-def audit_trials(state: Audited, names: Iterable[str], group: PodGroup) -> None:
+def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> None:
     """Count nodes again on which placements were tried for a group: nothing of that may be left."""
     nodes = state.cluster.nodes.nodes
     for name in names:
@@ -168,7 +168,7 @@ def audit_trials(state: Audited, names: Iterable[str], group: PodGroup) -> None:
         assert uid in there.expected, f"pod {uid} is not expected on node {held.node}"
 
 
-def _audit_node(state: Audited, name: str) -> None:
+def _audit_node(state: AuditedState, name: str) -> None:
     node = state.cluster.nodes.nodes[name]
     occupied: Amounts = {}
     releasing: Amounts = {}
@@ -195,7 +195,7 @@ def _audit_node(state: Audited, name: str) -> None:
     assert told == is_leaving, f"node {name} leaving: kept {told}, counted {is_leaving}"
 
 
-def _audit_pod(state: Audited, uid: str) -> None:
+def _audit_pod(state: AuditedState, uid: str) -> None:
     pod = state.cluster.pods[uid]
     assert pod.facts.uid == uid, f"pod {pod.key} stands under {uid}"
     if pod.occupies:
@@ -212,7 +212,7 @@ def _audit_pod(state: Audited, uid: str) -> None:
         assert pod.decision, f"pod {pod.key} is assumed on {pod.assumed} by no decision"
 
 
-def _audit_group(state: Audited, key: str) -> None:
+def _audit_group(state: AuditedState, key: str) -> None:
     cluster, group = state.cluster, state.cluster.groups[key]
     what = f"pod group {key}"
     assert group.facts is not None or group.pods, f"{what} is empty"
@@ -242,7 +242,7 @@ def _audit_group(state: Audited, key: str) -> None:
     _audit_dues(state, group, what)
 
 
-def _audit_dues(state: Audited, group: PodGroup, what: str) -> None:
+def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
     """What follows from the pods of a group: charges, reservations, phase, and where it stands."""
     cluster = state.cluster
     allocated: Amounts = {}
@@ -286,7 +286,7 @@ def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
     assert kept == counted, f"{what} is to be told: kept {kept}, counted {counted}"
 
 
-def _audit_queue(state: Audited, name: str) -> None:
+def _audit_queue(state: AuditedState, name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
     ledgers: dict[str, Amounts] = {
         ledger: {} for ledger in ("allocated", "held", "pending", "promised", "inqueue", "elastic")
@@ -312,7 +312,7 @@ def _audit_queue(state: Audited, name: str) -> None:
     queue.recount_offers((one.priority, pod) for one in groups for pod in one.pods.values())
 
 
-def _audit_places(state: Audited) -> None:
+def _audit_places(state: AuditedState) -> None:
     """Nothing is in two places, and whoever is somewhere is known."""
     cluster = state.cluster
     on_node = [uid for node in cluster.nodes.nodes.values() for uid in node.pods]
@@ -336,7 +336,7 @@ def _audit_places(state: Audited) -> None:
     assert not promised, f"room is promised on nodes that are not known: {promised}"
 
 
-def _audit_totals(state: Audited) -> None:
+def _audit_totals(state: AuditedState) -> None:
     cluster = state.cluster
     present = [node.facts for node in cluster.nodes.nodes.values() if node.facts is not None]
     totals: Amounts = {}
@@ -362,9 +362,9 @@ def _audit_totals(state: Audited) -> None:
     assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
 
 
-def _audit_commons(state: Audited) -> None:
+def _audit_commons(state: AuditedState) -> None:
     """What the whole cluster has promised is what its nodes and groups say."""
-    cluster, commons = state.cluster, state.cluster.commons
+    cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     used: Amounts = {}
     backlog: Amounts = {}
     for node in cluster.nodes.nodes.values():
@@ -372,15 +372,22 @@ def _audit_commons(state: Audited) -> None:
             _add(used, node.occupied.items())
     for key, group in cluster.groups.items():
         owed = backlog_of(cluster, group)
-        assert commons.backlogs.get(key, ()) == owed, f"pod group {key} backlog, counted {owed}"
+        assert cluster_totals.backlogs.get(key, ()) == owed, (
+            f"pod group {key} backlog, counted {owed}"
+        )
         _add(backlog, owed)
-    _same("used", commons.used, used)
-    _same("backlog", commons.backlog, backlog)
-    for key in (*commons.backlogs, *commons.deadlines, *commons.overdue, *commons.patience):
+    _same("used", cluster_totals.used, used)
+    _same("backlog", cluster_totals.backlog, backlog)
+    for key in (
+        *cluster_totals.backlogs,
+        *cluster_totals.deadlines,
+        *cluster_totals.overdue,
+        *cluster_totals.reservation_timeouts,
+    ):
         assert key in cluster.groups, f"{key} is kept and gone"
 
 
-def _audit_tree(state: Audited) -> None:
+def _audit_tree(state: AuditedState) -> None:
     """What stands in a queue stands below all queues above it."""
     queues = state.cluster.queues.values()
     below: dict[str, Amounts] = {}
@@ -400,7 +407,7 @@ def _same_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
     assert kept == faults, f"{subject} faults: kept {kept}, counted {faults}"
 
 
-def _audit_table(state: Audited) -> None:
+def _audit_table(state: AuditedState) -> None:
     """The columns mirror the nodes, unless nodes came or went since they were laid out."""
     table = state.cluster.nodes
     if not table.is_laid_out:
@@ -413,7 +420,7 @@ def _audit_table(state: Audited) -> None:
         _audit_column(state, name, present)
 
 
-def _audit_column(state: Audited, name: str, present: list[Node]) -> None:
+def _audit_column(state: AuditedState, name: str, present: list[Node]) -> None:
     table = state.cluster.nodes
     column, whole = table.column(name), table.allocatable.get(name)
     assert column is not None, f"there is no column {name}"
@@ -436,7 +443,7 @@ def _audit_classes(cluster: Cluster) -> None:
     assert all(index in counted for index in cluster.charges), "a charge of no class is kept"
 
 
-def _audit_lines(state: Audited) -> None:
+def _audit_lines(state: AuditedState) -> None:
     for name, lines in state.cluster.lines.by_queue.items():
         for key, line in lines.items():
             assert (line.queue, line.key) == (name, key), f"line {key} stands in {name}"
@@ -448,14 +455,14 @@ def _audit_lines(state: Audited) -> None:
                 assert line in state.cluster.lines.of(group), f"{group.key} is not in {key}"
 
 
-def _audit_commitments(state: Audited) -> None:
+def _audit_commitments(state: AuditedState) -> None:
     for uid, one in state.commitments.items():
         pod = state.cluster.pods.get(uid)
         assert pod is not None, f"{one.pod} is committed to {one.node} and gone"
         assert pod.facts.node or pod.assumed == one.node, (
             f"{one.pod} is committed to {one.node} and assumed on {pod.assumed}"
         )
-    for key in state.cluster.resting:
+    for key in state.cluster.bind_backoff:
         assert key in state.cluster.groups, f"{key} rests and is gone"
 
 

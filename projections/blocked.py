@@ -13,14 +13,14 @@ from projections.queues import Queue
 from projections.sub_groups import Closeness
 
 
-class Blocking(Protocol):
+class BlockingState(Protocol):
     """The part of the cluster that can block a group."""
 
     nodes: NodeTable
     queues: dict[str, Queue]
 
 
-def is_blocked(cluster: Blocking, group: PodGroup) -> bool:
+def is_blocked(cluster: BlockingState, group: PodGroup) -> bool:
     """Whether a standing reason keeps the group from being scheduled."""
     if group.problem is not None:
         return True

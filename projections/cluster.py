@@ -7,7 +7,7 @@ estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
 from typing import Final
 
 from projections import quota_charging
-from projections.cluster_totals import Commons
+from projections.cluster_totals import ClusterTotals
 from projections.config_errors import FaultBook
 from projections.disruption_budgets import Budgets
 from projections.foreign_pod_groups import Strangers, heed_strangers
@@ -37,9 +37,9 @@ from projections.queue_tree import lift, plant, rewire
 from projections.queues import DEFAULT, Queue, add
 from projections.quota_charging import Cards
 from projections.scheduling_queue import Lines
-from projections.sla import forget, watch
+from projections.sla import forget_deadlines, update_deadline
 from projections.suspensions import InternalErrors
-from projections.wakeup_events import EVERYTHING, Due, Touched
+from projections.wakeup_events import ALL_RESOURCES, ChangedRows, WakeupEvents
 
 SETTLED_MAX: Final = 10_000
 """Changes of pod groups that are kept for those who follow them, beside two for each group."""
@@ -56,7 +56,7 @@ class Cluster:
         self.nodes = NodeTable()
         self.totals: Amounts = {}
         """What all present nodes can allocate."""
-        self.commons, self.budgets, self.cards = Commons(), Budgets(), Cards()
+        self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}
         """Class index and mix of cards to what such a pod is charged there, as far as it was asked."""
         self.pods: dict[str, Pod] = {}
@@ -71,8 +71,8 @@ class Cluster:
         self.owners: dict[str, dict[str, str]] = {}
         """UID of an owner of pods to its annotations that begin with `volcano.sh` domains."""
         self.lines = Lines()
-        self.due = Due()
-        self.touched = Touched()
+        self.wakeup_events = WakeupEvents()
+        self.changed_rows = ChangedRows()
         self.untold: dict[str, None] = {}
         """Queues with faults that the log does not name yet."""
         self.faults = FaultBook()
@@ -85,13 +85,13 @@ class Cluster:
         """Queues whose ledger the record being applied has changed."""
         self.unsettled: dict[str, None] = {}
         """Pod groups that are to be settled once the record being applied is taken in."""
-        self.resting: dict[str, int] = {}
+        self.bind_backoff: dict[str, int] = {}
         """Pod group key to the time before which it is not tried again."""
-        self.failures: dict[str, int] = {}
+        self.bind_failures: dict[str, int] = {}
         """Pod group key to bindings that failed in a row."""
         self.internal_errors = InternalErrors()
         """Pod groups and actions of which deciding raised an exception."""
-        self.spared: dict[str, int] = {}
+        self.eviction_backoff: dict[str, int] = {}
         """UID of a pod that could not be evicted to the time before which it is not tried again."""
         self.telling, self.strangers = Telling(), Strangers()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
@@ -99,9 +99,9 @@ class Cluster:
 
     # Nodes
 
-    def free_up(self, node: str) -> None:
+    def mark_node_freed(self, node: str) -> None:
         """Remember that a node may now take what it could not before."""
-        self.due.freed[node] = self.due.freed_at = self.position
+        self.wakeup_events.nodes_freed[node] = self.wakeup_events.nodes_freed_at = self.position
 
     # Pods
 
@@ -109,7 +109,7 @@ class Cluster:
         """Take a pod out as it was and put it in as it is. The last of its group settles the group."""
         pod = new or old
         assert pod is not None
-        self.touched.pods[pod.facts.uid] = None
+        self.changed_rows.pods[pod.facts.uid] = None
         meet(self, old, new)
         self.regards.classes.count(
             None if old is None else old.pod_class, None if new is None else new.pod_class
@@ -148,7 +148,7 @@ class Cluster:
         self._shift_node(leaves, old, -1)
         self._shift_node(enters, new, 1)
         if leaves and (not enters or enters[1] == "releasing"):
-            self.free_up(leaves[0])
+            self.mark_node_freed(leaves[0])
 
     def _shift_node(self, share: NodeShare | None, pod: Pod | None, sign: int) -> None:
         if share is None or pod is None:
@@ -164,7 +164,7 @@ class Cluster:
         self.nodes.shift(node, "occupied", request, sign)
         if kind == "releasing":
             self.nodes.shift(node, "releasing", request, sign)
-        self.touched.nodes[name] = None
+        self.changed_rows.nodes[name] = None
         self.nodes.forget(node)
 
     def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
@@ -184,7 +184,7 @@ class Cluster:
             add(queue.pending, pod.asked, sign)
             if sign < 0:
                 pod.asked = ()
-        self.touched.queues[queue.name] = self.moved[queue.name] = None
+        self.changed_rows.queues[queue.name] = self.moved[queue.name] = None
 
     # Queues
 
@@ -208,17 +208,17 @@ class Cluster:
             for one in () if queue is None else queue.lineage:
                 self.telling.queues[one.name] = None
                 for resource in one.settle_moves(lambda card: quota_charging.members(self, card)):
-                    self.ease(one.name, resource)
+                    self.mark_quota_released(one.name, resource)
         heed_requests(self)
         heed_pressure(self)
         self.moved.clear()
         for index in self.regards.classes.free():
             self.charges.pop(index, None)
 
-    def ease(self, queue: str, resource: str = EVERYTHING) -> None:
+    def mark_quota_released(self, queue: str, resource: str = ALL_RESOURCES) -> None:
         """Remember that a queue may now admit what it could not before."""
-        self.due.eased.setdefault(queue, {})[resource] = None
-        self.due.eased_at[queue] = self.position
+        self.wakeup_events.quota_released.setdefault(queue, {})[resource] = None
+        self.wakeup_events.quota_released_at[queue] = self.position
 
     def forget_queue(self, queue: Queue) -> None:
         """Let go of a queue that has neither an object nor pod groups."""
@@ -226,7 +226,7 @@ class Cluster:
             lifted = lift(self, queue)
             del self.queues[queue.name]
             plant(self, lifted)
-            self.touched.queues[queue.name] = None
+            self.changed_rows.queues[queue.name] = None
 
     # Pod groups
 
@@ -307,14 +307,14 @@ class Cluster:
         group.inqueue, group.elastic = entries
         queue.book("inqueue", group.inqueue, 1)
         queue.book("elastic", group.elastic, 1)
-        self.touched.queues[queue.name] = self.moved[queue.name] = None
+        self.changed_rows.queues[queue.name] = self.moved[queue.name] = None
 
     def settle(self, group: PodGroup, *, books: bool = True) -> None:
         """Bring what follows from a group's pods in line: phase, reservations, priority, lines.
 
         Without `books` nothing that is charged or asked for has changed.
         """
-        self.touched.groups[group.key] = None
+        self.changed_rows.groups[group.key] = None
         self.settled.append(group.key)
         books = heed_strangers(self, group) or books
         if group.facts is None and not group.pods:
@@ -335,7 +335,7 @@ class Cluster:
         asked = (asks(keys), order, group.phase, group.min_available, len(group.pending))
         mark = (*asked, group.wish, *self.internal_errors.suspended(group.key))
         if keys and mark != group.mark:
-            self.due.groups[group.key] = None
+            self.wakeup_events.groups[group.key] = None
             group.cause = self.position
         group.mark = mark
 
@@ -346,8 +346,8 @@ class Cluster:
             group.phase = phase
             self._reserve(group, quota_charging.reservation(self, group))
             rebook(self, group)
-        watch(self, group)
-        return () if group.key in self.resting else line_keys(self, group)
+        update_deadline(self, group)
+        return () if group.key in self.bind_backoff else line_keys(self, group)
 
     def _not_suspended(self, group: PodGroup, keys: tuple[LineKey, ...]) -> tuple[LineKey, ...]:
         """The lines of actions that may look at the group."""
@@ -358,7 +358,7 @@ class Cluster:
 
     def lines_due(self, group: PodGroup) -> tuple[LineKey, ...]:
         """The lines in which a group stands, found again (for `projections/audit.py`)."""
-        keys = () if group.key in self.resting else line_keys(self, group)
+        keys = () if group.key in self.bind_backoff else line_keys(self, group)
         return self._not_suspended(group, keys)
 
     def _forget_group(self, group: PodGroup) -> None:
@@ -366,10 +366,10 @@ class Cluster:
         self.break_promise(group)
         self._reserve(group, ((), ()))
         rebook(self, group, is_gone=True)
-        forget(self, group.key)
+        forget_deadlines(self, group.key)
         del self.groups[group.key]
-        self.due.groups.pop(group.key, None)
-        for kept in (self.resting, self.failures):
+        self.wakeup_events.groups.pop(group.key, None)
+        for kept in (self.bind_backoff, self.bind_failures):
             kept.pop(group.key, None)
         self.internal_errors.clear(group.key)
         self.telling.forget(group.key)
@@ -394,26 +394,26 @@ class Cluster:
             stop_expecting(self, uid, held)
             self.queue(group.queue).book("promised", held.charge, -1)
             if not is_kept:
-                self.free_up(held.node)
+                self.mark_node_freed(held.node)
         if group.promise:
             self.moved[group.queue] = None
         group.promise = {}
 
-    def rouse(self, key: str) -> None:
+    def end_bind_backoff(self, key: str) -> None:
         """A group has rested long enough."""
-        self.resting.pop(key, None)
+        self.bind_backoff.pop(key, None)
         if (group := self.groups.get(key)) is not None:
             self.settle(group)
 
-    def look_again(self, key: str) -> None:
+    def resume_group(self, key: str) -> None:
         """Let actions that left a group alone after an internal error look at it again."""
         group = self.groups.get(key)
         if self.internal_errors.resume(key) and group is not None:
             self.settle(group)
 
-    def look_at_everything(self) -> None:
+    def wake_everything(self) -> None:
         """Let the next cycle look at everything again."""
-        self.due.everything = True
+        self.wakeup_events.everything = True
 
     def trim_settled(self) -> None:
         """Forget what changed long ago: who has not read it by now looks at all groups."""
@@ -421,9 +421,9 @@ class Cluster:
             self.settled = []
             self.settled_version += 1
 
-    def forget_touched(self) -> None:
+    def clear_changed_rows(self) -> None:
         """The views have been brought up to date."""
-        self.touched = Touched()
+        self.changed_rows = ChangedRows()
 
     def settle_all(self) -> None:
         """Bring every group in line: priorities or rules have changed."""
@@ -437,14 +437,14 @@ class Cluster:
             self.lines.leave(group)
             self.internal_errors.resume(group.key)
         self.policy = policy
-        self.due.everything = True
+        self.wakeup_events.everything = True
         rewire(self)
-        self.commons.requests.clear()
+        self.cluster_totals.requests.clear()
         self.recharge()
         for group in self.groups.values():
-            self.touched.groups[group.key] = self.due.groups[group.key] = None
+            self.changed_rows.groups[group.key] = self.wakeup_events.groups[group.key] = None
         for name in self.queues:
-            self.touched.queues[name] = None
+            self.changed_rows.queues[name] = None
 
     def charge_anew(self, pod: Pod) -> None:
         """Charge a pod for the card of its node, which was not known when it was charged."""
@@ -460,7 +460,7 @@ class Cluster:
         for group in self.groups.values():
             for pod in group.pods.values():
                 self._charge_pod(group, pod, -1)
-                if self.due.everything:
+                if self.wakeup_events.everything:
                     pod.charge = None
             for pod in group.pods.values():
                 self._charge_pod(group, pod, 1)

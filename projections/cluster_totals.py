@@ -4,7 +4,7 @@ from projections.pod_class import Amounts
 from projections.pods import Charge
 
 
-class Commons:
+class ClusterTotals:
     """Sums over the whole cluster. Only State changes them."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Commons:
         """Pod group key to the time when it has waited as long as it may, under `sla`."""
         self.overdue: dict[str, int] = {}
         """Pod group key to such a time that is over."""
-        self.patience: dict[str, int] = {}
+        self.reservation_timeouts: dict[str, int] = {}
         """Pod group key to the time when too many nodes will have been closed to it for long, soonest first."""
         self.shared_out: object = None
         """What `deserved` was found from."""

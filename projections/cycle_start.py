@@ -11,9 +11,9 @@ from projections.queues import Queue
 def open_cycle(cluster: Cluster) -> None:
     """Bring what follows from sums over the whole cluster in line with them."""
     cluster.trim_settled()
-    commons = cluster.commons
-    if commons.totals != cluster.totals:
-        commons.totals = dict(sorted(cluster.totals.items()))
+    cluster_totals = cluster.cluster_totals
+    if cluster_totals.totals != cluster.totals:
+        cluster_totals.totals = dict(sorted(cluster.totals.items()))
         if "drf" in cluster.policy.job_order:
             _reorder(cluster)
     if cluster.policy.quota == "proportion":
@@ -38,10 +38,10 @@ def _share_out(cluster: Cluster) -> None:
         for _, queue in sorted(cluster.queues.items())
         if queue.groups
     ]
-    commons = cluster.commons
-    if (total, asking) != commons.shared_out:
-        commons.shared_out = (total, asking)
-        commons.deserved = deserve(total, asking)
+    cluster_totals = cluster.cluster_totals
+    if (total, asking) != cluster_totals.shared_out:
+        cluster_totals.shared_out = (total, asking)
+        cluster_totals.deserved = deserve(total, asking)
 
 
 def _asking(cluster: Cluster, queue: Queue, names: list[str]) -> Asking:

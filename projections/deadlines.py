@@ -12,7 +12,7 @@ from projections.cluster import Cluster
 from projections.quarantine import Quarantine, rejected
 
 
-class Timed(Protocol):
+class DeadlineState(Protocol):
     """The part of State that has deadlines."""
 
     cluster: Cluster
@@ -20,35 +20,35 @@ class Timed(Protocol):
     quarantined: dict[str, dict[str, Quarantine]]
 
 
-def next_deadline(state: Timed) -> int | None:
+def next_deadline(state: DeadlineState) -> int | None:
     """When the next thing is over; None where nothing is timed."""
     cluster = state.cluster
-    ends = [*cluster.resting.values(), *cluster.spared.values()]
-    ends += cluster.commons.deadlines.values()
+    ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
+    ends += cluster.cluster_totals.deadlines.values()
     ends += cluster.internal_errors.ends()
     # Time never runs backwards: the first of these ends first.
-    ends += islice(cluster.commons.patience.values(), 1)
+    ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
     for of_node in state.quarantined.values():
         ends += [one.until_ns for one in of_node.values()]
     return min(ends, default=None)
 
 
-def let_pass(state: Timed, at_ns: int) -> None:
+def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
     """Take in all that is over by now."""
     cluster = state.cluster
-    for key in [key for key, until in cluster.resting.items() if until <= at_ns]:
-        cluster.rouse(key)
-    suspensions.let_pass(cluster, at_ns)
-    sla.let_pass(cluster, at_ns)
-    for uid in [uid for uid, until in cluster.spared.items() if until <= at_ns]:
-        _unspare(cluster, uid)
+    for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
+        cluster.end_bind_backoff(key)
+    suspensions.expire_timeouts(cluster, at_ns)
+    sla.expire_timeouts(cluster, at_ns)
+    for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
+        _end_eviction_backoff(cluster, uid)
     for name in list(state.quarantined):
         for resource, quarantine in list(state.quarantined[name].items()):
             if quarantine.until_ns <= at_ns:
-                _let_out(state, name, resource)
+                _end_quarantine(state, name, resource)
 
 
-def shut_off(state: Timed, event: BindRejectedByNode) -> None:
+def quarantine_resources(state: DeadlineState, event: BindRejectedByNode) -> None:
     """Give nothing of what a kubelet refused away for a while (K5.12)."""
     cluster = state.cluster
     node = cluster.nodes.nodes.get(event.node)
@@ -58,10 +58,10 @@ def shut_off(state: Timed, event: BindRejectedByNode) -> None:
         quarantine = rejected(node.quarantine.get(resource), state.now_ns)
         cluster.nodes.set_quarantine(node, resource, quarantine)
     state.quarantined[node.name] = node.quarantine
-    cluster.touched.nodes[node.name] = None
+    cluster.changed_rows.nodes[node.name] = None
 
 
-def _let_out(state: Timed, name: str, resource: str) -> None:
+def _end_quarantine(state: DeadlineState, name: str, resource: str) -> None:
     cluster = state.cluster
     node = cluster.nodes.nodes.get(name)
     kept = state.quarantined[name]
@@ -70,13 +70,13 @@ def _let_out(state: Timed, name: str, resource: str) -> None:
         del state.quarantined[name]
     if node is not None and node.facts is not None:
         cluster.nodes.set_quarantine(node, resource, None)
-        cluster.free_up(name)
-        cluster.touched.nodes[name] = None
+        cluster.mark_node_freed(name)
+        cluster.changed_rows.nodes[name] = None
 
 
-def _unspare(cluster: Cluster, uid: str) -> None:
+def _end_eviction_backoff(cluster: Cluster, uid: str) -> None:
     """A pod may be evicted after all: whoever waits for its room may ask again."""
-    del cluster.spared[uid]
+    del cluster.eviction_backoff[uid]
     pod = cluster.pods.get(uid)
     if pod is not None and pod.node:
-        cluster.free_up(pod.node)
+        cluster.mark_node_freed(pod.node)

@@ -10,18 +10,18 @@ from msgspec import Struct, field
 
 from events.decision import SearchDeferred, WorkDeferred
 from projections.cluster import Cluster
-from projections.wakeup_events import Due, Names
+from projections.wakeup_events import Names, WakeupEvents
 
 BATCHES_MAX = 2
 """Batches of changes that are kept apart; later ones are put together, and looked at from the last on."""
 
 
-class DueBatch(Struct):
+class EventBatch(Struct):
     """Changes that a cycle had to look at, and did not wholly."""
 
     cycle: int
     """Position of that cycle: what was looked at since then need not be again."""
-    due: Due
+    events: WakeupEvents
     actions: Names
     """The actions that still have to."""
 
@@ -37,7 +37,7 @@ class DeferredSearch(Struct, frozen=True):
 class DeferredWork(Struct):
     """What earlier cycles left."""
 
-    batches: list[DueBatch] = field(default_factory=list)
+    batches: list[EventBatch] = field(default_factory=list)
     looked: dict[str, dict[str, int]] = field(default_factory=dict)
     """Action to pod group to the position of the cycle that last looked at the line that the group led."""
 
@@ -70,23 +70,23 @@ class DeferredWork(Struct):
         carried: "DeferredWork",
         event: WorkDeferred,
         cycle: int,
-        due: Due,
+        due: WakeupEvents,
         cluster: Cluster,
     ) -> "DeferredWork":
         """What is left once a cycle, which began with `carried` and with `due`, was cut short."""
         cut = dict.fromkeys(one.action for one in event.actions)
         batches = list(carried.batches)
         if not due.is_empty or not batches:
-            batches.append(DueBatch(cycle, due, cut))
+            batches.append(EventBatch(cycle, due, cut))
         left = [
-            DueBatch(one.cycle, one.due, {name: None for name in one.actions if name in cut})
+            EventBatch(one.cycle, one.events, {name: None for name in one.actions if name in cut})
             for one in batches
         ]
         left = [one for one in left if one.actions]
         while len(left) > BATCHES_MAX:
             last, before = left.pop(), left.pop()
             actions = {**before.actions, **last.actions}
-            left.append(DueBatch(last.cycle, _together(before.due, last.due), actions))
+            left.append(EventBatch(last.cycle, _together(before.events, last.events), actions))
         looked: dict[str, dict[str, int]] = {}
         searches = dict(self.searches)
         for one in event.actions:
@@ -109,23 +109,23 @@ def _waits(cluster: Cluster, action: str, key: str) -> bool:
     return group is not None and any(line.action == action for line in cluster.lines.of(group))
 
 
-def _together(first: Due, second: Due) -> Due:
+def _together(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
     """What happened in both."""
-    eased = {name: dict(resources) for name, resources in first.eased.items()}
-    for name, resources in second.eased.items():
+    eased = {name: dict(resources) for name, resources in first.quota_released.items()}
+    for name, resources in second.quota_released.items():
         eased.setdefault(name, {}).update(resources)
-    arrived = dict(first.arrived)
-    for name, priority in second.arrived.items():
+    arrived = dict(first.victims_added)
+    for name, priority in second.victims_added.items():
         arrived[name] = min(priority, arrived.get(name, priority))
-    return Due(
+    return WakeupEvents(
         groups={**first.groups, **second.groups},
-        freed={**first.freed, **second.freed},
-        remade={**first.remade, **second.remade},
-        freed_at=max(first.freed_at, second.freed_at),
-        eased=eased,
-        eased_at={**first.eased_at, **second.eased_at},
-        arrived=arrived,
+        nodes_freed={**first.nodes_freed, **second.nodes_freed},
+        nodes_updated={**first.nodes_updated, **second.nodes_updated},
+        nodes_freed_at=max(first.nodes_freed_at, second.nodes_freed_at),
+        quota_released=eased,
+        quota_released_at={**first.quota_released_at, **second.quota_released_at},
+        victims_added=arrived,
         met={**first.met, **second.met},
-        rewired=max(first.rewired, second.rewired),
+        hyper_nodes_changed_at=max(first.hyper_nodes_changed_at, second.hyper_nodes_changed_at),
         everything=first.everything or second.everything,
     )

@@ -34,7 +34,7 @@ def _within(cluster: Cluster, queue: Queue, name: str) -> int | None:
     if queue.name == ROOT:
         return stated
     above = None if queue.parent is None else _within(cluster, queue.parent, name)
-    guaranteed = cluster.commons.guaranteed.get(siblings_of(queue), {}).get(name, 0)
+    guaranteed = cluster.cluster_totals.guaranteed.get(siblings_of(queue), {}).get(name, 0)
     if above is None and guaranteed:
         above = cluster.totals.get(name, 0)
     if above is None:
@@ -52,7 +52,7 @@ def _stated(queue: Queue, name: str) -> int | None:
 
 
 def _beside_guarantees(cluster: Cluster, queue: Queue, name: str, room: int) -> int:
-    guaranteed = cluster.commons.guaranteed.get(siblings_of(queue), {}).get(name, 0)
+    guaranteed = cluster.cluster_totals.guaranteed.get(siblings_of(queue), {}).get(name, 0)
     own = queue.facts.guarantee.get(name, 0) if queue.facts is not None else 0
     return max(room - guaranteed, 0) + own
 
@@ -61,7 +61,7 @@ def deserved_of(cluster: Cluster, queue: Queue) -> Amounts:
     """What a queue deserves, by charge name; what is not named there it does not deserve."""
     facts = queue.facts
     if cluster.policy.quota == "proportion":
-        return cluster.commons.deserved.get(queue.name, {})
+        return cluster.cluster_totals.deserved.get(queue.name, {})
     if facts is None:
         return {}
     if cluster.policy.quota == "capacity-card":

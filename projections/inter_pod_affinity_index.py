@@ -19,7 +19,7 @@ from projections.pod_groups import PodGroup, Promise
 from projections.pod_terms import NO_TERMS, Labels, LabelsOf, Regard, size_of
 from projections.pods import PENDING, RELEASING, Pod
 from projections.sized_cache import ENTRY_BYTES
-from projections.wakeup_events import EVERYONE, Due
+from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 MET_MAX: Final = 256
 """With more kinds of pods that came or went, anybody may have."""
@@ -104,13 +104,13 @@ class Watched(Protocol):
 
     regards: Regards
     nodes: NodeTable
-    due: Due
+    wakeup_events: WakeupEvents
 
     @property
     def pods(self) -> Mapping[str, Pod]:
         """All pods, by UID."""
 
-    def free_up(self, node: str) -> None:
+    def mark_node_freed(self, node: str) -> None:
         """Remember that a node may now take what it could not before."""
 
     @property
@@ -162,7 +162,7 @@ def put_namespace(cluster: Watched, name: str, labels: dict[str, str] | None) ->
     if asking:
         _look_again(cluster, None, apart_from="")
     if regards.lookers:
-        cluster.due.met[EVERYONE] = None
+        cluster.wakeup_events.met[ALL_PODS] = None
 
 
 def _look_again(cluster: Watched, changed: list[Regard] | None, *, apart_from: str) -> None:
@@ -203,9 +203,9 @@ def _note_move(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
         return
     for pod, place in ((old, before), (new, after)):
         if pod is not None and place is not None:
-            note_met(cluster.due, pod)
+            note_met(cluster.wakeup_events, pod)
     if before is not None and after is not None and before[0] == after[0]:
-        cluster.nodes.stir(str(after[0]))
+        cluster.nodes.invalidate(str(after[0]))
 
 
 def stop_expecting(cluster: Watched, uid: str, held: Promise) -> None:
@@ -213,18 +213,18 @@ def stop_expecting(cluster: Watched, uid: str, held: Promise) -> None:
     cluster.nodes.expect(held.node, uid, held.request, -1)
     pod = cluster.pods.get(uid)
     if cluster.regards.lookers and pod is not None:
-        note_met(cluster.due, pod)
+        note_met(cluster.wakeup_events, pod)
 
 
-def note_met(due: Due, pod: Pod) -> None:
+def note_met(due: WakeupEvents, pod: Pod) -> None:
     """A pod came to stand on a node, or left it."""
-    if EVERYONE in due.met:
+    if ALL_PODS in due.met:
         return
     barring = tuple([one for one in pod.pod_class.terms.regards if not one.weight])
     due.met[met_key(pod.facts.namespace, pod.facts.labels, barring)] = None
     if len(due.met) > MET_MAX:
         due.met.clear()
-        due.met[EVERYONE] = None
+        due.met[ALL_PODS] = None
 
 
 def met_key(namespace: str, labels: Labels, barring: tuple[Regard, ...]) -> str:

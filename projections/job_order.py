@@ -28,7 +28,7 @@ def _gang(books: Books, group: PodGroup) -> object:
 
 
 def _drf(books: Books, group: PodGroup) -> object:
-    return dominant(group.held, books.commons.totals) if group.held else 0
+    return dominant(group.held, books.cluster_totals.totals) if group.held else 0
 
 
 def _sla(books: Books, group: PodGroup) -> object:

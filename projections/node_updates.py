@@ -10,7 +10,7 @@ from projections.nodes import Node, NodeFacts
 from projections.overcommit import occupy, widen
 from projections.pods import ALLOCATED
 from projections.queues import add
-from projections.wakeup_events import EVERYONE
+from projections.wakeup_events import ALL_PODS
 
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
@@ -19,7 +19,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     mix = node.mix
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
-    cluster.due.remade[facts.name] = None
+    cluster.wakeup_events.nodes_updated[facts.name] = None
     cluster.faults.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
     _changed(cluster, facts.name, cards_changed and node.mix != mix)
@@ -58,8 +58,8 @@ def _rewire(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) ->
     if tree.version == version:
         return
     tree.tell(cluster.faults, {**kin, **tree.kin(name)})
-    cluster.touched.topology.update(dict.fromkeys((*touched, *tree.below(name))))
-    cluster.due.rewired = cluster.position
+    cluster.changed_rows.topology.update(dict.fromkeys((*touched, *tree.below(name))))
+    cluster.wakeup_events.hyper_nodes_changed_at = cluster.position
     if _readiness(tree, name) != before:
         close = (key for key, group in cluster.groups.items() if group.is_close)
         cluster.unsettled.update(dict.fromkeys(close))
@@ -72,17 +72,17 @@ def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
 
 
 def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
-    cluster.touched.nodes[name] = cluster.touched.topology[name] = None
-    cluster.free_up(name)
+    cluster.changed_rows.nodes[name] = cluster.changed_rows.topology[name] = None
+    cluster.mark_node_freed(name)
     if cluster.regards.lookers:
-        cluster.due.met[EVERYONE] = None
+        cluster.wakeup_events.met[ALL_PODS] = None
     if cards_changed:
         cluster.recharge()
     if cluster.policy.quota == "capacity":
         for queue in cluster.queues:
-            cluster.ease(queue)
+            cluster.mark_quota_released(queue)
     elif cluster.policy.quota == "proportion":
-        cluster.ease("")
+        cluster.mark_quota_released("")
 
 
 def _count(cluster: Cluster, node: Node, sign: int) -> bool:

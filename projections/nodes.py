@@ -195,14 +195,14 @@ class NodeTable:
         self.order: list[Node] = []
         self.free: dict[str, npt.NDArray[np.int64]] = {}
         self.allocatable: dict[str, npt.NDArray[np.int64]] = {}
-        self.moved: list[int] = []
-        self.remade: list[int] = []
+        self.changed_slots: list[int] = []
+        self.updated_slots: list[int] = []
         self.layout = 0
         self.hyper = HyperTree()
         """Which of them are close to one another."""
         self.leaving: dict[str, None] = {}
         """Names of nodes with something releasing or promised."""
-        self.stakes = 0
+        self.gang_version = 0
         """Grows when what a group of several pods holds, or could do without, changes."""
         self._is_stale = True
 
@@ -266,7 +266,7 @@ class NodeTable:
                 self._add_column(name)
             else:
                 column[slot] = node.free[name]
-        self.moved.append(slot)
+        self.changed_slots.append(slot)
 
     def expect(self, name: str, uid: str, request: Request, sign: int) -> None:
         """Keep room on a node for a pod that is to come, or (-1) no longer."""
@@ -278,15 +278,15 @@ class NodeTable:
         self.shift(node, "promised", request, sign)
         self.forget(node)
 
-    def stir_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Let readers of what moved forget all that they know."""
         self._is_stale = True
 
-    def stir(self, name: str) -> None:
+    def invalidate(self, name: str) -> None:
         """Let readers of what moved look at a node again."""
         node = self.nodes.get(name)
         if node is not None and node.facts is not None and not self._is_stale:
-            self.moved.append(node.slot)
+            self.changed_slots.append(node.slot)
 
     def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:
         """Give nothing of a resource of the node away for a while, or (None) again what there is."""
@@ -304,8 +304,8 @@ class NodeTable:
     def lay_out(self) -> None:
         """Bring the columns in line with the nodes there are. Cheap when none came or went."""
         if not self._is_stale:
-            if len(self.moved) + len(self.remade) > JOURNAL_MAX:
-                self.moved, self.remade = [], []
+            if len(self.changed_slots) + len(self.updated_slots) > JOURNAL_MAX:
+                self.changed_slots, self.updated_slots = [], []
                 self.layout += 1
             return
         self.order = [self.nodes[name] for name in sorted(self.nodes) if self.nodes[name].facts]
@@ -314,7 +314,7 @@ class NodeTable:
         self.free, self.allocatable = {}, {}
         for name in sorted({name for node in self.order for name in node.free}):
             self._add_column(name)
-        self.moved, self.remade = [], []
+        self.changed_slots, self.updated_slots = [], []
         self.layout += 1
         self._is_stale = False
 
@@ -338,4 +338,4 @@ class NodeTable:
                 self._add_column(name)
         for name in self.free.keys() - node.free.keys():
             self.free[name][node.slot] = self.allocatable[name][node.slot] = 0
-        self.remade.append(node.slot)
+        self.updated_slots.append(node.slot)

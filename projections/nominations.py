@@ -21,7 +21,7 @@ class Reserved(Protocol):
     def pods(self) -> Mapping[str, Pod]:
         """All pods, by UID."""
 
-    def free_up(self, node: str) -> None:
+    def mark_node_freed(self, node: str) -> None:
         """Remember that a node may now take what it could not before."""
 
 
@@ -36,7 +36,7 @@ def reserve(cluster: Reserved, old: Pod | None, new: Pod | None) -> None:
         if room is not None:
             cluster.nodes.expect(*room, sign)
     if before is not None:
-        cluster.free_up(before[0])
+        cluster.mark_node_freed(before[0])
 
 
 def room_of(pod: Pod | None) -> tuple[str, str, Request] | None:

@@ -22,7 +22,7 @@ from projections.quota_charging import Books
 class Pressed(Books, Protocol):
     """The part of the cluster in which pressure is noted."""
 
-    def ease(self, queue: str, resource: str = ...) -> None:
+    def mark_quota_released(self, queue: str, resource: str = ...) -> None:
         """Remember that a queue may now admit what it could not before."""
 
 
@@ -58,26 +58,26 @@ def backlog_of(books: Books, group: PodGroup) -> Charge:
 
 def rebook(cluster: Books, group: PodGroup, *, is_gone: bool = False) -> None:
     """Bring the backlog in line with a group."""
-    commons = cluster.commons
-    if cluster.policy.overcommit is None and not commons.backlogs:
+    cluster_totals = cluster.cluster_totals
+    if cluster.policy.overcommit is None and not cluster_totals.backlogs:
         return
-    before = commons.backlogs.get(group.key, ())
+    before = cluster_totals.backlogs.get(group.key, ())
     after = () if is_gone else backlog_of(cluster, group)
     if before == after:
         return
-    add(commons.backlog, before, -1)
-    add(commons.backlog, after, 1)
+    add(cluster_totals.backlog, before, -1)
+    add(cluster_totals.backlog, after, 1)
     press(cluster, before, -1)
     press(cluster, after, 1)
     if after:
-        commons.backlogs[group.key] = after
+        cluster_totals.backlogs[group.key] = after
     else:
-        del commons.backlogs[group.key]
+        del cluster_totals.backlogs[group.key]
 
 
 def occupy(cluster: Books, request: Charge, sign: int) -> None:
     """A pod takes its place on a node that is there, or leaves it; or the node comes or goes with it."""
-    add(cluster.commons.used, request, sign)
+    add(cluster.cluster_totals.used, request, sign)
     press(cluster, request, sign)
 
 
@@ -86,7 +86,11 @@ def press(cluster: Books, amounts: Charge, sign: int) -> None:
     rules = cluster.policy.overcommit
     if rules is not None:
         for name, amount in amounts:
-            add(cluster.commons.pressure, ((name, amount),), sign * rules.of(name).denominator)
+            add(
+                cluster.cluster_totals.pressure,
+                ((name, amount),),
+                sign * rules.of(name).denominator,
+            )
 
 
 def widen(cluster: Books, allocatable: Amounts, sign: int) -> None:
@@ -94,14 +98,16 @@ def widen(cluster: Books, allocatable: Amounts, sign: int) -> None:
     rules = cluster.policy.overcommit
     if rules is not None:
         for name, amount in allocatable.items():
-            add(cluster.commons.pressure, ((name, amount),), -sign * rules.of(name).numerator)
+            add(
+                cluster.cluster_totals.pressure, ((name, amount),), -sign * rules.of(name).numerator
+            )
 
 
 def heed_pressure(cluster: Pressed) -> None:
     """After a record: where the pressure fell, groups may be admitted that were not before."""
-    pressure = cluster.commons.pressure
+    pressure = cluster.cluster_totals.pressure
     if not pressure:
         return
     for name in [name for name, change in pressure.items() if change < 0]:
-        cluster.ease("", name)
+        cluster.mark_quota_released("", name)
     pressure.clear()

@@ -53,7 +53,7 @@ class Refusal(Struct, frozen=True):
     lacks_node: bool = False
     is_hopeless: bool = False
     is_shut: bool = False
-    is_tired: bool = False
+    is_timed_out: bool = False
     """Whether it has been shut out for long."""
 
 

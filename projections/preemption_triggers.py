@@ -14,7 +14,7 @@ from projections.policy import EVICTING, GANGING, Policy
 from projections.queues import Queue
 from projections.quota_charging import Books
 from projections.refusals import NODE_CODES
-from projections.wakeup_events import Due
+from projections.wakeup_events import WakeupEvents
 
 ROOM_CODES: Final = NODE_CODES | {
     "InsufficientCPUQuota",
@@ -36,7 +36,7 @@ class Contested(Protocol):
 
     policy: Policy
     nodes: NodeTable
-    due: Due
+    wakeup_events: WakeupEvents
     queues: dict[str, Queue]
     budgets: Budgets
     priority_classes: dict[str, tuple[int, bool]]
@@ -107,9 +107,9 @@ def note_arrival(cluster: Contested, group: PodGroup, old: Pod | None, new: Pod)
         return
     if old is not None and (old.status, old.facts.is_evictable) == (status, is_evictable):
         return
-    arrived = cluster.due.arrived
+    arrived = cluster.wakeup_events.victims_added
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))
-    cluster.nodes.stir(new.node)
+    cluster.nodes.invalidate(new.node)
 
 
 def heed_budgets(cluster: Contested, old: Pod | None, new: Pod | None) -> None:
@@ -121,7 +121,7 @@ def heed_budgets(cluster: Contested, old: Pod | None, new: Pod | None) -> None:
 def anyone_may_leave(cluster: Contested) -> None:
     """Who is held back from leaving has changed."""
     for queue in cluster.queues if cluster.policy.evicting else ():
-        cluster.due.arrived[queue] = LOWEST
+        cluster.wakeup_events.victims_added[queue] = LOWEST
 
 
 def settle_contest(cluster: Contested, group: PodGroup) -> None:
@@ -150,22 +150,22 @@ def _settle_stake(cluster: Contested, group: PodGroup) -> None:
         return
     group.at_stake = stake
     if group.allocated_count > 1:
-        cluster.nodes.stakes += 1
+        cluster.nodes.gang_version += 1
     else:
         for pod in group.pods.values():
             if pod.node:
-                cluster.nodes.stir(pod.node)
+                cluster.nodes.invalidate(pod.node)
 
 
 def stir(cluster: Contested, group: PodGroup) -> None:
     """Who may evict the pods of this group has changed: look again at the nodes they are on."""
     if not group.allocated_count or not cluster.policy.evicting:
         return
-    arrived = cluster.due.arrived
+    arrived = cluster.wakeup_events.victims_added
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))
     for pod in group.pods.values():
         if pod.node:
-            cluster.nodes.stir(pod.node)
+            cluster.nodes.invalidate(pod.node)
 
 
 def priority_of(classes: dict[str, tuple[int, bool]], name: str) -> int:

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from projections.cluster_totals import Commons
+from projections.cluster_totals import ClusterTotals
 from projections.pod_class import Amounts
 from projections.policy import Policy
 from projections.queues import Queue
-from projections.wakeup_events import EVERYTHING
+from projections.wakeup_events import ALL_RESOURCES
 
 WHOLE: Final = 1_000_000
 """Millionths in one."""
@@ -42,11 +42,11 @@ class Heeding(Protocol):
     """The part of the cluster in which requests are heeded."""
 
     policy: Policy
-    commons: Commons
+    cluster_totals: ClusterTotals
     queues: dict[str, Queue]
     moved: dict[str, None]
 
-    def ease(self, queue: str, resource: str = ...) -> None:
+    def mark_quota_released(self, queue: str, resource: str = ...) -> None:
         """Remember that a queue may now admit what it could not before."""
 
 
@@ -54,13 +54,13 @@ def heed_requests(cluster: Heeding) -> None:
     """After a record: where the requests of a queue are others, all queues may deserve something else."""
     if cluster.policy.quota != "proportion":
         return
-    known = cluster.commons.requests
+    known = cluster.cluster_totals.requests
     for name in cluster.moved:
         queue = cluster.queues.get(name)
         request = {} if queue is None else queue.request
         if known.get(name, {}) != request:
             known[name] = request
-            cluster.ease("", EVERYTHING)
+            cluster.mark_quota_released("", ALL_RESOURCES)
         if not request:
             known.pop(name, None)
 

@@ -25,8 +25,8 @@ def put_queue(
     queue.faults_told = tuple(one for one in queue.faults_told if one in queue.faults)
     tell_faults(cluster, queue)
     for one in cluster.queues.values():
-        cluster.ease(one.name)
-        cluster.touched.queues[one.name] = None
+        cluster.mark_quota_released(one.name)
+        cluster.changed_rows.queues[one.name] = None
     for key in list(queue.groups):
         cluster.settle(cluster.groups[key])
     cluster.forget_queue(queue)

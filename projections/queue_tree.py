@@ -9,7 +9,7 @@ When a queue comes, changes or goes, only it and the queues below it find their 
 
 from typing import Final, Protocol
 
-from projections.cluster_totals import Commons
+from projections.cluster_totals import ClusterTotals
 from projections.policy import Policy
 from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
 
@@ -20,7 +20,7 @@ class Grove(Protocol):
     """The part of the cluster that has queues."""
 
     policy: Policy
-    commons: Commons
+    cluster_totals: ClusterTotals
     queues: dict[str, Queue]
     moved: dict[str, None]
     tree_version: int
@@ -29,10 +29,10 @@ class Grove(Protocol):
 
 def rewire(cluster: Grove) -> None:
     """Find again who is above whom, and count what that adds up to."""
-    cluster.commons.stated, cluster.commons.guaranteed = {}, {}
+    cluster.cluster_totals.stated, cluster.cluster_totals.guaranteed = {}, {}
     for queue in cluster.queues.values():
         queue.uproot()
-        cluster.commons.stated.setdefault(_stated(queue), {})[queue.name] = None
+        cluster.cluster_totals.stated.setdefault(_stated(queue), {})[queue.name] = None
     plant(cluster, list(cluster.queues.values()))
 
 
@@ -49,7 +49,7 @@ def lift(cluster: Grove, queue: Queue) -> list[Queue]:
             # A queue that lost or got a child may take pod groups again, or none any more.
             cluster.unsettled.update(one.parent.groups)
         one.parent, one.misplaced = None, ""
-    named = cluster.commons.stated.get(_stated(queue), {})
+    named = cluster.cluster_totals.stated.get(_stated(queue), {})
     named.pop(queue.name, None)
     return lifted
 
@@ -60,7 +60,7 @@ def plant(cluster: Grove, lifted: list[Queue]) -> None:
     for queue in lifted:
         if cluster.queues.get(queue.name) is not queue:
             continue
-        cluster.commons.stated.setdefault(_stated(queue), {})[queue.name] = None
+        cluster.cluster_totals.stated.setdefault(_stated(queue), {})[queue.name] = None
         if cluster.policy.has_queue_tree:
             _find_place(cluster, queue)
             if queue.misplaced:
@@ -92,7 +92,7 @@ def _below(cluster: Grove, queue: Queue) -> list[Queue]:
         names = [
             name
             for one in level
-            for name in cluster.commons.stated.get(one, {})
+            for name in cluster.cluster_totals.stated.get(one, {})
             if name not in found and name != ROOT
         ]
         for name in names:
@@ -141,7 +141,7 @@ def _count(cluster: Grove, queue: Queue, sign: int) -> None:
         above = above.parent
     is_root = cluster.policy.has_queue_tree and queue.name == ROOT
     if queue.facts is not None and queue.facts.guarantee and not is_root:
-        total = cluster.commons.guaranteed.setdefault(siblings_of(queue), {})
+        total = cluster.cluster_totals.guaranteed.setdefault(siblings_of(queue), {})
         add(total, tuple(queue.facts.guarantee.items()), sign)
         if not total:
-            del cluster.commons.guaranteed[siblings_of(queue)]
+            del cluster.cluster_totals.guaranteed[siblings_of(queue)]

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
-from projections.cluster_totals import Commons
+from projections.cluster_totals import ClusterTotals
 from projections.group_facts import compound
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, PodClass
@@ -52,7 +52,7 @@ class Books(Protocol):
     """What of State the rules look at."""
 
     policy: Policy
-    commons: Commons
+    cluster_totals: ClusterTotals
     cards: Cards
     nodes: NodeTable
     queues: dict[str, Queue]

@@ -7,11 +7,11 @@ by what the server holds. Nothing is decided or asked before the list is there.
 
 from typing import Protocol
 
-from projections.apply_outcome import Commitment, unplaced
+from projections.apply_outcome import Commitment, without_node
 from projections.cluster import Cluster
 
 
-class Doubted(Protocol):
+class RollbackState(Protocol):
     """The part of State that is changed here."""
 
     cluster: Cluster
@@ -19,11 +19,11 @@ class Doubted(Protocol):
     evictions: dict[str, Commitment]
 
 
-def distrust(state: Doubted, resource: str) -> None:
+def discard_unconfirmed(state: RollbackState, resource: str) -> None:
     """Rely no longer on what was done to objects of a kind, as far as no observation shows it."""
     match resource:
         case "Pod":
-            _distrust_pods(state)
+            _discard_unconfirmed_pods(state)
         case "PodGroup":
             for group in state.cluster.groups.values():
                 group.voice.told = group.voice.conditions_told = 0
@@ -36,7 +36,7 @@ def distrust(state: Doubted, resource: str) -> None:
             pass
 
 
-def _distrust_pods(state: Doubted) -> None:
+def _discard_unconfirmed_pods(state: RollbackState) -> None:
     """Pods said to be bound that were not seen there wait again; nobody is on the way out by our doing."""
     cluster = state.cluster
     state.evictions.clear()
@@ -44,8 +44,8 @@ def _distrust_pods(state: Doubted) -> None:
         is_bound_unseen = bool(old.assumed) and not old.facts.node and uid not in state.commitments
         if not (is_bound_unseen or old.evicted or old.told):
             continue
-        pod = unplaced(old) if is_bound_unseen else old.twin()
+        pod = without_node(old) if is_bound_unseen else old.twin()
         pod.evicted = pod.told = 0
         cluster.replace_pod(old, pod)
         if old.evicted and pod.node:
-            cluster.free_up(pod.node)
+            cluster.mark_node_freed(pod.node)

@@ -16,17 +16,17 @@ from msgspec import structs
 from projections.group_facts import WAITING_TIME, waiting_time
 from projections.pod_groups import WAITING, PodGroup, Refusal
 from projections.quota_charging import Books
-from projections.wakeup_events import Due
+from projections.wakeup_events import WakeupEvents
 
-PATIENCE_NS: Final = 300_000_000_000
+RESERVATION_TIMEOUT_NS: Final = 300_000_000_000
 """How long that is."""
 
 
-class Watching(Books, Protocol):
+class SlaState(Books, Protocol):
     """The part of the cluster in which deadlines are kept."""
 
     groups: dict[str, PodGroup]
-    due: Due
+    wakeup_events: WakeupEvents
     position: int
 
     def settle(self, group: PodGroup) -> None:
@@ -51,55 +51,65 @@ def _of_owner(books: Books, group: PodGroup) -> int | None:
 
 def is_overdue(books: Books, group: PodGroup) -> bool:
     """Whether the group has waited longer than it may."""
-    return group.key in books.commons.overdue
+    return group.key in books.cluster_totals.overdue
 
 
-def watch(books: Books, group: PodGroup) -> None:
+def update_deadline(books: Books, group: PodGroup) -> None:
     """Keep the deadline of a group that waits for something."""
-    commons = books.commons
-    if group.key in commons.patience and not _is_borne_with(group.refusals.get("allocate")):
-        del commons.patience[group.key]
-    if books.policy.sla is None and not commons.deadlines and not commons.overdue:
+    cluster_totals = books.cluster_totals
+    if group.key in cluster_totals.reservation_timeouts and not _keeps_reservation(
+        group.refusals.get("allocate")
+    ):
+        del cluster_totals.reservation_timeouts[group.key]
+    if books.policy.sla is None and not cluster_totals.deadlines and not cluster_totals.overdue:
         return
     deadline = deadline_of(books, group)
-    if commons.overdue.get(group.key, deadline) != deadline:
-        del commons.overdue[group.key]
+    if cluster_totals.overdue.get(group.key, deadline) != deadline:
+        del cluster_totals.overdue[group.key]
     waits = (group.phase == WAITING or bool(group.pending)) and not group.is_foreign
-    if deadline is not None and waits and group.key not in commons.overdue:
-        commons.deadlines[group.key] = deadline
+    if deadline is not None and waits and group.key not in cluster_totals.overdue:
+        cluster_totals.deadlines[group.key] = deadline
     else:
-        commons.deadlines.pop(group.key, None)
+        cluster_totals.deadlines.pop(group.key, None)
 
 
-def _is_borne_with(refusal: Refusal | None) -> bool:
+def _keeps_reservation(refusal: Refusal | None) -> bool:
     return refusal is not None and refusal.is_shut and not refusal.is_hopeless
 
 
-def bear_with(books: Books, group: PodGroup, refusal: Refusal, now_ns: int) -> None:
+def start_reservation_timeout(books: Books, group: PodGroup, refusal: Refusal, now_ns: int) -> None:
     """A group was refused: if nodes are closed to it, it keeps what is reserved for it a while longer."""
-    if "enqueue" in books.policy.actions and _is_borne_with(refusal) and not refusal.is_tired:
-        books.commons.patience.setdefault(group.key, now_ns + PATIENCE_NS)
+    if (
+        "enqueue" in books.policy.actions
+        and _keeps_reservation(refusal)
+        and not refusal.is_timed_out
+    ):
+        books.cluster_totals.reservation_timeouts.setdefault(
+            group.key, now_ns + RESERVATION_TIMEOUT_NS
+        )
 
 
-def forget(books: Books, key: str) -> None:
+def forget_deadlines(books: Books, key: str) -> None:
     """The group is gone."""
-    books.commons.patience.pop(key, None)
-    books.commons.deadlines.pop(key, None)
-    books.commons.overdue.pop(key, None)
+    books.cluster_totals.reservation_timeouts.pop(key, None)
+    books.cluster_totals.deadlines.pop(key, None)
+    books.cluster_totals.overdue.pop(key, None)
 
 
-def let_pass(cluster: Watching, at_ns: int) -> None:
+def expire_timeouts(cluster: SlaState, at_ns: int) -> None:
     """Take in whose deadline is over by now."""
-    commons = cluster.commons
-    over = [(deadline, key) for key, deadline in commons.deadlines.items() if deadline <= at_ns]
+    cluster_totals = cluster.cluster_totals
+    over = [
+        (deadline, key) for key, deadline in cluster_totals.deadlines.items() if deadline <= at_ns
+    ]
     for deadline, key in sorted(over):
         # In an order that does not depend on the one in which groups came to wait.
-        del commons.deadlines[key]
-        commons.overdue[key] = deadline
+        del cluster_totals.deadlines[key]
+        cluster_totals.overdue[key] = deadline
         cluster.settle(cluster.groups[key])
-    ended = takewhile(lambda one: one[1] <= at_ns, commons.patience.items())
+    ended = takewhile(lambda one: one[1] <= at_ns, cluster_totals.reservation_timeouts.items())
     for key in [key for key, _ in ended]:
         group = cluster.groups[key]
-        group.refusals["allocate"] = structs.replace(group.refusals["allocate"], is_tired=True)
-        del commons.patience[key]
-        cluster.due.groups[key], group.cause = None, cluster.position
+        group.refusals["allocate"] = structs.replace(group.refusals["allocate"], is_timed_out=True)
+        del cluster_totals.reservation_timeouts[key]
+        cluster.wakeup_events.groups[key], group.cause = None, cluster.position

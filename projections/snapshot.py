@@ -29,7 +29,7 @@ from projections.queue_tree import rewire
 from projections.queues import QueueFacts
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
-from projections.wakeup_events import Due
+from projections.wakeup_events import WakeupEvents
 
 VERSION: Final = 5
 """Raise it with every change of State or of what is read from objects."""
@@ -105,10 +105,10 @@ class Image(Struct, frozen=True):
     totals: Amounts
     deserved: dict[str, Amounts]
     overdue: dict[str, int]
-    patience: dict[str, int]
-    failures: dict[str, int]
-    resting: dict[str, int]
-    spared: dict[str, int]
+    reservation_timeouts: dict[str, int]
+    bind_failures: dict[str, int]
+    bind_backoff: dict[str, int]
+    eviction_backoff: dict[str, int]
     suspended: dict[str, dict[str, Suspension]]
     failed_actions: dict[str, FailedAction]
     tellable: dict[str, None]
@@ -116,7 +116,7 @@ class Image(Struct, frozen=True):
     quarantined: dict[str, dict[str, Quarantine]]
     faults: dict[str, Pairs]
     faults_told: dict[str, Pairs]
-    due: Due
+    due: WakeupEvents
     deferred: DeferredWork
     priority_classes: dict[str, tuple[int, bool]]
     namespaces: dict[str, str]
@@ -154,13 +154,13 @@ def take(state: State) -> bytes:
         newest=state.newest,
         commitments=state.commitments,
         evictions=state.evictions,
-        totals=cluster.commons.totals,
-        deserved=cluster.commons.deserved,
-        overdue=cluster.commons.overdue,
-        patience=cluster.commons.patience,
-        failures=cluster.failures,
-        resting=cluster.resting,
-        spared=cluster.spared,
+        totals=cluster.cluster_totals.totals,
+        deserved=cluster.cluster_totals.deserved,
+        overdue=cluster.cluster_totals.overdue,
+        reservation_timeouts=cluster.cluster_totals.reservation_timeouts,
+        bind_failures=cluster.bind_failures,
+        bind_backoff=cluster.bind_backoff,
+        eviction_backoff=cluster.eviction_backoff,
         suspended=cluster.internal_errors.groups,
         failed_actions=cluster.internal_errors.actions,
         tellable=cluster.telling.reasons,
@@ -168,8 +168,8 @@ def take(state: State) -> bytes:
         quarantined=state.quarantined,
         faults=cluster.faults.standing,
         faults_told=cluster.faults.told,
-        due=cluster.due,
-        deferred=state.deferred,
+        due=cluster.wakeup_events,
+        deferred=state.deferred_work,
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
         budgets=cluster.budgets.facts(),
@@ -206,16 +206,16 @@ def restore(payload: bytes) -> State:
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions
     state.newest = image.newest
-    cluster.failures, cluster.resting = image.failures, image.resting
-    cluster.spared, cluster.others = image.spared, image.others
+    cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
+    cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     for budget in image.budgets:
         cluster.budgets.put(budget, ())
-    cluster.owners, cluster.commons.totals = image.owners, image.totals
+    cluster.owners, cluster.cluster_totals.totals = image.owners, image.totals
     cluster.strangers.schedulers = image.schedulers
     cluster.strangers.gone = image.gone_workloads
-    cluster.commons.deserved, cluster.commons.overdue = image.deserved, image.overdue
-    cluster.commons.patience = image.patience
+    cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue
+    cluster.cluster_totals.reservation_timeouts = image.reservation_timeouts
     cluster.internal_errors.actions = image.failed_actions
     for key, one in image.classes:
         cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
@@ -233,8 +233,8 @@ def restore(payload: bytes) -> State:
         _restore_quarantine(state, name, of_node)
     _restore_groups(state, image)
     cluster.balance()
-    cluster.forget_touched()
-    cluster.due, state.deferred = image.due, image.deferred
+    cluster.clear_changed_rows()
+    cluster.wakeup_events, state.deferred_work = image.due, image.deferred
     cluster.telling.reasons = image.tellable
     cluster.telling.queues = dict.fromkeys(cluster.queues)
     return state

@@ -79,7 +79,7 @@ from projections.apply_outcome import Commitment
 from projections.audit import audit
 from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
-from projections.deadlines import let_pass, next_deadline, shut_off
+from projections.deadlines import expire_timeouts, next_deadline, quarantine_resources
 from projections.deferred_work import DeferredWork
 from projections.foreign_pod_groups import count_anew, count_pod
 from projections.internal_error import OnError, ignore, report
@@ -87,8 +87,8 @@ from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
-from projections.revision_rollback import distrust
-from projections.wakeup_events import Due
+from projections.revision_rollback import discard_unconfirmed
+from projections.wakeup_events import WakeupEvents
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
 """Kinds that must be listed whole before anything is decided."""
@@ -132,9 +132,9 @@ class State:
         """By UID: evictions without an outcome."""
         self.quarantined: dict[str, dict[str, Quarantine]] = {}
         """Node to resource to its quarantine there."""
-        self.considered = Due()
+        self.cycle_events = WakeupEvents()
         """What the cycle now open has to look at."""
-        self.carried = self.deferred = DeferredWork()
+        self.carried_work = self.deferred_work = DeferredWork()
         """What earlier cycles left to the one now open, and what is left to the next."""
 
     def begin_at(self, position: int) -> None:
@@ -167,7 +167,7 @@ class State:
         assert record.position == self.position + 1, (record.position, self.position)
         self.position = self.cluster.position = record.position
         if record.position in self.left_out:
-            self._pass_over(record, event)
+            self._skip(record, event)
             return
         try:
             self._apply(record, event, content, on_error)
@@ -180,10 +180,10 @@ class State:
             reason = report(error, record.subject, "apply", on_error)
             raise ApplyError(record.position, record.subject, reason) from error
 
-    def _pass_over(self, record: Record, event: Event) -> None:
+    def _skip(self, record: Record, event: Event) -> None:
         """Keep no more of a record than how far its kind has been seen."""
         if isinstance(event, Observed | Deleted):
-            self._saw(record, event)
+            self._record_seen(record, event)
 
     def _apply(
         self, record: Record, event: Event, content: bytes | None, on_error: OnError
@@ -191,7 +191,7 @@ class State:
         match event:
             case PodObserved():
                 # By far the most frequent, so it comes first.
-                self._saw(record, event)
+                self._record_seen(record, event)
                 self._pod_observed(record, event, content, on_error)
             case (
                 EnqueueDecided()
@@ -206,7 +206,7 @@ class State:
                 | SearchDeferred()
                 | WorkDeferred()
             ):
-                apply_decision.take(self, record, event)
+                apply_decision.apply_decision(self, record, event)
             case CycleOpened():
                 self._cycle_opened(record, event)
             case (
@@ -221,7 +221,7 @@ class State:
                 | StatusTold()
                 | StatusNotTold()
             ):
-                apply_outcome.take(self, record, event)
+                apply_outcome.apply_outcome(self, record, event)
             case PolicyWarned():
                 pass
             case _:
@@ -235,7 +235,7 @@ class State:
         assert not isinstance(event, PodObserved)
         match event:
             case PodDeleted():
-                self._saw(record, event)
+                self._record_seen(record, event)
                 self._pod_deleted(event)
             case (
                 NodeObserved()
@@ -248,11 +248,11 @@ class State:
                 | HyperNodeObserved()
                 | ConfigMapObserved()
             ):
-                self._saw(record, event)
+                self._record_seen(record, event)
                 reading = apply_observation.Reading(
                     record, event.uid, _content(record, content), on_error
                 )
-                apply_observation.see(self.cluster, record, event, reading)
+                apply_observation.apply_object(self.cluster, record, event, reading)
             case (
                 NodeDeleted()
                 | QueueDeleted()
@@ -264,8 +264,8 @@ class State:
                 | HyperNodeDeleted()
                 | ConfigMapDeleted()
             ):
-                self._saw(record, event)
-                apply_observation.miss(self.cluster, record, event)
+                self._record_seen(record, event)
+                apply_observation.apply_deletion(self.cluster, record, event)
             case ObjectUnreadable():
                 pass  # The object counts as last read, or as absent.
             case DaemonStarted():
@@ -273,13 +273,13 @@ class State:
             case PolicyChanged():
                 self._policy_changed(record, event)
             case BindRejectedByNode():
-                shut_off(self, event)
+                quarantine_resources(self, event)
             case ForeignPodPlaced():
-                self.cluster.touched.pods[event.uid] = None
+                self.cluster.changed_rows.pods[event.uid] = None
             case _:
-                self._watched(event)
+                self._watch_changed(event)
 
-    def _watched(
+    def _watch_changed(
         self,
         event: KindListed
         | ServerDiscovered
@@ -306,13 +306,13 @@ class State:
                     for kept in (self.listed, self.watched, self.newest):
                         kept.pop(event.resource, None)
                 if event.cause == WENT_BACK:
-                    distrust(self, event.resource)
+                    discard_unconfirmed(self, event.resource)
             case WatchProgressed():
                 self.watched[event.resource] = event.resource_version
             case ServerDiscovered() | KindCompared():
                 pass
 
-    def _saw(self, record: Record, event: Observed | Deleted) -> None:
+    def _record_seen(self, record: Record, event: Observed | Deleted) -> None:
         """Remember how far a kind has been seen, and which objects changed last."""
         resource = record.subject.partition("/")[0]
         if not is_newer(event.resource_version, self.watched.get(resource, "")):
@@ -350,7 +350,7 @@ class State:
         if old is not None and old.digest == record.object:
             return
         reading = apply_observation.Reading(record, event.uid, _content(record, content), on_error)
-        pod = apply_observation.pod(cluster, reading)
+        pod = apply_observation.read_pod(cluster, reading)
         if reading.is_failed and old is not None:
             # What it was last known to take of its node is nearer to the truth than nothing.
             pod = Pod(old.facts, old.pod_class, reading.digest)
@@ -370,7 +370,7 @@ class State:
 
     def _pod_deleted(self, event: PodDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
-        for kept in (self.commitments, self.evictions, self.cluster.spared):
+        for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
             kept.pop(event.uid, None)
         if old is not None:
             self.cluster.replace_pod(old, None)
@@ -380,7 +380,7 @@ class State:
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
         self.listed, self.period_ns = {}, event.period_ns
-        apply_outcome.lose_answers(self)
+        apply_outcome.mark_outcomes_unknown(self)
         if event.scheduler_names == cluster.scheduler_names:
             return
         cluster.scheduler_names = event.scheduler_names
@@ -397,15 +397,15 @@ class State:
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
         self.cluster.change_policy(policy)
         # Not all that moved was noted where the rules before did not look at it.
-        self.cluster.nodes.stir_all()
+        self.cluster.nodes.invalidate_all()
 
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
         assert event.at_ns >= self.now_ns, "time runs backwards"
         self.cycle, self.now_ns = record.position, event.at_ns
         open_cycle(self.cluster)
-        let_pass(self, event.at_ns)
-        self.considered, self.cluster.due = self.cluster.due, Due()
-        self.carried, self.deferred = self.deferred, DeferredWork()
+        expire_timeouts(self, event.at_ns)
+        self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
+        self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()
         self.cluster.nodes.lay_out()
 
 

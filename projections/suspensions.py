@@ -96,19 +96,19 @@ class InternalErrors:
         return [until_ns for until_ns in ends if until_ns]
 
 
-class Suspending(Protocol):
+class SuspensionState(Protocol):
     """The part of the cluster that is changed when a delay has passed."""
 
     internal_errors: InternalErrors
 
-    def look_again(self, key: str) -> None:
+    def resume_group(self, key: str) -> None:
         """Let all actions look at a group again."""
 
-    def look_at_everything(self) -> None:
+    def wake_everything(self) -> None:
         """Let the next cycle look at everything again."""
 
 
-def let_pass(cluster: Suspending, at_ns: int) -> None:
+def expire_timeouts(cluster: SuspensionState, at_ns: int) -> None:
     """Take in the delays that are over by now."""
     errors = cluster.internal_errors
     over = [
@@ -117,7 +117,7 @@ def let_pass(cluster: Suspending, at_ns: int) -> None:
         if any(0 < one.until_ns <= at_ns for one in kept.values())
     ]
     for key in sorted(over):
-        cluster.look_again(key)
+        cluster.resume_group(key)
     for action in [one for one, failed in errors.actions.items() if failed.until_ns <= at_ns]:
         if errors.actions.pop(action).is_abandoned:
-            cluster.look_at_everything()
+            cluster.wake_everything()

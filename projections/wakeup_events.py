@@ -4,37 +4,37 @@ from typing import Final
 
 from msgspec import Struct, field
 
-EVERYTHING: Final = "*"
+ALL_RESOURCES: Final = "*"
 """In place of a resource: all of them."""
 
-EVERYONE: Final = "*"
+ALL_PODS: Final = "*"
 """In place of a kind of pod: all of them."""
 
 Names = dict[str, None]
 """An ordered set of names."""
 
 
-class Due(Struct):
+class WakeupEvents(Struct):
     """What happened since the last cycle that could change an answer."""
 
     groups: Names = field(default_factory=dict)
     """Keys of pod groups that changed."""
-    freed: dict[str, int] = field(default_factory=dict)
+    nodes_freed: dict[str, int] = field(default_factory=dict)
     """Nodes that came, changed, or got something back, and the position of the record of that."""
-    remade: Names = field(default_factory=dict)
+    nodes_updated: Names = field(default_factory=dict)
     """Nodes whose objects came or changed."""
-    freed_at: int = 0
+    nodes_freed_at: int = 0
     """Position of the record that did so last."""
-    eased: dict[str, Names] = field(default_factory=dict)
+    quota_released: dict[str, Names] = field(default_factory=dict)
     """Queues that got something back or were allowed more, and of what; or of EVERYTHING."""
-    eased_at: dict[str, int] = field(default_factory=dict)
+    quota_released_at: dict[str, int] = field(default_factory=dict)
     """Queue to the position of the record that did so last."""
-    arrived: dict[str, int] = field(default_factory=dict)
+    victims_added: dict[str, int] = field(default_factory=dict)
     """Queues with pods that came to stand where they may be evicted, and the lowest priority of these."""
     met: Names = field(default_factory=dict)
     """Kinds of pods that came to stand on a node or left one (`regards.met_key`), or EVERYONE; kept only where
     pods look at each other."""
-    rewired: int = 0
+    hyper_nodes_changed_at: int = 0
     """Position of the record that changed HyperNodes last; 0 where none did."""
     everything: bool = False
     """Whether the rules themselves changed."""
@@ -42,11 +42,13 @@ class Due(Struct):
     @property
     def is_empty(self) -> bool:
         """Whether nothing happened."""
-        happened = self.groups or self.freed or self.eased or self.arrived or self.met
-        return not (happened or self.rewired or self.everything)
+        happened = (
+            self.groups or self.nodes_freed or self.quota_released or self.victims_added or self.met
+        )
+        return not (happened or self.hyper_nodes_changed_at or self.everything)
 
 
-class Touched(Struct):
+class ChangedRows(Struct):
     """Keys whose rows may have changed since the views were last written."""
 
     queues: Names = field(default_factory=dict)

@@ -115,7 +115,7 @@ class RunReport:
 
     def _settle(self) -> None:
         """Update what the finished batch touched."""
-        cluster, touched = self.state.cluster, self.state.cluster.touched
+        cluster, touched = self.state.cluster, self.state.cluster.changed_rows
         for name in touched.nodes:
             self._count_node(name)
         for name in touched.queues:
@@ -125,7 +125,7 @@ class RunReport:
                 self._turn(self._quotas, (name, card), quota.get(card, 0))
         for uid in touched.pods:
             self._follow(uid, cluster.pods.get(uid))
-        cluster.forget_touched()
+        cluster.clear_changed_rows()
 
     def _cards_of(self, queue: str) -> Iterator[str]:
         return (card for name, card in self._quotas if name == queue)

@@ -107,9 +107,9 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
     if not state.is_synced:
         missing = ", ".join(kind for kind in REQUIRED if kind not in state.listed)
         yield Hurdle("cluster", False, f"nothing is decided before every {missing} is seen")
-    if group.key in state.cluster.resting:
-        left = max(0, state.cluster.resting[group.key] - state.now_ns)
-        tries = state.cluster.failures.get(group.key, 0)
+    if group.key in state.cluster.bind_backoff:
+        left = max(0, state.cluster.bind_backoff[group.key] - state.now_ns)
+        tries = state.cluster.bind_failures.get(group.key, 0)
         text = f"{tries} failed to be bound, one after the other: it rests for {format_duration(left)} after the last cycle"
         yield Hurdle("pod group", False, text)
     if gated := group.counts.get(GATED, 0):
@@ -141,11 +141,11 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
     if group.phase != INQUEUE:
         return ""
     if group.is_hopeless:
-        is_tired = any(one.is_tired for one in group.refusals.values())
+        is_tired = any(one.is_timed_out for one in group.refusals.values())
         why = "too many nodes that could take its pods have been closed to it for long"
         why = why if is_tired else "no nodes there are could take the pods of its gang"
         return f"; nothing is reserved for it: {why}"
-    until = session.cluster.commons.patience.get(group.key)
+    until = session.cluster.cluster_totals.reservation_timeouts.get(group.key)
     if until is None:
         return ""
     left = format_duration(max(0, until - session.state.now_ns))

@@ -23,7 +23,7 @@ class FailedNodes:
 
     def __init__(self, cluster: Cluster) -> None:
         self._table = cluster.nodes
-        self._read = len(self._table.moved)
+        self._read = len(self._table.changed_slots)
         self._texts: dict[int, str] = {}
         self.counts: Counter[str] = Counter()
         """How many nodes for which reason."""
@@ -31,13 +31,13 @@ class FailedNodes:
 
     def refresh(self) -> None:
         """Forget the nodes that have moved."""
-        for slot in self._table.moved[self._read :]:
+        for slot in self._table.changed_slots[self._read :]:
             text = self._texts.pop(slot, None)
             if text is not None:
                 self.slots[slot] = False
                 self.counts[text] -= 1
         self.counts = +self.counts
-        self._read = len(self._table.moved)
+        self._read = len(self._table.changed_slots)
 
     def message_of(self, slot: int) -> str:
         """Why a node could not be freed."""
@@ -61,7 +61,7 @@ class FailedPreemptionCache:
     def of(self, preemptor_class: tuple[object, ...]) -> FailedNodes:
         """What is known for claims that are alike in this."""
         table = self._cluster.nodes
-        as_of = (self._cluster.policy, table.layout, len(table.remade), table.stakes)
+        as_of = (self._cluster.policy, table.layout, len(table.updated_slots), table.gang_version)
         if as_of != self._as_of or len(self._known) >= PREEMPTOR_CLASSES_MAX:
             self._as_of = as_of
             self._known.clear()

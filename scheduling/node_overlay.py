@@ -185,7 +185,7 @@ class NodeOverlay:
                 node.expected[uid] = None
             else:
                 node.expected.pop(uid, None)
-            self.cluster.nodes.stir(held.node)
+            self.cluster.nodes.invalidate(held.node)
 
     def _shift_nomination(self, held: Promise, sign: int) -> None:
         node = self.cluster.nodes.node(held.node)

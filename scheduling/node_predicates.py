@@ -60,12 +60,12 @@ class Admission:
         self._policy = policy
         self._pod_class = pod_class
         self._table = table
-        self._read = len(table.remade)
+        self._read = len(table.updated_slots)
         self.verdicts = self._all()
 
     def refresh(self) -> None:
         """Judge again the nodes whose object changed."""
-        remade = self._table.remade
+        remade = self._table.updated_slots
         if self._read < len(remade):
             for slot in remade[self._read :]:
                 facts = self._table.order[slot].facts

@@ -68,12 +68,12 @@ class PreemptibleCapacity:
         """Which nodes evictions could free for a request, slot by slot."""
         table = self._cluster.nodes
         if self._layout != table.layout:
-            self._layout, self._read = table.layout, len(table.moved)
+            self._layout, self._read = table.layout, len(table.changed_slots)
             self._columns.clear()
             self._by_slot = [None] * len(table.order)
-        for slot in table.moved[self._read :]:
+        for slot in table.changed_slots[self._read :]:
             self._by_slot[slot] = None
-        self._read = len(table.moved)
+        self._read = len(table.changed_slots)
         can = np.ones(len(table.order), dtype=np.bool_)
         for name, amount in request:
             can &= self._column(scope, name) >= amount
@@ -93,11 +93,11 @@ class PreemptibleCapacity:
             found = self._columns[scope, name] = _Column(len(table.order))
             slots = dict.fromkeys(range(len(table.order)))
         else:
-            slots = dict.fromkeys(table.moved[found.moved :])
-            slots.update(dict.fromkeys(table.remade[found.remade :]))
+            slots = dict.fromkeys(table.changed_slots[found.moved :])
+            slots.update(dict.fromkeys(table.updated_slots[found.remade :]))
         for slot in slots:
             found.values[slot] = self._at(slot, scope, name)
-        found.moved, found.remade = len(table.moved), len(table.remade)
+        found.moved, found.remade = len(table.changed_slots), len(table.updated_slots)
         return found.values
 
     def _at(self, slot: int, scope: VictimScope, name: str) -> int:

@@ -61,7 +61,7 @@ class Preferences:
         return np.where(can, total, -1)
 
     def _look(self, table: NodeTable) -> None:
-        layout = (table.layout, len(table.remade))
+        layout = (table.layout, len(table.updated_slots))
         if layout == self._layout:
             return
         self._layout = layout

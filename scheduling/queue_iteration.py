@@ -218,7 +218,7 @@ class _Serving:
     def __init__(self, session: Session, action: str, lines: dict[str, list[Line]]) -> None:
         self._session = session
         self._action = action
-        carried = session.state.carried
+        carried = session.state.carried_work
         self._before = carried.looked.get(action, {})
         """Pod group to the cycle in which its line was last looked at, since work was deferred."""
         self._waiting: dict[str, _Waiting | _FairWaiting] = {

@@ -49,23 +49,23 @@ class Scoreboard:
         self._points: dict[str, int] = {}
         """Mix of cards of a node to what it adds to the score; -1 where none will do."""
         self._scores = self._all()
-        self._moved, self._remade = len(self._table.moved), len(self._table.remade)
+        self._moved, self._remade = len(self._table.changed_slots), len(self._table.updated_slots)
 
     def scores(self) -> npt.NDArray[np.int64]:
         """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
         table = self._table
-        if self._moved == len(table.moved) and self._remade == len(table.remade):
+        if self._moved == len(table.changed_slots) and self._remade == len(table.updated_slots):
             return self._scores
         self._admission.refresh()
-        slots = dict.fromkeys(table.moved[self._moved :])
-        slots.update(dict.fromkeys(table.remade[self._remade :]))
+        slots = dict.fromkeys(table.changed_slots[self._moved :])
+        slots.update(dict.fromkeys(table.updated_slots[self._remade :]))
         if len(slots) * 8 > len(table.order) + 64:
             self._scores = self._all()
         else:
             self._rankings.examined += len(slots)
             for slot in slots:
                 self._scores[slot] = self._score(table.order[slot])
-        self._moved, self._remade = len(table.moved), len(table.remade)
+        self._moved, self._remade = len(table.changed_slots), len(table.updated_slots)
         return self._scores
 
     def admits(self, node: Node) -> bool:
@@ -307,9 +307,9 @@ class Rankings:
     def _look(self) -> None:
         """Note the cards of each node, once for each time that nodes changed."""
         table = self.cluster.nodes
-        if self._looked == (table.layout, len(table.remade)):
+        if self._looked == (table.layout, len(table.updated_slots)):
             return
-        self._looked = (table.layout, len(table.remade))
+        self._looked = (table.layout, len(table.updated_slots))
         numbers: dict[str, int] = {}
         for node in table.order:
             numbers.setdefault(node.mix, len(numbers))

@@ -66,10 +66,10 @@ class Session:
     def lines_to_serve(self, action: str) -> dict[str, list[Line]]:
         """By queue, the lines of an action whose answer could be another than the one that stands."""
         state, cluster = self.state, self.cluster
-        self._due = self._lines_of((*state.considered.groups, *cluster.due.groups))
+        self._due = self._lines_of((*state.cycle_events.groups, *cluster.wakeup_events.groups))
         self._due_before = {
-            batch.cycle: self._lines_of(batch.due.groups)
-            for batch in state.carried.batches
+            batch.cycle: self._lines_of(batch.events.groups)
+            for batch in state.carried_work.batches
             if action in batch.actions
         }
         found: dict[str, list[Line]] = {}
@@ -85,9 +85,9 @@ class Session:
         """Whether, as things are now, the line could get another answer than the one that stands."""
         if id(line) in self._due or self.search_left(line) is not None:
             return True
-        if is_awakened(self.state, line, self.state.considered, self.givers, self._on_error):
+        if is_awakened(self.state, line, self.state.cycle_events, self.givers, self._on_error):
             return True
-        carried = self.state.carried
+        carried = self.state.carried_work
         if not carried.batches:
             return False
         return self._was_due(line, carried.looked_at(line.action, line.head.key))
@@ -95,31 +95,31 @@ class Session:
     def search_left(self, line: Line) -> DeferredSearch | None:
         """The search for the head of a line that an earlier cycle cut short, unless this one has gone on with it."""
         action, key = line.action, line.head.key
-        if self.state.deferred.search_of(action, key) is not None:
+        if self.state.deferred_work.search_of(action, key) is not None:
             return None
-        return self.state.carried.search_of(action, key)
+        return self.state.carried_work.search_of(action, key)
 
     def is_outdated(self, line: Line, left: DeferredSearch) -> bool:
         """Whether something has changed since nodes were looked at for the head of a line."""
         if left.so_far.is_outdated:
             return True
         missed = [
-            batch.due
-            for batch in self.state.carried.batches
+            batch.events
+            for batch in self.state.carried_work.batches
             if batch.cycle > left.cycle and line.action in batch.actions
         ]
         return any(
             is_search_outdated(self.state, line, left.so_far, due, self.givers)
-            for due in (*missed, self.state.considered)
+            for due in (*missed, self.state.cycle_events)
         )
 
     def _was_due(self, line: Line, looked_at: int) -> bool:
         """Whether the line was due in a cycle that was cut short, and has not been looked at since."""
-        for batch in self.state.carried.batches:
+        for batch in self.state.carried_work.batches:
             if line.action not in batch.actions or looked_at >= batch.cycle:
                 continue
             if id(line) in self._due_before.get(batch.cycle, ()) or is_awakened(
-                self.state, line, batch.due, self.givers, self._on_error
+                self.state, line, batch.events, self.givers, self._on_error
             ):
                 return True
         return False
@@ -189,7 +189,7 @@ class Session:
     def overlay_position(self) -> tuple[int, int]:
         """Where the journal of the nodes stands, to be given to `group_failed`."""
         nodes = self.cluster.nodes
-        return nodes.layout, len(nodes.moved)
+        return nodes.layout, len(nodes.changed_slots)
 
     def group_failed(
         self, group: PodGroup, action: str, error: Exception, before: tuple[int, int]
@@ -203,7 +203,7 @@ class Session:
         nodes = self.cluster.nodes
         layout, moved = before
         is_known = nodes.is_laid_out and nodes.layout == layout
-        slots = nodes.moved[moved:] if is_known else range(len(nodes.order))
+        slots = nodes.changed_slots[moved:] if is_known else range(len(nodes.order))
         audit_trials(self.state, [nodes.order[slot].name for slot in dict.fromkeys(slots)], group)
         if group.promise and action not in EVICTING:
             yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=INTERNAL_ERROR)

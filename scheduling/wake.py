@@ -21,7 +21,7 @@ from projections.refusals import (
 )
 from projections.scheduling_queue import Line
 from projections.state import State
-from projections.wakeup_events import EVERYTHING, Due, Names
+from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import minds
 from scheduling.preemptible_capacity import can_free, victim_scope
 from scheduling.quota.reclaiming import Givers, gives
@@ -36,12 +36,12 @@ def wakes(state: State, at_ns: int) -> bool:
     """Whether a cycle at this moment could decide anything."""
     if not state.is_synced:
         return False
-    if not state.deferred.is_empty:
+    if not state.deferred_work.is_empty:
         return True
     deadline = state.next_deadline_ns
     if deadline is not None and deadline <= at_ns:
         return True
-    due = state.cluster.due
+    due = state.cluster.wakeup_events
     if due.groups or state.cluster.untold or state.cluster.faults.untold:
         return True
     if due.is_empty:
@@ -55,21 +55,21 @@ def wakes(state: State, at_ns: int) -> bool:
 
 
 def is_search_outdated(
-    state: State, line: Line, so_far: SearchDeferred, due: Due, givers: Givers
+    state: State, line: Line, so_far: SearchDeferred, due: WakeupEvents, givers: Givers
 ) -> bool:
     """Whether what happened could change what a search of the line found so far."""
-    if due.everything or (due.rewired and line.head.is_close):
+    if due.everything or (due.hyper_nodes_changed_at and line.head.is_close):
         return True
     if so_far.barred and _is_eased(state, line.queue, so_far.barred, due):
         return True
     if line.action in RECLAIMING and not givers.is_any_but(line.queue):
         return False
-    is_eased = line.action != "preempt" and bool(due.eased.get(line.queue))
+    is_eased = line.action != "preempt" and bool(due.quota_released.get(line.queue))
     return is_eased or _could_evict(state, line, due) or _minds(state, line.head, due)
 
 
 def is_awakened(
-    state: State, line: Line, due: Due, givers: Givers, on_error: OnError = ignore
+    state: State, line: Line, due: WakeupEvents, givers: Givers, on_error: OnError = ignore
 ) -> bool:
     """Whether what happened could change the answer that this line got; so it is where finding out raises."""
     try:
@@ -79,11 +79,11 @@ def is_awakened(
         return True
 
 
-def _is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
+def _is_awakened(state: State, line: Line, due: WakeupEvents, givers: Givers) -> bool:
     if due.everything:
         return True
     head = line.head
-    if due.rewired and head.is_close:
+    if due.hyper_nodes_changed_at and head.is_close:
         return True
     refusal = head.refusals.get(line.action)
     if refusal is None:
@@ -97,7 +97,9 @@ def _is_awakened(state: State, line: Line, due: Due, givers: Givers) -> bool:
     return _could_change(state, line, refusal, due, givers)
 
 
-def _could_change(state: State, line: Line, refusal: Refusal, due: Due, givers: Givers) -> bool:
+def _could_change(
+    state: State, line: Line, refusal: Refusal, due: WakeupEvents, givers: Givers
+) -> bool:
     """Whether what happened could make an end of what was told to be in the way."""
     head = line.head
     if line.action == "enqueue" and _could_take_from(state, line, refusal.code, due):
@@ -105,7 +107,7 @@ def _could_change(state: State, line: Line, refusal: Refusal, due: Due, givers: 
     if refusal.code in QUEUE_CODES:
         return _is_eased(state, line.queue, (refusal.limit,), due)
     if refusal.code in COMMON_CODES:
-        return _gave(state, due.eased.get(""), (refusal.limit,))
+        return _gave(state, due.quota_released.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
         could_hold = refusal.is_hopeless and _could_hold(state, head.pending, due)
         return could_hold or _could_find_room(state, head, due)
@@ -114,30 +116,30 @@ def _could_change(state: State, line: Line, refusal: Refusal, due: Due, givers: 
             return False
         # To preempt, what the quota keeps out is told by name.
         is_deaf = line.action == "preempt" and refusal.code == "NoVictims"
-        is_eased = not is_deaf and bool(due.eased.get(line.queue))
+        is_eased = not is_deaf and bool(due.quota_released.get(line.queue))
         return is_eased or _could_evict(state, line, due) or _minds(state, head, due)
     if refusal.code in WORK_CODES:
         return not is_too_unlike(state.cluster, head)
-    return refusal.code in CARD_CODES and bool(due.freed)
+    return refusal.code in CARD_CODES and bool(due.nodes_freed)
 
 
-def _could_take_from(state: State, line: Line, code: str, due: Due) -> bool:
+def _could_take_from(state: State, line: Line, code: str, due: WakeupEvents) -> bool:
     """Whether somebody came from whom the line could take what keeps it from being let in, or queues changed."""
     policy = state.cluster.policy
     if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
-        others = any(name != line.queue for name in due.arrived)
-        if others or EVERYTHING in due.eased.get(line.queue, ()):
+        others = any(name != line.queue for name in due.victims_added)
+        if others or ALL_RESOURCES in due.quota_released.get(line.queue, ()):
             return True
-    lowest = due.arrived.get(line.queue)
+    lowest = due.victims_added.get(line.queue)
     return policy.preempts and lowest is not None and lowest < line.head.priority
 
 
-def _could_find_room(state: State, group: PodGroup, due: Due) -> bool:
+def _could_find_room(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     """Whether nodes got what a pod that waits could use."""
     return _could_serve(state, group.pending, due) or _minds(state, group, due)
 
 
-def _minds(state: State, group: PodGroup, due: Due) -> bool:
+def _minds(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     """Whether it matters to any pod that waits who came to stand on a node, or left one."""
     if not due.met:
         return False
@@ -145,39 +147,41 @@ def _minds(state: State, group: PodGroup, due: Due) -> bool:
     return any(minds(state.cluster, one, due) for one in classes.values())
 
 
-def _could_be_kept(state: State, line: Line, due: Due) -> bool:
+def _could_be_kept(state: State, line: Line, due: WakeupEvents) -> bool:
     """Whether what happened could let a promise be kept, or keep it from being kept."""
-    if due.eased.get(line.queue):
+    if due.quota_released.get(line.queue):
         return True
-    if any(held.node in due.freed for held in line.head.promise.values()):
+    if any(held.node in due.nodes_freed for held in line.head.promise.values()):
         return True
     return _could_serve(state, line.head.pending, due) or _minds(state, line.head, due)
 
 
-def _could_evict(state: State, line: Line, due: Due) -> bool:
+def _could_evict(state: State, line: Line, due: WakeupEvents) -> bool:
     """Whether somebody came whom the line could evict, or whether less than before is lacking."""
     cluster = state.cluster
     if _could_be_freed(state, line, due):
         return True
     if line.action in RECLAIMING:
         # A queue without an object is gone with its last pod group: pods came and went since the last cycle.
-        there = (cluster.queues.get(name) for name in due.arrived if name != line.queue)
+        there = (cluster.queues.get(name) for name in due.victims_added if name != line.queue)
         return any(queue is not None and gives(cluster, queue) for queue in there)
-    lowest = due.arrived.get(line.queue)
+    lowest = due.victims_added.get(line.queue)
     if lowest is None:
         return False
     bound = priority_bound(cluster.policy, line.action, line.head.priority)
     return bound is None or lowest < bound or bool(line.head.allocated_count)
 
 
-def _could_be_freed(state: State, line: Line, due: Due) -> bool:
+def _could_be_freed(state: State, line: Line, due: WakeupEvents) -> bool:
     """Whether nodes where something has changed could be freed for a pod of the line."""
-    if len(due.freed) > FREED_MAX:
+    if len(due.nodes_freed) > FREED_MAX:
         return True
     cluster, head = state.cluster, line.head
-    scope = victim_scope(cluster, line.action, head.queue, head.priority) if due.freed else None
+    scope = (
+        victim_scope(cluster, line.action, head.queue, head.priority) if due.nodes_freed else None
+    )
     asked = dict.fromkeys((pod.pod_class.request, pod.pod_class.cards) for pod in head.pending)
-    for name in due.freed:
+    for name in due.nodes_freed:
         node = cluster.nodes.nodes.get(name)
         if node is None or node.facts is None or scope is None:
             continue
@@ -197,29 +201,29 @@ def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
     return any(card in there for card in cards)
 
 
-def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: Due) -> bool:
+def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: WakeupEvents) -> bool:
     """Whether the queue got something back of what stood in the way."""
     found = state.cluster.queues.get(queue)
     above = (queue,) if found is None else tuple(one.name for one in found.lineage)
-    if EVERYTHING in due.eased.get("", ()):
+    if ALL_RESOURCES in due.quota_released.get("", ()):
         return True
-    return any(_gave(state, due.eased.get(name), limits) for name in above)
+    return any(_gave(state, due.quota_released.get(name), limits) for name in above)
 
 
 def _gave(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
     if not eased:
         return False
-    if EVERYTHING in eased:
+    if ALL_RESOURCES in eased:
         return True
     return any(
         one in eased or any(card in eased for card in members(state.cluster, one)) for one in limits
     )
 
 
-def _could_hold(state: State, pending: list[Pod], due: Due) -> bool:
+def _could_hold(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
     """Whether a node came or changed that is large enough for a pod, were it empty: there is hope again."""
     requests = dict.fromkeys(pod.pod_class.request for pod in pending)
-    nodes = [state.cluster.nodes.nodes.get(name) for name in due.remade]
+    nodes = [state.cluster.nodes.nodes.get(name) for name in due.nodes_updated]
     return any(
         all(node.allocatable(one) >= most for one, most in request)
         for node in nodes
@@ -228,13 +232,13 @@ def _could_hold(state: State, pending: list[Pod], due: Due) -> bool:
     )
 
 
-def _could_serve(state: State, pending: list[Pod], due: Due) -> bool:
-    if not due.freed:
+def _could_serve(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
+    if not due.nodes_freed:
         return False
-    if len(due.freed) > FREED_MAX:
+    if len(due.nodes_freed) > FREED_MAX:
         return True
     classes = {pod.pod_class.index: pod.pod_class for pod in pending}
-    for name in due.freed:
+    for name in due.nodes_freed:
         node = state.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue

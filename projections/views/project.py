@@ -186,7 +186,7 @@ class Views:
 
     def rows(self, position: int, recorded_at_ns: int) -> ViewChanges:
         """How the views change with the batch that ends at `position`."""
-        touched = self.state.cluster.touched
+        touched = self.state.cluster.changed_rows
         for view, keys, rows_of in (
             ("queue_quota", touched.queues, now.queue_rows),
             ("node_card", touched.nodes, now.card_rows),
@@ -197,7 +197,7 @@ class Views:
                 self._keep(view, key, self._rows_of(view, key, rows_of), position)
         for uid in touched.pods:
             self._place(uid, position, recorded_at_ns)
-        self.state.cluster.forget_touched()
+        self.state.cluster.clear_changed_rows()
         changes, self._changes = self._changes, {}
         for name, change in changes.items():
             change.checksum = self._current[name].checksum

@@ -64,7 +64,7 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
 def _is_reservation_timed_out(line: Line) -> bool:
     """Whether anybody in the line, all being alike, has been shut out for long."""
     refusals = (group.refusals.get(ACTION) for _, group in line.jobs)
-    return any(one is not None and one.is_tired for one in refusals)
+    return any(one is not None and one.is_timed_out for one in refusals)
 
 
 def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:

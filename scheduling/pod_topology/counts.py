@@ -33,11 +33,11 @@ class Tally:
     def refresh(self) -> None:
         """Count again on the nodes where something moved."""
         table = self._cluster.nodes
-        moved = table.moved[self._moved :]
+        moved = table.changed_slots[self._moved :]
         if not moved:
             return
         slots = dict.fromkeys(moved)
-        self._moved = len(table.moved)
+        self._moved = len(table.changed_slots)
         for slot in slots:
             found = self._on(table.order[slot])
             self.there[slot], self.staying[slot], self.expected[slot] = found
@@ -52,7 +52,7 @@ class Tally:
 
     def _count_all(self) -> None:
         order = self._cluster.nodes.order
-        self._moved = len(self._cluster.nodes.moved)
+        self._moved = len(self._cluster.nodes.changed_slots)
         counts = np.array([self._on(node) for node in order], dtype=np.int64).reshape(-1, 3)
         self.there, self.staying, self.expected = (counts[:, one].copy() for one in range(3))
 

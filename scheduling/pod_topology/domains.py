@@ -13,7 +13,7 @@ class Domain:
         self._table = table
         self._key = key
         self._values: dict[str, int] = {}
-        self._read = len(table.remade)
+        self._read = len(table.updated_slots)
         self.number: npt.NDArray[np.int64] = np.full(len(table.order), -1, dtype=np.int64)
         """The domain of each node; -1 where it is in none."""
         for slot in range(len(table.order)):
@@ -29,9 +29,9 @@ class Domain:
 
     def refresh(self) -> None:
         """Look again at nodes whose object changed."""
-        for slot in self._table.remade[self._read :]:
+        for slot in self._table.updated_slots[self._read :]:
             self._look(slot)
-        self._read = len(self._table.remade)
+        self._read = len(self._table.updated_slots)
 
     def sums(
         self, amounts: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_] | None = None

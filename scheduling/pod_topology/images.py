@@ -27,7 +27,7 @@ class ImagePoints:
         self._table = table
         self._images = images
         self._weight = weight
-        self._read = len(table.remade)
+        self._read = len(table.updated_slots)
         self._sizes: dict[int, dict[str, int]] = {}
         """Slots where any of the images is, and the size of each there."""
         for slot, node in enumerate(table.order):
@@ -42,11 +42,11 @@ class ImagePoints:
 
     def _refresh(self) -> None:
         """Look again at nodes whose object changed."""
-        slots = self._table.remade[self._read :]
+        slots = self._table.updated_slots[self._read :]
         if not slots:
             return
         before = [self._sizes.get(slot) for slot in slots]
-        self._read = len(self._table.remade)
+        self._read = len(self._table.updated_slots)
         for slot in slots:
             self._look(slot)
         if before != [self._sizes.get(slot) for slot in slots]:

@@ -39,7 +39,12 @@ class Neighbourhood:
     def stamp(self) -> Stamp:
         """What was looked at so far."""
         table = self.cluster.nodes
-        return table.layout, len(table.moved), len(table.remade), self.cluster.regards.version
+        return (
+            table.layout,
+            len(table.changed_slots),
+            len(table.updated_slots),
+            self.cluster.regards.version,
+        )
 
     def domain(self, key: str) -> Domain:
         """The domains of a topology key."""

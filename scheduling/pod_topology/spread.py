@@ -89,7 +89,7 @@ class Spreading:
     def _counts_in(self, one: Spread, alike: tuple[Spread, ...]) -> Mask:
         """The nodes on which pods are counted for a constraint."""
         table = self._around.cluster.nodes
-        now = (table.layout, len(table.remade))
+        now = (table.layout, len(table.updated_slots))
         if now != self._looked:
             self._looked, self._counted = now, {}
         found = self._counted.get(one)

@@ -7,16 +7,16 @@ import msgspec
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pod_terms import Labels, PodTerm, Regard, selects
-from projections.wakeup_events import EVERYONE, Due
+from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 _MET: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[Regard, ...]])
 
 
-def minds(cluster: Cluster, pod_class: PodClass, due: Due) -> bool:
+def minds(cluster: Cluster, pod_class: PodClass, due: WakeupEvents) -> bool:
     """Whether such pods may go elsewhere now, for who came to stand on a node or left one."""
     if not due.met or not pod_class.looks_around:
         return False
-    return EVERYONE in due.met or any(_concerns(cluster, pod_class, one) for one in due.met)
+    return ALL_PODS in due.met or any(_concerns(cluster, pod_class, one) for one in due.met)
 
 
 def _concerns(cluster: Cluster, pod_class: PodClass, met: str) -> bool:

@@ -72,13 +72,13 @@ def _by_overcommit(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
 
 
 def _within_factor(cluster: Cluster, least: Amounts, spare: Amounts) -> Vote:
-    rules, commons = cluster.policy.overcommit, cluster.commons
+    rules, cluster_totals = cluster.policy.overcommit, cluster.cluster_totals
     assert rules is not None
     over: list[str] = []
     numbers: list[str] = []
     for name, amount in least.items():
-        used = commons.used.get(name, 0) - spare.get(name, 0)
-        total = used + commons.backlog.get(name, 0) + amount
+        used = cluster_totals.used.get(name, 0) - spare.get(name, 0)
+        total = used + cluster_totals.backlog.get(name, 0) + amount
         most = cluster.totals.get(name, 0) * rules.of(name)
         if total > most:
             over.append(name)

@@ -186,8 +186,8 @@ class FairTree:
         self.discard_assumptions()
         cluster = self._cluster
         now = (cluster.settled_version, cluster.tree_version, cluster.policy)
-        if (*now, cluster.commons.totals) != self._as_of:
-            self._as_of = (*now, dict(cluster.commons.totals))
+        if (*now, cluster.cluster_totals.totals) != self._as_of:
+            self._as_of = (*now, dict(cluster.cluster_totals.totals))
             self._build()
             return
         keys = dict.fromkeys(cluster.settled[self._read :])
@@ -239,7 +239,9 @@ class FairTree:
         cluster = self._cluster
         self._root = FairNode(None, Fraction(1))
         self._nodes, self._leaves, self._total, self._scarce = {}, {}, {}, ()
-        self._totals = {name: amount * _WHOLE for name, amount in cluster.commons.totals.items()}
+        self._totals = {
+            name: amount * _WHOLE for name, amount in cluster.cluster_totals.totals.items()
+        }
         self._read = len(cluster.settled)
         self._update(dict.fromkeys(cluster.groups))
         self._changed = None
@@ -260,7 +262,7 @@ class FairTree:
         """Look at these groups again, and at all where a resource is used up or no longer is."""
         for key in keys:
             self._recount(key)
-        totals = self._cluster.commons.totals
+        totals = self._cluster.cluster_totals.totals
         scarce = tuple([name for name in totals if self._total.get(name, 0) >= totals[name]])
         affected = keys
         if scarce != self._scarce:
@@ -303,7 +305,7 @@ class FairTree:
 
     def _enter(self, leaf: _Leaf) -> None:
         leaf.node.leave_out(leaf)
-        leaf.share = dominant(leaf.used, self._cluster.commons.totals)
+        leaf.share = dominant(leaf.used, self._cluster.cluster_totals.totals)
         leaf.held = {name: one * _WHOLE for name, one in leaf.used.items() if name != "pods"}
         leaf.is_saturated = self._is_saturated(leaf)
         leaf.node.include(leaf)

@@ -81,7 +81,7 @@ class Relief:
     def _of_others(self, name: str) -> Amounts:
         """Counted anew at most once a cycle, unless pods came or went."""
         table = self._cluster.nodes
-        as_of = (self._state.cycle, table.layout, len(table.moved))
+        as_of = (self._state.cycle, table.layout, len(table.changed_slots))
         if as_of != self._as_of:
             self._as_of, self._beyond = as_of, {}
             for _, queue in sorted(self._cluster.queues.items()):

@@ -70,9 +70,9 @@ class _Sums:
     def refresh(self) -> None:
         """Bring the sums in line."""
         table, name = self._table, self._name
-        moved = table.moved[self._moved :] if self._moved >= 0 else table.moved
-        is_known = self._moved >= 0 and self._remade == len(table.remade)
-        self._moved, self._remade = len(table.moved), len(table.remade)
+        moved = table.changed_slots[self._moved :] if self._moved >= 0 else table.changed_slots
+        is_known = self._moved >= 0 and self._remade == len(table.updated_slots)
+        self._moved, self._remade = len(table.changed_slots), len(table.updated_slots)
         if not is_known or len(moved) * 8 > len(table.order):
             self._recount()
             return

@@ -34,7 +34,11 @@ def candidates(preemptor: Preemptor, node: Node) -> list[Pod]:
 
 def _is_one(preemptor: Preemptor, pod: Pod) -> bool:
     group = preemptor.cluster.groups.get(pod.group_key)
-    if group is None or not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.spared:
+    if (
+        group is None
+        or not pod.facts.is_evictable
+        or pod.facts.uid in preemptor.cluster.eviction_backoff
+    ):
         return False
     if pod in preemptor.overlay.evicted_by_group.get(pod.group_key, ()):
         return False

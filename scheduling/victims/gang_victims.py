@@ -104,7 +104,7 @@ def _could_give(preemptor: Preemptor, group: PodGroup) -> bool:
 
 
 def _may_leave(preemptor: Preemptor, pod: Pod) -> bool:
-    if not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.spared:
+    if not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.eviction_backoff:
         return False
     return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in MOVABLE
 

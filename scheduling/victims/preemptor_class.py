@@ -18,7 +18,7 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
     )
     if preemptor.action != "preempt" or preemptor.is_within or overlay.placed or overlay.evicted:
         return None
-    if cluster.budgets.all or cluster.spared:
+    if cluster.budgets.all or cluster.eviction_backoff:
         return None
     if policy.has_fair_tree or policy.has_queue_tree:
         return None

@@ -184,7 +184,7 @@ def _by_drf(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods of groups that still hold as large a share without them as the one who asks would hold."""
     if preemptor.is_reclaiming:
         return _by_fair_tree(preemptor, candidates)
-    groups, totals = preemptor.cluster.groups, preemptor.cluster.commons.totals
+    groups, totals = preemptor.cluster.groups, preemptor.cluster.cluster_totals.totals
     ours = dict(preemptor.group.held)
     for pod, _ in preemptor.overlay.placed:
         ours = with_more(ours, pod.pod_class.request)

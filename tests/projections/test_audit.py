@@ -8,7 +8,7 @@ import pytest
 from projections.audit import RollingAudit, audit
 from projections.pods import Pod
 from projections.state import State
-from projections.wakeup_events import Names, Touched
+from projections.wakeup_events import ChangedRows, Names
 from tests.scenarios.play import HERE, play, scenario_of
 
 FILE: Path = HERE / "gangs" / "pods_beyond_the_minimum_are_bound_one_at_a_time.yaml"
@@ -81,7 +81,7 @@ async def test_what_does_not_add_up_is_named(message: str) -> None:
         state.validate()
 
 
-def counted_again(state: State, touched: Touched, most: int = 1) -> None:
+def counted_again(state: State, touched: ChangedRows, most: int = 1) -> None:
     """Let a rolling audit note what was touched, and count so many things."""
     rolling = RollingAudit(state)
     rolling.note(touched)
@@ -94,11 +94,11 @@ async def test_what_was_touched_is_counted_again_first() -> None:
     counts(state)
     ledger(state)
     names: Names = {"n1": None, "gone": None}
-    counted_again(state, Touched(nodes=names, pods={"gone": None}), 3)
+    counted_again(state, ChangedRows(nodes=names, pods={"gone": None}), 3)
     with pytest.raises(AssertionError, match="pod group default/a counts"):
-        counted_again(state, Touched(groups={"default/a": None}))
+        counted_again(state, ChangedRows(groups={"default/a": None}))
     with pytest.raises(AssertionError, match=r"at position \d+: queue default allocated"):
-        counted_again(state, Touched(queues={"default": None}))
+        counted_again(state, ChangedRows(queues={"default": None}))
 
 
 async def test_everything_has_its_turn_where_nothing_was_touched() -> None:
@@ -106,11 +106,11 @@ async def test_everything_has_its_turn_where_nothing_was_touched() -> None:
     cluster = state.cluster
     total = len(cluster.nodes.nodes) + len(cluster.groups)
     total += len(cluster.queues) + len(cluster.pods)
-    counted_again(state, Touched(), 3 * total)
+    counted_again(state, ChangedRows(), 3 * total)
     counts(state)
     with pytest.raises(AssertionError, match="pod group default/a counts"):
-        counted_again(state, Touched(), total)
+        counted_again(state, ChangedRows(), total)
 
 
 def test_an_empty_state_has_nothing_to_count() -> None:
-    counted_again(State(), Touched(), 3)
+    counted_again(State(), ChangedRows(), 3)

@@ -14,7 +14,7 @@ from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record
 from events.union import Event
 from events.watch import WENT_BACK, WatchClosed
-from projections.apply_outcome import SPARED_NS
+from projections.apply_outcome import EVICTION_BACKOFF_NS
 from projections.pods import RELEASING, RUNNING
 from projections.snapshot import restore, take
 from projections.state import State
@@ -90,8 +90,8 @@ def test_a_pod_that_could_not_be_evicted_stays_and_is_spared_for_a_while(state: 
     take_in(state, DECIDED, FAILED)
     assert state.cluster.pods["uid-a"].status == RUNNING
     assert state.cluster.queues["default"].allocated == {"cpu": 1000}
-    assert state.cluster.spared == {"uid-a": state.now_ns + SPARED_NS}
-    assert state.next_deadline_ns == state.now_ns + SPARED_NS
+    assert state.cluster.eviction_backoff == {"uid-a": state.now_ns + EVICTION_BACKOFF_NS}
+    assert state.next_deadline_ns == state.now_ns + EVICTION_BACKOFF_NS
 
 
 def test_what_is_evicted_and_seen_once_more_is_leaving_still(state: State) -> None:
@@ -103,7 +103,7 @@ def test_what_is_evicted_and_seen_once_more_is_leaving_still(state: State) -> No
     assert state.cluster.pods["uid-a"].status == RELEASING
     take_in(state, FAILED)
     assert state.cluster.pods["uid-a"].status == RUNNING
-    assert state.cluster.spared == {"uid-a": state.now_ns + SPARED_NS}
+    assert state.cluster.eviction_backoff == {"uid-a": state.now_ns + EVICTION_BACKOFF_NS}
 
 
 def test_a_snapshot_keeps_what_is_leaving(state: State) -> None:

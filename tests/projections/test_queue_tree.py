@@ -37,7 +37,7 @@ def places(told: Told) -> object:
             {ledger: sums for ledger, sums in one.below.items() if sums},
         )
         for name, one in sorted(cluster.queues.items())
-    }, cluster.commons.guaranteed
+    }, cluster.cluster_totals.guaranteed
 
 
 changes = st.tuples(

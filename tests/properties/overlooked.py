@@ -16,7 +16,7 @@ def overlooked(engine: Engine, now_ns: int) -> list[str]:
     """What would be decided now if every group were looked at."""
     groups = engine.state.cluster.groups
     again = Engine(restore(take(engine.state)), engine.head)
-    again.state.cluster.due.everything = True
+    again.state.cluster.wakeup_events.everything = True
     batch = again.cycle(now_ns)
     found: list[str] = []
     helped: dict[str, None] = {}

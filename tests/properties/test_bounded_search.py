@@ -239,10 +239,10 @@ def test_a_search_ends_with_its_group() -> None:
     high = pod("high", 3_000, priority=100)
     told = cluster(NARROW, actions_of("preempt"), [*full("a", ()), high])
     search(told, cycles=2)
-    assert not told.state.deferred.is_empty
+    assert not told.state.deferred_work.is_empty
     told.see(gone(high))
     to_rest(told)
-    assert told.state.deferred.is_empty
+    assert told.state.deferred_work.is_empty
 
 
 running = st.sets(st.integers(0, NODES - 1), max_size=4).map(lambda one: tuple(sorted(one)))

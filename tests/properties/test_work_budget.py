@@ -115,7 +115,7 @@ def test_a_narrow_budget_comes_to_the_same_rest(
     to_rest(wide)
     to_rest(narrow)
     assert rest_of(wide) == rest_of(narrow)
-    assert not narrow.state.deferred.batches
+    assert not narrow.state.deferred_work.batches
 
 
 @settings(max_examples=10, deadline=None)
@@ -145,12 +145,12 @@ def test_changes_that_come_while_work_is_deferred_are_not_forgotten() -> None:
     told.see(ObjectSeen(node("n1", cpu=32)))
     for _ in range(3):
         told.cycle(0)
-    assert told.state.deferred.batches
+    assert told.state.deferred_work.batches
     told.see(ObjectSeen(node("n2", cpu=64)), gone(pods[0]))
     to_rest(told)
     placed = {one.key: one.node for one in told.state.cluster.pods.values() if one.node}
     assert placed == {"default/p4": "n1", "default/large": "n2"}
-    assert not told.state.deferred.batches
+    assert not told.state.deferred_work.batches
 
 
 def looked_at(told: Told, key: str) -> int:

@@ -469,7 +469,9 @@ class Played:
             if reason and "pods" not in reason:
                 self.seen["at rest with a group that is blocked"] += 1
                 assert not group.inqueue, f"{key} has quota reserved: {reason}"
-                assert key not in cluster.commons.backlogs, f"{key} has room reserved: {reason}"
+                assert key not in cluster.cluster_totals.backlogs, (
+                    f"{key} has room reserved: {reason}"
+                )
 
     def _standing_reason(self, group: PodGroup) -> str:
         """Why a group cannot be scheduled whatever room there is, by the objects of the API server."""
@@ -537,7 +539,7 @@ class Played:
         cluster = step.state.cluster
         for group in list(cluster.groups.values()):
             group.refusals.clear()
-        cluster.due.everything = True
+        cluster.wakeup_events.everything = True
         cluster.settle_all()
         return step
 
@@ -549,7 +551,7 @@ class Played:
         for _ in range(FRESH_CYCLES):
             now_ns += SECOND
             # Every cycle looks at all, or a cycle that does not follow would be missed here, too.
-            step.state.cluster.due.everything = True
+            step.state.cluster.wakeup_events.everything = True
             batch = step.cycle(now_ns)
             for record in () if batch is None else batch.records:
                 event = event_of(record)

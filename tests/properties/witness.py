@@ -88,7 +88,7 @@ def _whole(group: PodGroup) -> None:
 
 def same(left: State, right: State) -> None:
     """Two States that are equal in all that can be told of them."""
-    assert left.cluster.due == right.cluster.due
+    assert left.cluster.wakeup_events == right.cluster.wakeup_events
     assert left.is_synced == right.is_synced
     images = take(left), take(right)
     if images[0] == images[1]:

@@ -422,7 +422,9 @@ def test_the_rows_of_others_are_made_when_one_raises(monkeypatch: pytest.MonkeyP
         return real(cluster, key)  # type: ignore[arg-type]
 
     monkeypatch.setattr(now, "group_rows", bug)
-    told.state.cluster.touched.groups[BAD] = told.state.cluster.touched.groups[GOOD] = None
+    told.state.cluster.changed_rows.groups[BAD] = told.state.cluster.changed_rows.groups[GOOD] = (
+        None
+    )
     changes = views.rows(told.state.position, 0)
     assert [row[0] for row in changes["pod_group"].upserted] == [GOOD]
     assert [one.subject for one in errors] == [f"pod_group//{BAD}"]

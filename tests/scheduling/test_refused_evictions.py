@@ -6,7 +6,7 @@ from events.codec import event_of
 from events.decision import EvictionDecided, PipelineWithdrawn
 from events.messages import Accepted, EvictRequest, Rejected, Reply
 from events.normalize import JsonObject
-from projections.apply_outcome import SPARED_NS
+from projections.apply_outcome import EVICTION_BACKOFF_NS
 from tests.properties.game import Game
 
 POLICY = msgspec.json.encode(
@@ -76,4 +76,4 @@ def test_a_pod_that_could_not_be_evicted_is_asked_again_after_a_while() -> None:
         record for record, _ in game.witness.log if isinstance(event_of(record), EvictionDecided)
     ]
     first, second = (one.recorded_at_ns for one in evictions)
-    assert second - first >= SPARED_NS
+    assert second - first >= EVICTION_BACKOFF_NS

@@ -104,7 +104,7 @@ async def test_who_backs_off_after_a_failure_still_waits() -> None:
     state = metrics.sources.state()
     assert state is not None
     group = next(one for one in state.cluster.groups.values() if one.pending)
-    state.cluster.resting[group.key] = state.now_ns + 10**9
+    state.cluster.bind_backoff[group.key] = state.now_ns + 10**9
     state.cluster.settle(group)
     labels = {"queue": "research", "code": "BackingOff"}
     assert value(metrics, "muster_pending_pod_groups", **labels) == 1

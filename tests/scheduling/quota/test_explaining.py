@@ -29,7 +29,7 @@ async def test_the_limits_of_all_queues_above_are_shown() -> None:
 async def test_under_proportion_admission_goes_up_to_the_capability() -> None:
     queues = {"q": "{capability: {cpu: 6}}"}
     cluster = await cluster_of("{name: proportion}", queues, {"a": ("q", "{cpu: 1}")})
-    cluster.commons.deserved = {"q": {"cpu": 1000}}
+    cluster.cluster_totals.deserved = {"q": {"cpu": 1000}}
     q = queue_of(cluster, "q")
     assert [one.limit for one in reserved_limits(cluster, q, dict(cpus(2)))] == [6000]
     assert [one.limit for one in charged_limits(cluster, q, cpus(2), {})] == [1000]

@@ -126,7 +126,7 @@ async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() ->
     queues = {"rich": "{}", "poor": "{}"}
     pods = {f"r{i}": ("rich", "{cpu: 4}") for i in range(5)} | {"p": ("poor", "{cpu: 8}")}
     cluster = await cluster_of("{name: proportion}", queues, pods)
-    cluster.commons.deserved = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
+    cluster.cluster_totals.deserved = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
     rich, poor = queue_of(cluster, "rich"), queue_of(cluster, "poor")
     victims = pods_of(cluster, "r0", "r1", "r2", "r3", "r4")
     assert names_of(reclaimable(cluster, poor, cpus(14), victims)) == ["r0", "r1", "r2"]

@@ -100,7 +100,7 @@ def test_the_view_names_the_domains_of_a_node_the_closest_first() -> None:
     assert [row[4] for row in topology_rows(cluster, "a1")] == ["a,s"]
     assert [row[4] for row in topology_rows(cluster, "d")] == ["by-label"]
     drop_hyper_node(cluster, "s")
-    assert sorted(cluster.touched.topology) == ["a1", "a2", "b1", "b2"]
+    assert sorted(cluster.changed_rows.topology) == ["a1", "a2", "b1", "b2"]
     assert [row[4] for row in topology_rows(cluster, "a1")] == ["a"]
 
 

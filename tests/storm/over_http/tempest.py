@@ -59,7 +59,7 @@ SNAPSHOT_EVERY: Final = 40
 """Changes between two snapshots of the server's data."""
 SET_BACK_EVERY: Final = 90
 """Changes between two restores of the last snapshot but one, or of the only one."""
-EVERYTHING: Final = 1000
+ALL_RESOURCES: Final = 1000
 SLOW: Final = (FaultKind.STALL, FaultKind.DELAY, FaultKind.CLOCK, FaultKind.TWICE)
 """Faults that take time or leave the answer as it is."""
 QUIET_SECONDS: Final = 3600.0
@@ -83,7 +83,7 @@ class Strikes(SeededFaults):
         fault = super().pick(ask)
         if fault is None:
             return None
-        if self._per_thousand == EVERYTHING and fault.kind in SLOW:
+        if self._per_thousand == ALL_RESOURCES and fault.kind in SLOW:
             fault = Fault(FaultKind.FAIL)
         if fault.kind is FaultKind.STALL and ask.verb == "watch":
             rarely = chance(self.seed, "stall", ask.index) * 1000 < STALLS_PER_THOUSAND
@@ -93,7 +93,7 @@ class Strikes(SeededFaults):
 
     def strike_all(self, *, really: bool) -> None:
         """Strike every request, at once; or as many as usual."""
-        self._per_thousand = EVERYTHING if really else self.usual
+        self._per_thousand = ALL_RESOURCES if really else self.usual
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
