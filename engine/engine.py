@@ -32,7 +32,7 @@ from projections.state import State
 from projections.views.project import Views
 from scheduling.decide import DECIDER, Decider
 from scheduling.failed_objects import FailedObjects
-from scheduling.wake import wakes
+from scheduling.wake import is_cycle_due
 
 KNOWN_OBJECTS_MAX: Final = 50_000
 """Digests of objects already handed to the log that are remembered, so as not to hand them over again: up to
@@ -81,7 +81,7 @@ class Engine:
 
     def is_due(self, at_ns: int) -> bool:
         """Return True if a cycle at this time could decide anything."""
-        return wakes(self.state, max(at_ns, self.state.now_ns))
+        return is_cycle_due(self.state, max(at_ns, self.state.now_ns))
 
     @property
     def is_cut_short(self) -> bool:
@@ -131,7 +131,7 @@ class Engine:
     def cycle(self, now_ns: int) -> Batch | None:
         """Run a cycle if one is due."""
         at_ns = max(now_ns, self.state.now_ns)
-        if not wakes(self.state, at_ns):
+        if not is_cycle_due(self.state, at_ns):
             return None
         self._open(now_ns)
         opened = CycleOpened(at_ns=at_ns, policy=self.state.policy_position, decider=DECIDER)
@@ -245,7 +245,7 @@ class Engine:
             views = self._views.rows(self.head.position, self._now_ns)
         else:
             cluster.clear_changed_rows()
-        self.decider.session.shed()
+        self.decider.session.drop_stale()
         batch = Batch(
             before=self._before, records=self._records, objects=self._objects, views=views
         )

@@ -98,7 +98,7 @@ def queue_answers(cluster: Cluster) -> list[QueueAnswer]:
 def queue_answer(cluster: Cluster, queue: Queue) -> QueueAnswer:
     """Return one queue."""
     found = queue.facts
-    short = quota_check.gate(cluster, queue)
+    short = quota_check.why_queue_closed(cluster, queue)
     groups = [cluster.groups[key] for key in queue.groups]
     phases: dict[str, int] = {}
     for group in groups:

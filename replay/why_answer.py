@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from projections.policy import EVICTING
-from scheduling.explain import Choice, Lacking, Limit
+from scheduling.explain import Choice, Limit, NodeShortfall
 
 LEVELS: Final = (
     *("cluster", "pod group", "queue", "admission", "card", "gang", "network", "quota", "nodes"),
@@ -80,7 +80,7 @@ class Judged(Struct, frozen=True):
     """Nodes that would fit it if they were empty."""
     reasons: dict[str, int]
     """The reasons of all other nodes, with the number of nodes of each."""
-    nearest: tuple[Lacking, ...]
+    nearest: tuple[NodeShortfall, ...]
     """If no node fits: the nodes that come nearest to it."""
 
 

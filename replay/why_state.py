@@ -28,7 +28,7 @@ from replay.why_answer import Waiting
 from replay.why_waiting import line_of
 from scheduling.explain import obstacle_of, obstructed, withheld_from
 from scheduling.quota import quota_check
-from scheduling.ranking import Rankings
+from scheduling.ranking import NodeRankings
 
 LISTED_MAX: Final = 20
 """The most lines of one list."""
@@ -154,7 +154,7 @@ def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
             waiting.setdefault(pod.pod_class.index, []).append(pod)
     lines: list[str] = []
     cluster.nodes.lay_out()
-    rankings = Rankings(cluster)
+    rankings = NodeRankings(cluster)
     for pods in waiting.values():
         pod_class = pods[0].pod_class
         reason = obstacle_of(cluster.policy, pod_class, facts)
@@ -182,7 +182,7 @@ def queue_standing(state: State, queue: Queue) -> Standing:
         "pod groups": str(len(queue.groups)),
         "faults": "; ".join(message for _, message in found.faults) if found else "",
     }
-    short = quota_check.gate(cluster, queue)
+    short = quota_check.why_queue_closed(cluster, queue)
     lists = {"quota": _quota_lines(cluster, queue)}
     for action in ("enqueue", "allocate", "backfill"):
         line = line_of(cluster, queue.name, action)

@@ -28,8 +28,8 @@ from scheduling.explain import (
     nearest,
     reserved_limits,
 )
-from scheduling.gang_attempt import incomplete, standing_problem, task_text
-from scheduling.gang_placement import place, unplaceable
+from scheduling.gang_attempt import missing_pods, precheck, task_text
+from scheduling.gang_placement import place_gang, topology_problem
 from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.quota.quota_check import Shortage, limit
@@ -61,9 +61,9 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
     failed = _internal_error(session.state, group)
     if failed is not None:
         return failed
-    problem = standing_problem(session, group)
+    problem = precheck(session, group)
     denied = None if problem is not None else _denied(session, group)
-    short, far = incomplete(group), unplaceable(session, group)
+    short, far = missing_pods(group), topology_problem(session, group)
     is_tried = problem is None and short is None and far is None
     tried = _try(session, group) if is_tried else None
     reason = problem or denied or short or far or (tried.reason if tried is not None else None)
@@ -119,7 +119,7 @@ def _cluster_hurdles(state: State, group: PodGroup) -> Iterable[Hurdle]:
 def _denied(session: Session, group: PodGroup) -> Unschedulable | None:
     if group.phase != WAITING or "enqueue" not in session.cluster.policy.actions:
         return None
-    short = why_not_admitted(session.cluster, session.relief, group)
+    short = why_not_admitted(session.cluster, session.reclaimable, group)
     return None if short is None else quota_unschedulable(short)
 
 
@@ -225,8 +225,8 @@ def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
     if group.phase != WAITING or least is None:
         return ()
     queue = cluster.queue(group.queue)
-    relief = session.relief.of_queue(group, least) if cluster.policy.evicting else {}
-    return reserved_limits(cluster, queue, least, relief)
+    reclaimable = session.reclaimable.of_queue(group, least) if cluster.policy.evicting else {}
+    return reserved_limits(cluster, queue, least, reclaimable)
 
 
 def _gang_text(group: PodGroup) -> str:
@@ -254,7 +254,7 @@ def _network_hurdle(group: PodGroup, far: Unschedulable | None) -> Iterable[Hurd
 def _try(session: Session, group: PodGroup) -> _Tried | None:
     if not group.pending_classes:
         return None
-    attempt = place(session, group)
+    attempt = place_gang(session, group)
     placed = len(attempt.overlay.now)
     is_done = attempt.is_ready or attempt.is_pipelined
     reason = None if is_done or attempt.reason is None else attempt.refusal

@@ -48,7 +48,12 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     condition = condition_of(group)
     facts = group.facts
     is_new = condition is not None and group.voice.conditions_told < condition.position
-    if condition is not None and facts is not None and is_new and not _says(group, condition):
+    if (
+        condition is not None
+        and facts is not None
+        and is_new
+        and not _already_reports(group, condition)
+    ):
         yield PodGroupConditionRequest(
             decision=condition.position,
             namespace=facts.namespace,
@@ -62,7 +67,7 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     if refusal is not None:
         yield from _refused(group, refusal)
     for uid, promise in group.promise.items():
-        yield from _promised(cluster, group.pods[uid], promise)
+        yield from _nominated(cluster, group.pods[uid], promise)
 
 
 def condition_of(group: PodGroup) -> Condition | None:
@@ -113,7 +118,7 @@ def _latest(group: PodGroup) -> Refusal | None:
     return max(told, key=lambda one: one.position, default=None)
 
 
-def _says(group: PodGroup, condition: Condition) -> bool:
+def _already_reports(group: PodGroup, condition: Condition) -> bool:
     """Whether the object says it already, and not the opposite as well."""
     said = () if group.facts is None else group.facts.conditions
     told = (condition.type, "True", condition.reason, condition.message)
@@ -131,7 +136,7 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
             yield _unschedulable(pod, refusal.position, text)
 
 
-def _promised(cluster: Cluster, pod: Pod, promise: Promise) -> Iterator[Request]:
+def _nominated(cluster: Cluster, pod: Pod, promise: Promise) -> Iterator[Request]:
     """A pod for which room is being freed; it is nominated for the node where pods are evicted."""
     text = f"room is being freed for it on node {promise.node}"
     if pod.told >= promise.position or pod.facts.told == text:

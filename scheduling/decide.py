@@ -52,7 +52,7 @@ class Decider:
         """The decisions of the cycle that is open. Apply each before asking for the next."""
         cluster = self.session.cluster
         self.session.open_cycle()
-        self.session.shed()
+        self.session.drop_stale()
         for name in sorted(cluster.untold):
             queue = cluster.queues[name]
             for code, message in queue.untold:

@@ -26,11 +26,11 @@ from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
-from scheduling.ranking import Cards, Rankings, first_card
+from scheduling.ranking import Cards, NodeRankings, first_card
 from scheduling.score import Scorer
-from scheduling.topology.explain_domain import place_of
+from scheduling.topology.explain_domain import placement_domain_of
 from scheduling.topology.network import Network
-from scheduling.topology.placement_domain import Where
+from scheduling.topology.placement_domain import NodeScope
 from scheduling.unschedulable import node_reasons
 
 NODES_MAX: Final = 5
@@ -94,7 +94,7 @@ class Choice(Struct, frozen=True):
     """The domain of the network that it had to be in; empty where there was no such."""
 
 
-class Lacking(Struct, frozen=True):
+class NodeShortfall(Struct, frozen=True):
     """A node that cannot take the pod, and what stands against it."""
 
     node: str
@@ -107,7 +107,7 @@ class Lacking(Struct, frozen=True):
 
 
 def choice(
-    rankings: Rankings, group: PodGroup, event: GangBindDecided | PipelineDecided, uid: str
+    rankings: NodeRankings, group: PodGroup, event: GangBindDecided | PipelineDecided, uid: str
 ) -> Choice | None:
     """Why the pod got its node, asked of the State just before the decision."""
     cluster = rankings.cluster
@@ -120,14 +120,16 @@ def choice(
                 return None
             overlay.lift_nomination(pod)
             if placement.uid == uid:
-                place, domain = place_of(Network(rankings), group, event.placements, uid)
+                place, domain = placement_domain_of(Network(rankings), group, event.placements, uid)
                 found = _choice(rankings, overlay, place, pod, node)
                 return structs.replace(found, domain=domain)
             overlay.place(pod, node, later=False)
     return None
 
 
-def _choice(rankings: Rankings, overlay: NodeOverlay, place: Where, pod: Pod, node: Node) -> Choice:
+def _choice(
+    rankings: NodeRankings, overlay: NodeOverlay, place: NodeScope, pod: Pod, node: Node
+) -> Choice:
     cluster, pod_class = rankings.cluster, pod.pod_class
     queue = cluster.queue(overlay.group.queue)
     cards = cards_allowed(cluster, queue, pod_class, overlay.extra)
@@ -166,7 +168,9 @@ def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Am
     return known or pod_class.cards or None
 
 
-def _scored(rankings: Rankings, pod_class: PodClass, slot: int, plain: int, score: int) -> Scored:
+def _scored(
+    rankings: NodeRankings, pod_class: PodClass, slot: int, plain: int, score: int
+) -> Scored:
     """A node with its score, of which the plugins that look at nodes alone give the plain one."""
     node = rankings.cluster.nodes.order[slot]
     parts = score_parts(rankings.cluster.policy, pod_class, node)
@@ -236,7 +240,7 @@ def charged_limits(
 
 
 def reserved_limits(
-    cluster: Cluster, queue: Queue, least: Amounts, relief: Mapping[str, Amounts] | None = None
+    cluster: Cluster, queue: Queue, least: Amounts, reclaimable: Mapping[str, Amounts] | None = None
 ) -> tuple[Limit, ...]:
     """A queue beside the minimum of a group that asks to be admitted. What others could give up for it
     counts as not reserved.
@@ -244,8 +248,8 @@ def reserved_limits(
     A choice of cards is one entry: all the cards it may fall on, and what is reserved on any of them.
     """
     limits: list[Limit] = []
-    relief = relief or {}
-    own = relief.get(queue.name, {})
+    reclaimable = reclaimable or {}
+    own = reclaimable.get(queue.name, {})
     for above in queue.lineage[1:]:
         limits += [
             Limit(
@@ -253,7 +257,7 @@ def reserved_limits(
                 queue=above.name,
                 used=quota_check.used(above, name, {}),
                 reserved=quota_check.reserved(above, name)
-                - relief.get(above.name, {}).get(name, 0),
+                - reclaimable.get(above.name, {}).get(name, 0),
                 requested=amount,
                 limit=quota_check.admission_limit(cluster, above, name),
             )
@@ -278,7 +282,7 @@ def reserved_limits(
     return tuple(limits)
 
 
-def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lacking, ...]:
+def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[NodeShortfall, ...]:
     """The nodes that come nearest to taking the pod and cannot: open ones first, then those that lack least.
 
     What is lacking is weighed by the part of the request that it is, resource by resource.
@@ -288,9 +292,9 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
     if not table.order:
         return ()
     rankings.of(pod_class, cards).scores()
-    closed = rankings.admission(pod_class).verdicts != ADMITTED
+    closed = rankings.predicates(pod_class).verdicts != ADMITTED
     if cards is not None:
-        closed = closed | ~rankings.suited(cards)
+        closed = closed | ~rankings.having_cards(cards)
     if (around := rankings.surroundings(pod_class)) is not None:
         closed = closed | ~around.open()
     missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
@@ -305,20 +309,20 @@ def nearest(rankings: Rankings, pod_class: PodClass, cards: Cards) -> tuple[Lack
     return tuple(_lacking(rankings, pod_class, cards, int(slot)) for slot in slots)
 
 
-def large_enough(rankings: Rankings, pod_class: PodClass, cards: Cards) -> int:
+def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> int:
     """How many nodes could take the pod if nothing else were on them."""
     rankings.of(pod_class, cards).scores()
     table = rankings.cluster.nodes
-    suited = rankings.admission(pod_class).verdicts == ADMITTED
+    having_cards = rankings.predicates(pod_class).verdicts == ADMITTED
     if cards is not None:
-        suited = suited & rankings.suited(cards)
+        having_cards = having_cards & rankings.having_cards(cards)
     for name, amount in pod_class.request:
         column = table.allocatable.get(name)
-        suited = suited & (False if column is None else column >= amount)
-    return int(np.count_nonzero(suited))
+        having_cards = having_cards & (False if column is None else column >= amount)
+    return int(np.count_nonzero(having_cards))
 
 
-def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -> Lacking:
+def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: int) -> NodeShortfall:
     node = rankings.cluster.nodes.order[slot]
     assert node.facts is not None
     lacks = {
@@ -333,7 +337,7 @@ def _lacking(rankings: Rankings, pod_class: PodClass, cards: Cards, slot: int) -
         obstacle = f"{has}, not {' or '.join(cards)}"
     obstacle = obstacle or obstructed(rankings, pod_class, node)
     withheld = withheld_from(pod_class, node)
-    return Lacking(node=node.name, lacks=lacks, obstacle=obstacle, withheld_until_ns=withheld)
+    return NodeShortfall(node=node.name, lacks=lacks, obstacle=obstacle, withheld_until_ns=withheld)
 
 
 def withheld_from(pod_class: PodClass, node: Node) -> dict[str, int]:
@@ -342,7 +346,7 @@ def withheld_from(pod_class: PodClass, node: Node) -> dict[str, int]:
     return {name: node.quarantine[name].until_ns for name in asked}
 
 
-def obstructed(rankings: Rankings, pod_class: PodClass, node: Node) -> str:
+def obstructed(rankings: NodeRankings, pod_class: PodClass, node: Node) -> str:
     """Who stands in the way of pods of this class on a node or near it; empty where nobody does."""
     around = rankings.surroundings(pod_class)
     return "" if around is None else around.obstacle(node.slot)

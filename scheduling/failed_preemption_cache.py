@@ -43,7 +43,7 @@ class FailedNodes:
         """Why a node could not be freed."""
         return self._texts[slot]
 
-    def note(self, slot: int, text: str) -> None:
+    def add(self, slot: int, text: str) -> None:
         """A node could not be freed."""
         self._texts[slot] = text
         self.slots[slot] = True

@@ -20,8 +20,8 @@ from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.quota.quota_check import Shortage
 from scheduling.session import Session
-from scheduling.topology.placement_domain import ANYWHERE, Where
-from scheduling.topology.sub_groups import place_parts
+from scheduling.topology.placement_domain import ANY_NODE, NodeScope
+from scheduling.topology.sub_groups import place_sub_groups
 from scheduling.unschedulable import (
     Unschedulable,
     gang_unschedulable,
@@ -30,15 +30,15 @@ from scheduling.unschedulable import (
     quota_unschedulable,
     with_fit_when_empty,
 )
-from scheduling.work import POD, THOUSAND, class_work, is_too_unlike
+from scheduling.work import POD, THOUSAND, class_work, has_too_many_classes
 
 Role: TypeAlias = str | int
 
 
-class Attempt:
+class GangAttempt:
     """What came of trying to place a group."""
 
-    def __init__(self, session: Session, group: PodGroup, where: Where = ANYWHERE) -> None:
+    def __init__(self, session: Session, group: PodGroup, where: NodeScope = ANY_NODE) -> None:
         self.session = session
         self.group = group
         self.where = where
@@ -55,7 +55,7 @@ class Attempt:
             if group.parts is None:
                 self._place_all()
             else:
-                place_parts(self, session.network, group.parts)
+                place_sub_groups(self, session.network, group.parts)
 
     @property
     def is_ready(self) -> bool:
@@ -108,24 +108,24 @@ class Attempt:
             if role in self._failed and remembers_roles:
                 continue
             self.overlay.lift_nomination(pod)
-            choice = charged(self.session, self.group, pod, self.overlay.extra)
+            choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
             if isinstance(choice, Unschedulable):
-                self._note(pod, choice)
+                self._record_refusal(pod, choice)
                 continue
             if self._place(pod, choice):
                 if self.is_ready:
                     return
                 continue
             self._failed[role] = None
-            if not self._goes_on(index):
+            if not self._can_still_become_ready(index):
                 return
 
     def try_pod(self, pod: Pod) -> bool:
         """Give one pod a node. Whether there was one."""
         self.overlay.lift_nomination(pod)
-        choice = charged(self.session, self.group, pod, self.overlay.extra)
+        choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
         if isinstance(choice, Unschedulable):
-            self._note(pod, choice)
+            self._record_refusal(pod, choice)
             return False
         return self._place(pod, choice)
 
@@ -133,7 +133,7 @@ class Attempt:
         rankings = self.session.rankings
         self.session.work.add_pod(pod.pod_class)
         ranking = rankings.of(pod.pod_class, choice.cards)
-        promised = self._promised(pod)
+        promised = self._nominated_node(pod)
         if promised is not None and ranking.has_room(promised):
             node: Node | None = promised
         else:
@@ -144,7 +144,7 @@ class Attempt:
             is_counted = bool(group.min_tasks) or group.parts is not None
             is_last = not is_counted and group.is_ready_with(count, {})
             self.overlay.place(pod, node, later=False, is_last=is_last)
-            self.where.note(node)
+            self.where.record(node)
             return True
         if promised is not None and ranking.will_have_room(promised):
             node = promised
@@ -152,7 +152,7 @@ class Attempt:
             node = self.where.best_later(ranking)
         if node is not None:
             self.overlay.place(pod, node, later=True)
-            self.where.note(node)
+            self.where.record(node)
             return True
         self._requeue_on_quota.update(dict.fromkeys(choice.over_quota))
         if self.reason is not None:
@@ -162,7 +162,7 @@ class Attempt:
         self.reason = no_feasible_node(rankings, pod, choice, needed, self.where.candidate_nodes)
         return False
 
-    def _note(self, pod: Pod, reason: Unschedulable) -> None:
+    def _record_refusal(self, pod: Pod, reason: Unschedulable) -> None:
         """A pod is not let in: the first reason is told, and any later one may be what comes to an end first."""
         if self.reason is None:
             self.reason = self._with_fit_when_empty(pod, reason)
@@ -180,7 +180,7 @@ class Attempt:
         candidate_nodes = self.where.candidate_nodes
         return with_fit_when_empty(self.session.rankings, pod, reason, needed, candidate_nodes)
 
-    def _promised(self, pod: Pod) -> Node | None:
+    def _nominated_node(self, pod: Pod) -> Node | None:
         """The node where the pod is promised room, or where somebody made room for it before.
 
         It stays with that one unless another has room sooner.
@@ -192,7 +192,7 @@ class Attempt:
             return None
         return node
 
-    def _goes_on(self, index: int) -> bool:
+    def _can_still_become_ready(self, index: int) -> bool:
         """Whether, a pod having failed, the gang can still become ready."""
         group = self.group
         if group.min_available >= len(group.pods):
@@ -217,7 +217,7 @@ class Attempt:
         return group.ready_count + placed + rest >= group.min_available
 
 
-def charged(
+def cards_to_charge(
     session: Session, group: PodGroup, pod: Pod, extra: Mapping[str, int]
 ) -> CardChoice | Unschedulable:
     """The cards the pod may be charged, or why its queue does not let it in."""
@@ -236,19 +236,19 @@ def charged(
     return quota_unschedulable(choice, pod) if isinstance(choice, Shortage) else choice
 
 
-def standing_problem(session: Session, group: PodGroup) -> Unschedulable | None:
+def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
     """Why the group is not even tried: it is broken, incomplete, or its queue takes nobody."""
     if group.problem is not None:
         return Unschedulable(group.problem[0], "", group.problem[1])
     cluster = session.cluster
     allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
-    short = quota_check.gate(cluster, cluster.queue(group.queue), allocates=allocates)
+    short = quota_check.why_queue_closed(cluster, cluster.queue(group.queue), allocates=allocates)
     if short is not None:
         return quota_unschedulable(short)
     return None
 
 
-def incomplete(group: PodGroup) -> Unschedulable | None:
+def missing_pods(group: PodGroup) -> Unschedulable | None:
     """Why there are not pods enough to make up the gang, or None."""
     if not group.has_enough_pods:
         have, least = group.valid_count, group.min_available
@@ -266,9 +266,9 @@ def incomplete(group: PodGroup) -> Unschedulable | None:
     return None
 
 
-def too_unlike(session: Session, group: PodGroup) -> Unschedulable | None:
+def too_many_classes(session: Session, group: PodGroup) -> Unschedulable | None:
     """Why the group is not tried because its pods are of too many classes, or None."""
-    if not is_too_unlike(session.cluster, group):
+    if not has_too_many_classes(session.cluster, group):
         return None
     work = class_work(session.cluster, group) // THOUSAND
     budget = session.cluster.policy.told.class_budget

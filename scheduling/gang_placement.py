@@ -14,42 +14,44 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import QUEUE_CODES
 from projections.sub_groups import Closeness, PartKey
-from scheduling.gang_attempt import Attempt
+from scheduling.gang_attempt import GangAttempt
 from scheduling.session import Session
-from scheduling.topology.candidates import Candidates, Wanted
-from scheduling.topology.domain_scope import inside
+from scheduling.topology.candidates import CandidateDomains, PlacementRequest
+from scheduling.topology.domain_scope import domain_scope
 from scheduling.topology.network import limit_of, slots_by_part, slots_of
-from scheduling.topology.placement_domain import Where
+from scheduling.topology.placement_domain import NodeScope
 from scheduling.unschedulable import Unschedulable
 
 
-def unplaceable(session: Session, group: PodGroup) -> Unschedulable | None:
+def topology_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Why the group's wish for closeness cannot be looked at as things are, or None."""
     reason = topology_reason(session.cluster.nodes.hyper, group)
     return None if reason is None else Unschedulable(reason[0], "HyperNode", reason[1])
 
 
-def place(session: Session, group: PodGroup) -> Attempt:
+def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     """The attempt at a group that came furthest: a success, or the one in the domain that came nearest."""
     closeness = group.closeness
     if closeness is None:
-        return Attempt(session, group, session.network.anywhere)
-    candidates = Candidates(session.network, group, _wanted(session, group, closeness))
-    promised: Attempt | None = None
+        return GangAttempt(session, group, session.network.unconstrained)
+    candidates = CandidateDomains(session.network, group, _wanted(session, group, closeness))
+    promised: GangAttempt | None = None
     for domain, is_now in candidates.tried:
         if promised is not None and not is_now:
             continue
-        attempt = Attempt(session, group, inside(session.network, group, domain, candidates))
+        attempt = GangAttempt(
+            session, group, domain_scope(session.network, group, domain, candidates)
+        )
         if attempt.is_ready:
             return attempt
         if promised is None and attempt.is_pipelined:
             promised = attempt
-        if promised is None and candidates.has_one_class and _is_denied(attempt):
+        if promised is None and candidates.has_one_class and _is_refused_by_queue(attempt):
             return attempt  # The queue says so, wherever they go.
-    return promised or _nearest(session, group, candidates)
+    return promised or _explain_nearest(session, group, candidates)
 
 
-def free_pods(group: PodGroup) -> list[tuple[PartKey | None, list[Pod]]]:
+def best_effort_pods(group: PodGroup) -> list[tuple[PartKey | None, list[Pod]]]:
     """Waiting pods that ask for nothing but a place, those together that must be close to one another."""
     found: dict[PartKey | None, list[Pod]] = {}
     for pod in group.pending:
@@ -61,27 +63,27 @@ def free_pods(group: PodGroup) -> list[tuple[PartKey | None, list[Pod]]]:
     return list(found.items())
 
 
-def places(
+def best_effort_scopes(
     session: Session, group: PodGroup, pods: list[Pod], part: PartKey | None
-) -> Iterator[Where]:
+) -> Iterator[NodeScope]:
     """Where such pods may go together, the place tried first first; the last one is where most of them may."""
     closeness = _closeness(group, part)
     if closeness is None:
-        yield session.network.anywhere
+        yield session.network.unconstrained
         return
     cluster = session.cluster
     by_part = slots_by_part(cluster, group)
-    wanted = Wanted(
+    wanted = PlacementRequest(
         pods=tuple(pods),
         needed=len(pods),
         slots=slots_of(cluster, group) if part is None else by_part.get(part, {}),
         limit=limit_of(cluster, closeness),
     )
-    candidates = Candidates(session.network, group, wanted)
+    candidates = CandidateDomains(session.network, group, wanted)
     for domain, _ in candidates.tried:
-        yield inside(session.network, group, domain, candidates)
+        yield domain_scope(session.network, group, domain, candidates)
     nearest = candidates.nearest or session.network.domains.nowhere
-    yield inside(session.network, group, nearest, candidates)
+    yield domain_scope(session.network, group, nearest, candidates)
 
 
 def _closeness(group: PodGroup, part: PartKey | None) -> Closeness | None:
@@ -90,8 +92,8 @@ def _closeness(group: PodGroup, part: PartKey | None) -> Closeness | None:
     return own or group.closeness
 
 
-def _wanted(session: Session, group: PodGroup, closeness: Closeness) -> Wanted:
-    return Wanted(
+def _wanted(session: Session, group: PodGroup, closeness: Closeness) -> PlacementRequest:
+    return PlacementRequest(
         pods=tuple(pod for pod in group.pending if not pod.pod_class.is_best_effort),
         needed=max(1, group.min_available - group.ready_count),
         slots=slots_of(session.cluster, group),
@@ -99,15 +101,17 @@ def _wanted(session: Session, group: PodGroup, closeness: Closeness) -> Wanted:
     )
 
 
-def _is_denied(attempt: Attempt) -> bool:
+def _is_refused_by_queue(attempt: GangAttempt) -> bool:
     return attempt.reason is not None and attempt.reason.code in QUEUE_CODES
 
 
-def _nearest(session: Session, group: PodGroup, candidates: Candidates) -> Attempt:
+def _explain_nearest(
+    session: Session, group: PodGroup, candidates: CandidateDomains
+) -> GangAttempt:
     """Why there is no room, asked where there is most of it."""
     domain = candidates.nearest or session.network.domains.nowhere
-    attempt = Attempt(session, group, inside(session.network, group, domain, candidates))
+    attempt = GangAttempt(session, group, domain_scope(session.network, group, domain, candidates))
     if attempt.reason is not None:
         found = attempt.overlay.count
-        attempt.reason = candidates.told(attempt.reason, "the gang", found)
+        attempt.reason = candidates.explain(attempt.reason, "the gang", found)
     return attempt

@@ -38,7 +38,7 @@ class NodeOverlay:
         """Pods that would leave, in the order in which they were chosen."""
         self.evicted_by_group: dict[str, list[Pod]] = {}
         """The same by pod group."""
-        self.released: dict[str, Amounts] = {}
+        self.released_above: dict[str, Amounts] = {}
         """What queues above the group's own would no longer be charged for those of other queues."""
         self.lost_by_lineage: dict[str, Amounts] = {}
         """Queue to what its pods and those of queues below it that would leave are charged."""
@@ -175,7 +175,7 @@ class NodeOverlay:
             self._charge(pod.charge or (), -sign)
             return
         for above in self.cluster.queue(theirs).lineage[1:]:
-            add(self.released.setdefault(above.name, {}), pod.charge or (), sign)
+            add(self.released_above.setdefault(above.name, {}), pod.charge or (), sign)
 
     def _mark_nominated(self, *, is_expected: bool) -> None:
         """Pods of the group are where the trial puts them, and not where they were promised room."""

@@ -53,7 +53,7 @@ def refused_demand(policy: Policy, pod_class: PodClass) -> str:
     return pod_class.unsupported or pod_class.claims
 
 
-class Admission:
+class NodePredicates:
     """The verdicts on all nodes for pods with the same selector and tolerations."""
 
     def __init__(self, policy: Policy, pod_class: PodClass, table: NodeTable) -> None:

@@ -17,8 +17,8 @@ from projections.nodes import SHORT_MAX, Node, Request
 from projections.pod_class import Amounts
 from projections.pods import ALLOCATED
 from projections.policy import RECLAIMING
-from scheduling.quota.reclaiming import givers
-from scheduling.victim_eligibility import needs_spare, priority_bound
+from scheduling.quota.reclaiming import donor_queues
+from scheduling.victim_eligibility import needs_surplus, priority_bound
 
 COLUMNS_MAX: Final = 256
 """Columns kept at a time; when there are more, all are forgotten."""
@@ -41,10 +41,10 @@ def victim_scope(cluster: Cluster, action: str, queue: str, priority: int) -> Vi
     """Whose pods an action could evict for a group of a queue and a priority."""
     queues: tuple[str, ...] = (queue,)
     if action in RECLAIMING:
-        queues = tuple(sorted(givers(cluster, queue)))
+        queues = tuple(sorted(donor_queues(cluster, queue)))
     policy = cluster.policy
     return VictimScope(
-        queues, priority_bound(policy, action, priority), needs_spare(policy, action)
+        queues, priority_bound(policy, action, priority), needs_surplus(policy, action)
     )
 
 

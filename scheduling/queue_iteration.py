@@ -16,12 +16,12 @@ from typing import Final, TypeAlias
 from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.scheduling_queue import Line, Order
-from scheduling.quota.queue_order import Turns
+from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, refusal
 from scheduling.work import DECISION, LINE, PLACEMENT
 
-ServeLine: TypeAlias = Callable[[Session, Line], Iterator[Decision]]
+DecideHead: TypeAlias = Callable[[Session, Line], Iterator[Decision]]
 """Serves the head of a line. When it decides nothing that moves the head on, the line is done."""
 
 
@@ -29,7 +29,7 @@ QUANTA: Final = 64
 """Into how many parts the work of an action is divided between queues, and between namespaces."""
 
 
-class SafeTurns:
+class SafeQueueHeap:
     """Whose turn it is. Where finding out raises, the queues are served in turn, those served least first.
 
     So an error in the order of queues costs the fairness between them in this cycle, and not the cycle.
@@ -40,18 +40,18 @@ class SafeTurns:
         self._action = action
         self._served = dict.fromkeys(names, 0)
         """Queue that is still to be served to how often it was."""
-        self._turns: Turns | None = None
+        self._queue_heap: QueueHeap | None = None
         self._errors: list[Exception] = []
         try:
-            self._turns = Turns(session.cluster, names, session.fair)
+            self._queue_heap = QueueHeap(session.cluster, names, session.fair)
         except Exception as error:  # a bug, whatever it is
             self._fail(error)
 
     def first(self) -> str | None:
         """The queue whose turn it is; None once all are dropped."""
-        if self._turns is not None:
+        if self._queue_heap is not None:
             try:
-                return self._turns.first()
+                return self._queue_heap.first()
             except Exception as error:
                 self._fail(error)
         return min(self._served, key=lambda name: (self._served[name], name), default=None)
@@ -59,24 +59,24 @@ class SafeTurns:
     def add(self, name: str) -> None:
         """Serve a queue that was dropped, again."""
         self._served.setdefault(name, 0)
-        if self._turns is not None:
+        if self._queue_heap is not None:
             try:
-                self._turns.add(name)
+                self._queue_heap.add(name)
             except Exception as error:
                 self._fail(error)
 
     def drop(self, name: str) -> None:
         """Be done with a queue."""
         self._served.pop(name, None)
-        if self._turns is not None:
-            self._turns.drop(name)
+        if self._queue_heap is not None:
+            self._queue_heap.drop(name)
 
-    def served(self, name: str) -> None:
+    def requeue(self, name: str) -> None:
         """Put a queue that had its turn back among the others."""
         self._served[name] += 1
-        if self._turns is not None:
+        if self._queue_heap is not None:
             try:
-                self._turns.served(name)
+                self._queue_heap.requeue(name)
             except Exception as error:
                 self._fail(error)
 
@@ -87,12 +87,12 @@ class SafeTurns:
             yield from self._session.action_failed(self._action, error, is_abandoned=False)
 
     def _fail(self, error: Exception) -> None:
-        self._turns = None
-        self._session.forget_shares()
+        self._queue_heap = None
+        self._session.drop_fair_tree()
         self._errors.append(error)
 
 
-class _Waiting:
+class _WaitingHeap:
     """The lines of one queue that are still to be served, those with the first head first.
 
     Where work was deferred, those that were not looked at since come before the others.
@@ -142,13 +142,13 @@ Spent: TypeAlias = tuple[int, int]
 """How often the quantum was spent on it in this cycle, and the cycle in which it last got a turn before."""
 
 
-class _Shares:
+class _WorkShares:
     """What was spent on queues, or on the namespaces of one, and which are to have the next turns."""
 
     def __init__(self, quantum: int) -> None:
         self._quantum = quantum
         self._spent: dict[str, int] = {}
-        self.turn_of: dict[str, int] = {}
+        self.last_turn_cycle: dict[str, int] = {}
         """Name to the cycle in which it last got a turn, since work was deferred."""
 
     def spend(self, name: str, units: int) -> None:
@@ -157,16 +157,18 @@ class _Shares:
 
     def of(self, name: str) -> Spent:
         """What counts between names: the smaller is first."""
-        return self._spent.get(name, 0) // self._quantum, self.turn_of.get(name, 0)
+        return self._spent.get(name, 0) // self._quantum, self.last_turn_cycle.get(name, 0)
 
 
-class _FairWaiting:
+class _FairHeap:
     """The lines of one queue by the namespaces of their heads, which share its work evenly."""
 
-    def __init__(self, waiting: _Waiting, shares: _Shares, looked: Mapping[str, int]) -> None:
+    def __init__(
+        self, waiting: _WaitingHeap, shares: _WorkShares, looked: Mapping[str, int]
+    ) -> None:
         self._shares = shares
         self._looked = looked
-        self._by_namespace: dict[str, _Waiting] = {}
+        self._by_namespace: dict[str, _WaitingHeap] = {}
         self._heap: list[tuple[Spent, str]] = []
         for line in waiting.lines:
             self.add(line)
@@ -193,7 +195,7 @@ class _FairWaiting:
         name = _namespace(line)
         waiting = self._by_namespace.get(name)
         if waiting is None:
-            waiting = self._by_namespace[name] = _Waiting([], self._looked)
+            waiting = self._by_namespace[name] = _WaitingHeap([], self._looked)
             heapq.heappush(self._heap, (self._shares.of(name), name))
         waiting.add(line)
 
@@ -212,7 +214,7 @@ def _namespace(line: Line) -> str:
     return line.head.key.partition("/")[0]
 
 
-class _Serving:
+class _QueueIteration:
     """One action that serves its lines within its part of the cycle's work."""
 
     def __init__(self, session: Session, action: str, lines: dict[str, list[Line]]) -> None:
@@ -221,56 +223,56 @@ class _Serving:
         carried = session.state.carried_work
         self._before = carried.looked.get(action, {})
         """Pod group to the cycle in which its line was last looked at, since work was deferred."""
-        self._waiting: dict[str, _Waiting | _FairWaiting] = {
-            name: _Waiting(of, self._before) for name, of in lines.items()
+        self._waiting: dict[str, _WaitingHeap | _FairHeap] = {
+            name: _WaitingHeap(of, self._before) for name, of in lines.items()
         }
         self._is_fair = False
         quantum = max(1, session.work.allowance // QUANTA)
         self._quantum = quantum
-        self._queues = _Shares(quantum)
-        self._namespaces: dict[str, _Shares] = {}
+        self._queues = _WorkShares(quantum)
+        self._namespaces: dict[str, _WorkShares] = {}
         self._parked: dict[Spent, list[str]] = {}
         """Queues that others go before now."""
         self._level: Spent = (0, 0)
-        self.turns = SafeTurns(session, action, self._waiting)
-        self.looked: dict[str, None] = {}
+        self.queue_heap = SafeQueueHeap(session, action, self._waiting)
+        self.visited: dict[str, None] = {}
         """Keys of the pod groups whose lines were looked at."""
         if any(action in batch.actions for batch in carried.batches):
-            self._share_out()
+            self._start_fair_sharing()
 
     def next(self) -> tuple[str, Line] | None:
         """The queue whose turn it is, and the line that it serves; None once all are done."""
         while True:
-            name = self.turns.first()
+            name = self.queue_heap.first()
             if name is None:
                 if not self._parked:
                     return None
                 self._level = min(self._parked)
                 for one in self._parked.pop(self._level):
-                    self.turns.add(one)
+                    self.queue_heap.add(one)
                 continue
             if self._is_fair and (level := self._queues.of(name)) > self._level:
-                self.turns.drop(name)
+                self.queue_heap.drop(name)
                 self._parked.setdefault(level, []).append(name)
                 continue
             line = self._waiting[name].first()
             if line is not None:
                 return name, line
-            self.turns.drop(name)
+            self.queue_heap.drop(name)
 
-    def looks_at(self, line: Line) -> None:
+    def mark_visited(self, line: Line) -> None:
         """A line is about to be served."""
-        self.looked[line.head.key] = None
+        self.visited[line.head.key] = None
 
     def spend(self, queue: str, namespace: str, units: int) -> None:
         """So much work was spent on a queue for a namespace. From half of the action's part on all get even parts."""
         self._queues.spend(queue, units)
         shares = self._namespaces.get(queue)
         if shares is None:
-            shares = self._namespaces[queue] = _Shares(self._quantum)
+            shares = self._namespaces[queue] = _WorkShares(self._quantum)
         shares.spend(namespace, units)
         if not self._is_fair and self._session.work.is_half_used:
-            self._share_out()
+            self._start_fair_sharing()
 
     def add(self, queue: str, line: Line) -> None:
         """Serve a line, too."""
@@ -285,70 +287,70 @@ class _Serving:
         lines = [line for waiting in self._waiting.values() for line in waiting.lines]
         return [line for line in lines if self._session.could_change(line)]
 
-    def _share_out(self) -> None:
+    def _start_fair_sharing(self) -> None:
         self._is_fair = True
         for key, cycle in self._before.items():
             group = self._session.cluster.groups.get(key)
             if group is None:
                 continue
-            namespaces = self._namespaces.setdefault(group.queue, _Shares(self._quantum))
+            namespaces = self._namespaces.setdefault(group.queue, _WorkShares(self._quantum))
             for shares, name in (
                 (self._queues, group.queue),
                 (namespaces, key.partition("/")[0]),
             ):
-                shares.turn_of[name] = max(cycle, shares.turn_of.get(name, 0))
+                shares.last_turn_cycle[name] = max(cycle, shares.last_turn_cycle.get(name, 0))
         for name, waiting in self._waiting.items():
-            assert isinstance(waiting, _Waiting)
-            shares = self._namespaces.setdefault(name, _Shares(self._quantum))
-            self._waiting[name] = _FairWaiting(waiting, shares, self._before)
+            assert isinstance(waiting, _WaitingHeap)
+            shares = self._namespaces.setdefault(name, _WorkShares(self._quantum))
+            self._waiting[name] = _FairHeap(waiting, shares, self._before)
 
 
-def serve(session: Session, action: str, serve_line: ServeLine) -> Iterator[Decision]:
+def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> Iterator[Decision]:
     """Serve the lines of an action until none is left to be served, or its part of the work is used up."""
     work = session.work
     work.open_action()
-    lines = session.lines_to_serve(action)
+    lines = session.lines_to_decide(action)
     if not lines:
         return
-    serving = _Serving(session, action, lines)
-    turns = serving.turns
-    while (found := serving.next()) is not None:
+    iteration = _QueueIteration(session, action, lines)
+    queue_heap = iteration.queue_heap
+    while (found := iteration.next()) is not None:
         name, line = found
-        yield from turns.failures()
+        yield from queue_heap.failures()
         if not session.could_change(line):
             # What woke it has gone to someone else in the meantime.
-            serving.drop(name, line)
+            iteration.drop(name, line)
             continue
-        if work.is_used_up and serving.looked:
-            session.cut_short(action, name, line.head, serving.left(), serving.looked)
+        if work.is_used_up and iteration.visited:
+            session.cut_short(action, name, line.head, iteration.left(), iteration.visited)
             break
         begun, namespace = work.done, line.head.key.partition("/")[0]
-        serving.looks_at(line)
+        iteration.mark_visited(line)
         work.add(LINE)
         head = line.head
         before = head.mark
         overlay_position = session.overlay_position()
         has_failed = False
         try:
-            yield from _counted(session, serve_line(session, line))
+            yield from _with_work_counted(session, decide_head(session, line))
         except Exception as error:  # a bug, whatever it is
             has_failed = True
             yield from session.group_failed(head, action, error, overlay_position)
         if has_failed and not line.is_led_by(head):
             pass  # The next in the line is served.
         elif head.mark == before or has_failed:
-            serving.drop(name, line)
+            iteration.drop(name, line)
         else:
             for other in session.cluster.lines.of(head):
                 if other.action == action and other.queue == name:
                     session.mark_due(other)
-                    serving.add(name, other)
-        turns.served(name)
-        serving.spend(name, namespace, work.done - begun)
-    yield from turns.failures()
+                    iteration.add(name, other)
+        queue_heap.requeue(name)
+        iteration.spend(name, namespace, work.done - begun)
+    yield from queue_heap.failures()
 
 
-def _counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decision]:
+def _with_work_counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decision]:
     """Decisions, each counted as work."""
     for decision in decisions:
         pods = getattr(decision, "placements", ()) or getattr(decision, "evictions", ())

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import PodClass
-from scheduling.node_predicates import ADMITTED, Admission
+from scheduling.node_predicates import ADMITTED, NodePredicates
 from scheduling.pod_topology.filters import Surroundings
 from scheduling.pod_topology.images import ImagePoints, image_points
 from scheduling.pod_topology.index import Neighbourhood
@@ -34,15 +34,15 @@ Cards = tuple[str, ...] | None
 """The cards a pod may be charged, in order of preference; None where it uses none or any."""
 
 
-class Scoreboard:
+class SharedScores:
     """The scores of all nodes for pods that ask the same of a node, of whichever classes they are."""
 
-    def __init__(self, rankings: "Rankings", pod_class: PodClass, cards: Cards) -> None:
+    def __init__(self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards) -> None:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
         self._cards = cards
-        self._admission = rankings.admission(pod_class)
+        self._predicates = rankings.predicates(pod_class)
         policy = rankings.cluster.policy
         self.scorer = Scorer(policy, pod_class)
         self.preferences = Preferences(policy, pod_class, cards)
@@ -56,7 +56,7 @@ class Scoreboard:
         table = self._table
         if self._moved == len(table.changed_slots) and self._remade == len(table.updated_slots):
             return self._scores
-        self._admission.refresh()
+        self._predicates.refresh()
         slots = dict.fromkeys(table.changed_slots[self._moved :])
         slots.update(dict.fromkeys(table.updated_slots[self._remade :]))
         if len(slots) * 8 > len(table.order) + 64:
@@ -70,7 +70,7 @@ class Scoreboard:
 
     def admits(self, node: Node) -> bool:
         """Whether such a pod may go to the node, whatever is free there."""
-        if self._admission.verdicts[node.slot] != ADMITTED:
+        if self._predicates.verdicts[node.slot] != ADMITTED:
             return False
         return self._cards is None or self._points_of(node) >= 0
 
@@ -92,8 +92,8 @@ class Scoreboard:
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
         self._rankings.examined += len(table.order)
-        self._admission.refresh()
-        fits = self._admission.verdicts == ADMITTED
+        self._predicates.refresh()
+        fits = self._predicates.verdicts == ADMITTED
         for name, amount in self._request:
             column = table.column(name)
             if column is None:
@@ -106,18 +106,18 @@ class Scoreboard:
         return np.where(fits, scores, -1)
 
 
-class Ranking:
+class NodeRanking:
     """The scores of all nodes for one class and one set of cards."""
 
-    def __init__(self, rankings: "Rankings", pod_class: PodClass, cards: Cards) -> None:
+    def __init__(self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards) -> None:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
         self._cards = cards
-        self.board = rankings.board(pod_class, cards)
+        self.shared_scores = rankings.shared_scores(pod_class, cards)
         self._around = rankings.surroundings(pod_class)
         self._images = rankings.images(pod_class)
-        self._preferences = self.board.preferences
+        self._preferences = self.shared_scores.preferences
 
     def best(self) -> Node | None:
         """The best node that has room now."""
@@ -129,7 +129,7 @@ class Ranking:
 
     def scores(self) -> npt.NDArray[np.int64]:
         """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
-        scores = self.board.scores()
+        scores = self.shared_scores.scores()
         if not len(scores):
             return scores
         if self._images is not None and (points := self._images.points()) is not None:
@@ -156,7 +156,7 @@ class Ranking:
             if admits is not None and not admits(node):
                 continue
             free = {name: node.future(name) for name in node.free}
-            score = self.board.scorer.of_node(node.facts.allocatable, free)
+            score = self.shared_scores.scorer.of_node(node.facts.allocatable, free)
             self._rankings.examined += 1
             if found is None or (-score, name) < found:
                 found, chosen = (-score, name), node
@@ -168,13 +168,17 @@ class Ranking:
 
     def will_have_room(self, node: Node) -> bool:
         """Whether the pod may go to the node once leaving pods have left."""
-        if node.facts is None or not self.board.admits(node) or not node.fits_later(self._request):
+        if (
+            node.facts is None
+            or not self.shared_scores.admits(node)
+            or not node.fits_later(self._request)
+        ):
             return False
         return self._around is None or bool(self._around.open(later=True)[node.slot])
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
-        scores = self.board.scorer.of_all(self._table)
+        scores = self.shared_scores.scorer.of_all(self._table)
         if self._cards is not None:
             points = self._rankings.card_points(self._cards, self._preferences)
             scores, chosen = scores + points, chosen & (points >= 0)
@@ -182,7 +186,7 @@ class Ranking:
         return self._with_preferences(scores) if len(scores) else scores
 
 
-class Rankings:
+class NodeRankings:
     """All rankings of one State. They only ever save time: each can be made anew from State."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -193,20 +197,20 @@ class Rankings:
         self._freed = 0
         """How many classes had been freed when rankings were last looked through."""
         self._policy: object = None
-        self._rankings: dict[tuple[int, Cards], Ranking] = {}
-        self._boards: dict[object, Scoreboard] = {}
+        self._rankings: dict[tuple[int, Cards], NodeRanking] = {}
+        self._shared_scores: dict[object, SharedScores] = {}
         self._images: dict[tuple[str, ...], ImagePoints | None] = {}
-        self._admissions: dict[object, Admission] = {}
-        self._admission_of: dict[int, Admission] = {}
+        self._predicates_by_key: dict[object, NodePredicates] = {}
+        self._admission_of: dict[int, NodePredicates] = {}
         self._neighbourhood = Neighbourhood(cluster)
         self._surroundings: dict[int, Surroundings] = {}
         self._looked = (-1, -1)
-        self._mixes: list[Node] = []
+        self._card_layouts: list[Node] = []
         """A node of each mix of cards."""
-        self._mix_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._card_layout_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._soft_taints = False
 
-    def of(self, pod_class: PodClass, cards: Cards) -> Ranking:
+    def of(self, pod_class: PodClass, cards: Cards) -> NodeRanking:
         """The ranking for pods of a class that may be charged these cards."""
         self._keep_up()
         key = (pod_class.index, cards)
@@ -215,16 +219,16 @@ class Rankings:
             most = SCORES_BYTES_MAX // (9 * max(1, len(self.cluster.nodes.order)))
             if len(self._rankings) >= min(RANKINGS_MAX, max(1, most)):
                 self._forget()
-            found = self._rankings[key] = Ranking(self, pod_class, cards)
+            found = self._rankings[key] = NodeRanking(self, pod_class, cards)
         return found
 
-    def board(self, pod_class: PodClass, cards: Cards) -> Scoreboard:
+    def shared_scores(self, pod_class: PodClass, cards: Cards) -> SharedScores:
         """The scores that are shared by all classes that ask the same of a node."""
         asked = (pod_class.request, pod_class.selector, pod_class.tolerations)
         key = (*asked, pod_class.preferences, pod_class.cards, cards)
-        found = self._boards.get(key)
+        found = self._shared_scores.get(key)
         if found is None:
-            found = self._boards[key] = Scoreboard(self, pod_class, cards)
+            found = self._shared_scores[key] = SharedScores(self, pod_class, cards)
         return found
 
     def images(self, pod_class: PodClass) -> ImagePoints | None:
@@ -234,15 +238,15 @@ class Rankings:
             self._images[pod_class.images] = points
         return self._images[pod_class.images]
 
-    def admission(self, pod_class: PodClass) -> Admission:
+    def predicates(self, pod_class: PodClass) -> NodePredicates:
         """The verdicts on nodes, shared by all classes with equal selectors and tolerations."""
         found = self._admission_of.get(pod_class.index)
         if found is None:
             key = (pod_class.selector, pod_class.tolerations)
-            found = self._admissions.get(key)
+            found = self._predicates_by_key.get(key)
             if found is None:
-                found = Admission(self.cluster.policy, pod_class, self.cluster.nodes)
-                self._admissions[key] = found
+                found = NodePredicates(self.cluster.policy, pod_class, self.cluster.nodes)
+                self._predicates_by_key[key] = found
             self._admission_of[pod_class.index] = found
         return found
 
@@ -264,7 +268,7 @@ class Rankings:
             self._layout, self._policy = table.layout, self.cluster.policy
             self._forget()
 
-    def shed(self) -> None:
+    def drop_stale(self) -> None:
         """Drop what is remembered of classes that are gone, once that is a good part of all."""
         classes = self.cluster.regards.classes
         freed = classes.freed_count - self._freed
@@ -277,9 +281,13 @@ class Rankings:
         self._admission_of = {key: one for key, one in self._admission_of.items() if key in there}
         self._surroundings = {key: one for key, one in self._surroundings.items() if key in there}
         kept = {id(one): None for one in self._admission_of.values()}
-        self._admissions = {key: one for key, one in self._admissions.items() if id(one) in kept}
-        kept = {id(one.board): None for one in self._rankings.values()}
-        self._boards = {key: one for key, one in self._boards.items() if id(one) in kept}
+        self._predicates_by_key = {
+            key: one for key, one in self._predicates_by_key.items() if id(one) in kept
+        }
+        kept = {id(one.shared_scores): None for one in self._rankings.values()}
+        self._shared_scores = {
+            key: one for key, one in self._shared_scores.items() if id(one) in kept
+        }
         images = {there[index].images: None for index, _ in self._rankings}
         self._images = {key: one for key, one in self._images.items() if key in images}
         if had_neighbours:
@@ -290,14 +298,14 @@ class Rankings:
     ) -> npt.NDArray[np.int64]:
         """What each node's cards add to its score; -1 where they are none of these."""
         self._look()
-        points = [card_points(one, cards, preferences) for one in self._mixes]
-        return np.array(points, dtype=np.int64)[self._mix_of]
+        points = [card_points(one, cards, preferences) for one in self._card_layouts]
+        return np.array(points, dtype=np.int64)[self._card_layout_of]
 
-    def suited(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+    def having_cards(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         """Which nodes have one of these cards."""
         self._look()
-        chosen = [first_card(one, cards) is not None for one in self._mixes]
-        return np.array(chosen, dtype=np.bool_)[self._mix_of]
+        chosen = [first_card(one, cards) is not None for one in self._card_layouts]
+        return np.array(chosen, dtype=np.bool_)[self._card_layout_of]
 
     def has_soft_taints(self) -> bool:
         """Whether any node has a taint that pods had better avoid."""
@@ -314,8 +322,10 @@ class Rankings:
         for node in table.order:
             numbers.setdefault(node.mix, len(numbers))
         found = {node.mix: node for node in table.order}
-        self._mixes = [found[mix] for mix in numbers]
-        self._mix_of = np.fromiter((numbers[node.mix] for node in table.order), dtype=np.int64)
+        self._card_layouts = [found[mix] for mix in numbers]
+        self._card_layout_of = np.fromiter(
+            (numbers[node.mix] for node in table.order), dtype=np.int64
+        )
         self._soft_taints = any(
             taint.effect == "PreferNoSchedule"
             for node in table.order
@@ -324,8 +334,8 @@ class Rankings:
         )
 
     def _forget(self) -> None:
-        self._rankings, self._admissions, self._admission_of = {}, {}, {}
-        self._surroundings, self._boards, self._images = {}, {}, {}
+        self._rankings, self._predicates_by_key, self._admission_of = {}, {}, {}
+        self._surroundings, self._shared_scores, self._images = {}, {}, {}
 
 
 def first_card(node: Node, cards: tuple[str, ...]) -> str | None:

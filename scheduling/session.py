@@ -22,11 +22,11 @@ from projections.suspensions import INTERNAL_ERROR
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 from scheduling.preemptible_capacity import PreemptibleCapacity
 from scheduling.quota.fair_tree import FairTree
-from scheduling.quota.reclaimable import Relief
-from scheduling.quota.reclaiming import Givers
-from scheduling.ranking import Rankings
+from scheduling.quota.reclaimable import ReclaimableResources
+from scheduling.quota.reclaiming import DonorQueues
+from scheduling.ranking import NodeRankings
 from scheduling.topology.network import Network
-from scheduling.wake import is_awakened, is_search_outdated
+from scheduling.wake import is_requeued, is_search_outdated
 from scheduling.work import Work
 
 
@@ -47,23 +47,23 @@ class Session:
         self._on_error = on_error
         self._due: dict[int, None] = {}
         """Lines (by identity) with a group that changed."""
-        self._forget_all()
+        self._drop_caches()
 
-    def _forget_all(self) -> None:
+    def _drop_caches(self) -> None:
         """Drop all caches: each can be made again from State."""
-        self.rankings = Rankings(self.cluster)
+        self.rankings = NodeRankings(self.cluster)
         self.preemptible = PreemptibleCapacity(self.cluster)
-        self.relief = Relief(self.state)
+        self.reclaimable = ReclaimableResources(self.state)
         self.failed_preemptions = FailedPreemptionCache(self.cluster)
         self.network = Network(self.rankings)
-        self.givers = Givers(self.cluster)
+        self.donors = DonorQueues(self.cluster)
         self.fair = FairTree(self.cluster)
 
-    def forget_shares(self) -> None:
+    def drop_fair_tree(self) -> None:
         """Drop the tree of shares, which an error may have left half changed."""
         self.fair = FairTree(self.cluster)
 
-    def lines_to_serve(self, action: str) -> dict[str, list[Line]]:
+    def lines_to_decide(self, action: str) -> dict[str, list[Line]]:
         """By queue, the lines of an action whose answer could be another than the one that stands."""
         state, cluster = self.state, self.cluster
         self._due = self._lines_of((*state.cycle_events.groups, *cluster.wakeup_events.groups))
@@ -83,16 +83,16 @@ class Session:
 
     def could_change(self, line: Line) -> bool:
         """Whether, as things are now, the line could get another answer than the one that stands."""
-        if id(line) in self._due or self.search_left(line) is not None:
+        if id(line) in self._due or self.unfinished_search(line) is not None:
             return True
-        if is_awakened(self.state, line, self.state.cycle_events, self.givers, self._on_error):
+        if is_requeued(self.state, line, self.state.cycle_events, self.donors, self._on_error):
             return True
         carried = self.state.carried_work
         if not carried.batches:
             return False
         return self._was_due(line, carried.looked_at(line.action, line.head.key))
 
-    def search_left(self, line: Line) -> DeferredSearch | None:
+    def unfinished_search(self, line: Line) -> DeferredSearch | None:
         """The search for the head of a line that an earlier cycle cut short, unless this one has gone on with it."""
         action, key = line.action, line.head.key
         if self.state.deferred_work.search_of(action, key) is not None:
@@ -109,7 +109,7 @@ class Session:
             if batch.cycle > left.cycle and line.action in batch.actions
         ]
         return any(
-            is_search_outdated(self.state, line, left.so_far, due, self.givers)
+            is_search_outdated(self.state, line, left.so_far, due, self.donors)
             for due in (*missed, self.state.cycle_events)
         )
 
@@ -118,8 +118,8 @@ class Session:
         for batch in self.state.carried_work.batches:
             if line.action not in batch.actions or looked_at >= batch.cycle:
                 continue
-            if id(line) in self._due_before.get(batch.cycle, ()) or is_awakened(
-                self.state, line, batch.events, self.givers, self._on_error
+            if id(line) in self._due_before.get(batch.cycle, ()) or is_requeued(
+                self.state, line, batch.events, self.donors, self._on_error
             ):
                 return True
         return False
@@ -180,9 +180,9 @@ class Session:
         """A group in the line has just changed."""
         self._due[id(line)] = None
 
-    def shed(self) -> None:
+    def drop_stale(self) -> None:
         """Drop what is remembered of pods that are gone."""
-        self.rankings.shed()
+        self.rankings.drop_stale()
 
     # Internal errors
 
@@ -226,5 +226,5 @@ class Session:
             yield ActionFailed(action=action, message=message, is_abandoned=is_abandoned)
 
     def _report(self, subject: str, action: str, error: Exception) -> str:
-        self._forget_all()
+        self._drop_caches()
         return report(error, subject, action, self._on_error)

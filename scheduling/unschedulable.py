@@ -18,7 +18,7 @@ from scheduling.pod_topology.filters import AROUND, LIMITS, NO_PORTS
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.quota_check import Shortage
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
-from scheduling.ranking import Cards, Rankings
+from scheduling.ranking import Cards, NodeRankings
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
 ORIGIN: Final = "Origin reason is "
@@ -68,7 +68,7 @@ def quota_unschedulable(short: Shortage, pod: Pod | None = None) -> Unschedulabl
 
 
 def no_feasible_node(
-    rankings: Rankings,
+    rankings: NodeRankings,
     pod: Pod,
     choice: CardChoice,
     needed: int = 1,
@@ -103,7 +103,7 @@ def no_feasible_node(
 
 
 def with_fit_when_empty(
-    rankings: Rankings,
+    rankings: NodeRankings,
     pod: Pod,
     reason: Unschedulable,
     needed: int,
@@ -123,7 +123,7 @@ def with_fit_when_empty(
 
 
 def _fit_when_empty(
-    rankings: Rankings,
+    rankings: NodeRankings,
     pod_class: PodClass,
     cards: Cards,
     needed: int,
@@ -131,7 +131,7 @@ def _fit_when_empty(
 ) -> tuple[bool, bool]:
     """Whether all nodes that the pods select, and those that are open now, could not hold `needed` of them if
     they were empty."""
-    verdicts = rankings.admission(pod_class).verdicts
+    verdicts = rankings.predicates(pod_class).verdicts
     room = _room_of(rankings, pod_class, cards)
     most = candidate_nodes.most(np.where(verdicts != NOT_SELECTED, room, 0))
     return most < needed, candidate_nodes.most(np.where(verdicts == ADMITTED, room, 0)) < needed
@@ -143,29 +143,31 @@ def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
     return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
 
 
-def _room_of(rankings: Rankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
+def _room_of(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
     """How many such pods each node could hold if nothing else were on it, slot by slot."""
     room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
     if cards is not None:
-        room[~rankings.suited(cards)] = 0
+        room[~rankings.having_cards(cards)] = 0
     for name, amount in pod_class.request:
         column = rankings.cluster.nodes.allocatable.get(name)
         room = np.minimum(room, 0 if column is None else column // amount)
     return np.maximum(room, 0)
 
 
-def _selector_conflict(rankings: Rankings, pod_class: PodClass, cards: Cards) -> str:
+def _selector_conflict(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> str:
     """Both demands, where those nodes that have the cards are not those that the pod selects."""
     if cards is None or not pod_class.cards:
         return ""
-    verdicts, suited = rankings.admission(pod_class).verdicts, rankings.suited(cards)
-    if (suited & (verdicts == ADMITTED)).any() or not (suited & (verdicts == NOT_SELECTED)).any():
+    verdicts, having_cards = rankings.predicates(pod_class).verdicts, rankings.having_cards(cards)
+    if (having_cards & (verdicts == ADMITTED)).any() or not (
+        having_cards & (verdicts == NOT_SELECTED)
+    ).any():
         return selector_conflict(pod_class)
     return conflict_text(pod_class)
 
 
 def node_reasons(
-    rankings: Rankings,
+    rankings: NodeRankings,
     pod_class: PodClass,
     cards: Cards,
     inside: npt.NDArray[np.bool_] | None = None,
@@ -174,7 +176,7 @@ def node_reasons(
     a node only the first counts; of the resources each one that it lacks."""
     table = rankings.cluster.nodes
     counts: dict[str, int] = {}
-    verdicts = rankings.admission(pod_class).verdicts
+    verdicts = rankings.predicates(pod_class).verdicts
     if inside is None:
         inside = np.ones(len(verdicts), dtype=np.bool_)
     for code, text in REASONS.items():
@@ -182,12 +184,12 @@ def node_reasons(
             counts[text] = count
     open_nodes = inside & (verdicts == ADMITTED)
     if cards is not None:
-        suited = rankings.suited(cards)
-        if count := int((open_nodes & ~suited).sum()):
+        having_cards = rankings.having_cards(cards)
+        if count := int((open_nodes & ~having_cards).sum()):
             counts[f"node(s) had none of the cards {'|'.join(cards)} that the queue may use"] = (
                 count
             )
-        open_nodes = open_nodes & suited
+        open_nodes = open_nodes & having_cards
     lacking: list[tuple[int, str]] = []
     around = rankings.surroundings(pod_class)
     closed = {} if around is None else around.closed()

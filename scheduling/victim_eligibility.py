@@ -4,7 +4,7 @@ from typing import Final
 
 from projections.policy import GANGING, RECLAIMING, Plugin, Policy
 
-VOTERS: Final[dict[str, tuple[str, ...]]] = {
+VICTIM_PLUGINS: Final[dict[str, tuple[str, ...]]] = {
     "preempt": ("priority", "gang", "conformance", "drf"),
     "reclaim": ("gang", "conformance", "capacity", "proportion", "drf"),
     "gangpreempt": ("priority", "conformance"),
@@ -13,31 +13,31 @@ VOTERS: Final[dict[str, tuple[str, ...]]] = {
 """Action to the plugins that vote on its victims. On reclaiming drf has a say where queues are a tree."""
 
 
-def voters(policy: Policy, action: str) -> list[list[Plugin]]:
+def victim_plugin_tiers(policy: Policy, action: str) -> list[list[Plugin]]:
     """Tier by tier, the plugins that vote on victims of an action; tiers without any left out."""
-    found = [[one for one in tier if _votes(one, action)] for tier in policy.tiers]
+    found = [[one for one in tier if _takes_part(one, action)] for tier in policy.tiers]
     return [tier for tier in found if tier]
 
 
-def _votes(plugin: Plugin, action: str) -> bool:
+def _takes_part(plugin: Plugin, action: str) -> bool:
     is_reclaiming = action in RECLAIMING
     if is_reclaiming and plugin.name == "drf" and not plugin.takes_part("enableHierarchy"):
         return False
     flag = "enableReclaimable" if is_reclaiming else "enablePreemptable"
-    return plugin.name in VOTERS[action] and plugin.takes_part(flag)
+    return plugin.name in VICTIM_PLUGINS[action] and plugin.takes_part(flag)
 
 
-def needs_spare(policy: Policy, action: str) -> bool:
+def needs_surplus(policy: Policy, action: str) -> bool:
     """Whether only groups give that have more pods than they need: `gang` has a say in whatever tier decides."""
     if action in GANGING:
         return not policy.told.of_gangs(action).breaks_gangs
-    tiers = voters(policy, action)
+    tiers = victim_plugin_tiers(policy, action)
     return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
 
 
-def is_settled_by_quota(policy: Policy) -> bool:
+def only_quota_decides(policy: Policy) -> bool:
     """Whether nobody who votes on reclaiming puts one group before another, so that quotas decide alone."""
-    names = [one.name for tier in voters(policy, "reclaim") for one in tier]
+    names = [one.name for tier in victim_plugin_tiers(policy, "reclaim") for one in tier]
     return not any(name in ("gang", "drf") for name in names)
 
 
@@ -45,7 +45,7 @@ def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
     """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
     if action == "gangpreempt":
         return priority
-    tiers = voters(policy, action)
+    tiers = victim_plugin_tiers(policy, action)
     if not any(one.name == "priority" for tier in tiers for one in tier):
         return None
     return priority if len(tiers) == 1 else priority + 1

@@ -24,15 +24,15 @@ from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import minds
 from scheduling.preemptible_capacity import can_free, victim_scope
-from scheduling.quota.reclaiming import Givers, gives
+from scheduling.quota.reclaiming import DonorQueues, can_donate
 from scheduling.victim_eligibility import priority_bound
-from scheduling.work import is_too_unlike
+from scheduling.work import has_too_many_classes
 
 FREED_MAX = 64
 """With more nodes freed than this, lines are woken without asking which node could serve them."""
 
 
-def wakes(state: State, at_ns: int) -> bool:
+def is_cycle_due(state: State, at_ns: int) -> bool:
     """Whether a cycle at this moment could decide anything."""
     if not state.is_synced:
         return False
@@ -46,40 +46,44 @@ def wakes(state: State, at_ns: int) -> bool:
         return True
     if due.is_empty:
         return False
-    givers = Givers(state.cluster)
+    donors = DonorQueues(state.cluster)
     return any(
-        is_awakened(state, line, due, givers)
+        is_requeued(state, line, due, donors)
         for lines in state.cluster.lines.by_queue.values()
         for line in lines.values()
     )
 
 
 def is_search_outdated(
-    state: State, line: Line, so_far: SearchDeferred, due: WakeupEvents, givers: Givers
+    state: State, line: Line, so_far: SearchDeferred, due: WakeupEvents, donors: DonorQueues
 ) -> bool:
     """Whether what happened could change what a search of the line found so far."""
     if due.everything or (due.hyper_nodes_changed_at and line.head.is_close):
         return True
-    if so_far.barred and _is_eased(state, line.queue, so_far.barred, due):
+    if so_far.barred and _is_quota_released(state, line.queue, so_far.barred, due):
         return True
-    if line.action in RECLAIMING and not givers.is_any_but(line.queue):
+    if line.action in RECLAIMING and not donors.has_other_than(line.queue):
         return False
-    is_eased = line.action != "preempt" and bool(due.quota_released.get(line.queue))
-    return is_eased or _could_evict(state, line, due) or _minds(state, line.head, due)
+    is_quota_released = line.action != "preempt" and bool(due.quota_released.get(line.queue))
+    return (
+        is_quota_released
+        or _could_evict(state, line, due)
+        or _affected_by_pods(state, line.head, due)
+    )
 
 
-def is_awakened(
-    state: State, line: Line, due: WakeupEvents, givers: Givers, on_error: OnError = ignore
+def is_requeued(
+    state: State, line: Line, due: WakeupEvents, donors: DonorQueues, on_error: OnError = ignore
 ) -> bool:
     """Whether what happened could change the answer that this line got; so it is where finding out raises."""
     try:
-        return _is_awakened(state, line, due, givers)
+        return _is_requeued(state, line, due, donors)
     except Exception as error:  # a bug, whatever it is
         report(error, f"PodGroup/{line.head.key}", line.action, on_error)
         return True
 
 
-def _is_awakened(state: State, line: Line, due: WakeupEvents, givers: Givers) -> bool:
+def _is_requeued(state: State, line: Line, due: WakeupEvents, donors: DonorQueues) -> bool:
     if due.everything:
         return True
     head = line.head
@@ -87,43 +91,49 @@ def _is_awakened(state: State, line: Line, due: WakeupEvents, givers: Givers) ->
         return True
     refusal = head.refusals.get(line.action)
     if refusal is None:
-        return not head.promise or _could_be_kept(state, line, due)
+        return not head.promise or _could_place_nominated(state, line, due)
     if head.promise and line.action == "allocate":
         return True  # Refused by a release before decider 4, which did not withdraw the promise.
-    if refusal.barred and _is_eased(state, line.queue, refusal.barred, due):
+    if refusal.barred and _is_quota_released(state, line.queue, refusal.barred, due):
         return True
-    if refusal.lacks_node and _could_find_room(state, head, due):
+    if refusal.lacks_node and _could_fit(state, head, due):
         return True
-    return _could_change(state, line, refusal, due, givers)
+    return _could_change(state, line, refusal, due, donors)
 
 
 def _could_change(
-    state: State, line: Line, refusal: Refusal, due: WakeupEvents, givers: Givers
+    state: State, line: Line, refusal: Refusal, due: WakeupEvents, donors: DonorQueues
 ) -> bool:
     """Whether what happened could make an end of what was told to be in the way."""
     head = line.head
-    if line.action == "enqueue" and _could_take_from(state, line, refusal.code, due):
+    if line.action == "enqueue" and _could_take_quota(state, line, refusal.code, due):
         return True
     if refusal.code in QUEUE_CODES:
-        return _is_eased(state, line.queue, (refusal.limit,), due)
+        return _is_quota_released(state, line.queue, (refusal.limit,), due)
     if refusal.code in COMMON_CODES:
-        return _gave(state, due.quota_released.get(""), (refusal.limit,))
+        return _releases_any(state, due.quota_released.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
-        could_hold = refusal.is_hopeless and _could_hold(state, head.pending, due)
-        return could_hold or _could_find_room(state, head, due)
+        could_fit_when_empty = refusal.is_hopeless and _could_fit_when_empty(
+            state, head.pending, due
+        )
+        return could_fit_when_empty or _could_fit(state, head, due)
     if refusal.code in EVICTION_CODES:
-        if line.action in RECLAIMING and not givers.is_any_but(line.queue):
+        if line.action in RECLAIMING and not donors.has_other_than(line.queue):
             return False
         # To preempt, what the quota keeps out is told by name.
-        is_deaf = line.action == "preempt" and refusal.code == "NoVictims"
-        is_eased = not is_deaf and bool(due.quota_released.get(line.queue))
-        return is_eased or _could_evict(state, line, due) or _minds(state, head, due)
+        ignores_quota = line.action == "preempt" and refusal.code == "NoVictims"
+        is_quota_released = not ignores_quota and bool(due.quota_released.get(line.queue))
+        return (
+            is_quota_released
+            or _could_evict(state, line, due)
+            or _affected_by_pods(state, head, due)
+        )
     if refusal.code in WORK_CODES:
-        return not is_too_unlike(state.cluster, head)
+        return not has_too_many_classes(state.cluster, head)
     return refusal.code in CARD_CODES and bool(due.nodes_freed)
 
 
-def _could_take_from(state: State, line: Line, code: str, due: WakeupEvents) -> bool:
+def _could_take_quota(state: State, line: Line, code: str, due: WakeupEvents) -> bool:
     """Whether somebody came from whom the line could take what keeps it from being let in, or queues changed."""
     policy = state.cluster.policy
     if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
@@ -134,12 +144,14 @@ def _could_take_from(state: State, line: Line, code: str, due: WakeupEvents) -> 
     return policy.preempts and lowest is not None and lowest < line.head.priority
 
 
-def _could_find_room(state: State, group: PodGroup, due: WakeupEvents) -> bool:
+def _could_fit(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     """Whether nodes got what a pod that waits could use."""
-    return _could_serve(state, group.pending, due) or _minds(state, group, due)
+    return _has_room_on_freed_nodes(state, group.pending, due) or _affected_by_pods(
+        state, group, due
+    )
 
 
-def _minds(state: State, group: PodGroup, due: WakeupEvents) -> bool:
+def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     """Whether it matters to any pod that waits who came to stand on a node, or left one."""
     if not due.met:
         return False
@@ -147,24 +159,26 @@ def _minds(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     return any(minds(state.cluster, one, due) for one in classes.values())
 
 
-def _could_be_kept(state: State, line: Line, due: WakeupEvents) -> bool:
+def _could_place_nominated(state: State, line: Line, due: WakeupEvents) -> bool:
     """Whether what happened could let a promise be kept, or keep it from being kept."""
     if due.quota_released.get(line.queue):
         return True
     if any(held.node in due.nodes_freed for held in line.head.promise.values()):
         return True
-    return _could_serve(state, line.head.pending, due) or _minds(state, line.head, due)
+    return _has_room_on_freed_nodes(state, line.head.pending, due) or _affected_by_pods(
+        state, line.head, due
+    )
 
 
 def _could_evict(state: State, line: Line, due: WakeupEvents) -> bool:
     """Whether somebody came whom the line could evict, or whether less than before is lacking."""
     cluster = state.cluster
-    if _could_be_freed(state, line, due):
+    if _could_free_node(state, line, due):
         return True
     if line.action in RECLAIMING:
         # A queue without an object is gone with its last pod group: pods came and went since the last cycle.
         there = (cluster.queues.get(name) for name in due.victims_added if name != line.queue)
-        return any(queue is not None and gives(cluster, queue) for queue in there)
+        return any(queue is not None and can_donate(cluster, queue) for queue in there)
     lowest = due.victims_added.get(line.queue)
     if lowest is None:
         return False
@@ -172,7 +186,7 @@ def _could_evict(state: State, line: Line, due: WakeupEvents) -> bool:
     return bound is None or lowest < bound or bool(line.head.allocated_count)
 
 
-def _could_be_freed(state: State, line: Line, due: WakeupEvents) -> bool:
+def _could_free_node(state: State, line: Line, due: WakeupEvents) -> bool:
     """Whether nodes where something has changed could be freed for a pod of the line."""
     if len(due.nodes_freed) > FREED_MAX:
         return True
@@ -201,16 +215,18 @@ def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
     return any(card in there for card in cards)
 
 
-def _is_eased(state: State, queue: str, limits: tuple[str, ...], due: WakeupEvents) -> bool:
+def _is_quota_released(
+    state: State, queue: str, limits: tuple[str, ...], due: WakeupEvents
+) -> bool:
     """Whether the queue got something back of what stood in the way."""
     found = state.cluster.queues.get(queue)
     above = (queue,) if found is None else tuple(one.name for one in found.lineage)
     if ALL_RESOURCES in due.quota_released.get("", ()):
         return True
-    return any(_gave(state, due.quota_released.get(name), limits) for name in above)
+    return any(_releases_any(state, due.quota_released.get(name), limits) for name in above)
 
 
-def _gave(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
+def _releases_any(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
     if not eased:
         return False
     if ALL_RESOURCES in eased:
@@ -220,7 +236,7 @@ def _gave(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
     )
 
 
-def _could_hold(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
+def _could_fit_when_empty(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
     """Whether a node came or changed that is large enough for a pod, were it empty: there is hope again."""
     requests = dict.fromkeys(pod.pod_class.request for pod in pending)
     nodes = [state.cluster.nodes.nodes.get(name) for name in due.nodes_updated]
@@ -232,7 +248,7 @@ def _could_hold(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
     )
 
 
-def _could_serve(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
+def _has_room_on_freed_nodes(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
     if not due.nodes_freed:
         return False
     if len(due.nodes_freed) > FREED_MAX:

@@ -36,16 +36,16 @@ CLASS: Final = 250
 CLASS_PER_NODE: Final = 1 / 8
 """The same, for each node: its score, and why it will not do."""
 
-AROUND_PER_NODE: Final = 1 / 4
+TOPOLOGY_PER_NODE: Final = 1 / 4
 """For trying to place a pod that asks who stands where, for each node."""
 
-AROUND_PER_CLASS: Final = 40
+TOPOLOGY_PER_CLASS: Final = 40
 """The same, for each other such class in the group: the pods of each are counted for it."""
 
-AROUND_PER_POD: Final = 4
+TOPOLOGY_PER_POD: Final = 4
 """For a class of pods that asks who stands where and that the cycle had not met, for each pod there is."""
 
-FREEING: Final = 150
+NODE_SEARCH: Final = 150
 """For a node that is looked at in order to free it."""
 
 VICTIM: Final = 40
@@ -54,7 +54,7 @@ VICTIM: Final = 40
 BUNDLE: Final = 100
 """For a bundle of pods that may make way for a gang, found or tried."""
 
-GIVER: Final = 4
+DONOR: Final = 4
 """For each pod group that is asked for such bundles."""
 
 FAIR: Final = 120
@@ -79,11 +79,11 @@ def class_work(cluster: Cluster, group: PodGroup) -> int:
     around = sum(1 for one in waiting if one.looks_around)
     units = len(waiting) * (CLASS + int(nodes * CLASS_PER_NODE))
     return units + around * (
-        int(nodes * AROUND_PER_NODE) + pods * AROUND_PER_POD + around * AROUND_PER_CLASS
+        int(nodes * TOPOLOGY_PER_NODE) + pods * TOPOLOGY_PER_POD + around * TOPOLOGY_PER_CLASS
     )
 
 
-def is_too_unlike(cluster: Cluster, group: PodGroup) -> bool:
+def has_too_many_classes(cluster: Cluster, group: PodGroup) -> bool:
     """Whether the pods of a group are of too many classes to be placed in one attempt."""
     return len(group.classes) > 1 and class_work(cluster, group) > (
         THOUSAND * cluster.policy.told.class_budget
@@ -149,7 +149,7 @@ class Work:
 
     def add_bundles(self, groups: int, count: int) -> None:
         """Count the search for bundles of pods, of which so many were found, in so many pod groups."""
-        self.done += GIVER * groups + BUNDLE * count
+        self.done += DONOR * groups + BUNDLE * count
 
     def add_pod(self, pod_class: PodClass) -> None:
         """Count the search for a node for a pod of a class."""
@@ -157,17 +157,17 @@ class Work:
         units = POD + int(nodes * POD_PER_NODE) + LATER * len(self._cluster.nodes.leaving)
         looks_around = pod_class.looks_around
         if looks_around:
-            units += int(nodes * AROUND_PER_NODE)
+            units += int(nodes * TOPOLOGY_PER_NODE)
         if pod_class.index not in self._classes:
             self._classes[pod_class.index] = None
             units += CLASS + int(nodes * CLASS_PER_NODE)
             if looks_around:
-                units += len(self._cluster.pods) * AROUND_PER_POD
+                units += len(self._cluster.pods) * TOPOLOGY_PER_POD
         self.done += units
 
-    def add_freeing(self, preemptor_class_key: tuple[object, ...] | None, slot: int) -> None:
+    def add_node_search(self, preemptor_class_key: tuple[object, ...] | None, slot: int) -> None:
         """Count a node that is looked at in order to free it."""
-        self.done += self._of_freeing(slot)
+        self.done += self._node_search_units(slot)
         if preemptor_class_key is not None:
             self._passed.setdefault(preemptor_class_key, {})[slot] = None
 
@@ -181,11 +181,11 @@ class Work:
         for slot in slots:
             if slot not in passed:
                 passed[slot] = None
-                self.done += self._of_freeing(slot)
+                self.done += self._node_search_units(slot)
 
     def passed_over(self, preemptor_class_key: tuple[object, ...] | None) -> Mapping[int, None]:
         """The slots of nodes that this cycle has counted already for claims that are alike."""
         return {} if preemptor_class_key is None else self._passed.get(preemptor_class_key, {})
 
-    def _of_freeing(self, slot: int) -> int:
-        return FREEING + VICTIM * len(self._cluster.nodes.order[slot].pods)
+    def _node_search_units(self, slot: int) -> int:
+        return NODE_SEARCH + VICTIM * len(self._cluster.nodes.order[slot].pods)

@@ -24,7 +24,7 @@ from events.record import Head, Record
 from events.union import Event
 from projections.state import State
 from projections.views.now import queue_rows
-from scheduling.gang_attempt import incomplete
+from scheduling.gang_attempt import missing_pods
 from simulator.cluster import SimulatedCluster
 from simulator.expectation import Difference, differences
 from simulator.scenario import Scenario
@@ -155,7 +155,7 @@ def _pod_groups(state: State) -> JsonObject:
     groups: JsonObject = {}
     for key, group in sorted(state.cluster.groups.items()):
         refusal = group.main_refusal
-        short = incomplete(group) if refusal is None and group.is_broken else None
+        short = missing_pods(group) if refusal is None and group.is_broken else None
         reason = refusal or short
         groups[key] = {
             "phase": group.phase,

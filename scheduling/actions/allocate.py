@@ -8,11 +8,11 @@ from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
 from projections.pod_groups import WAITING, PodGroup
 from projections.scheduling_queue import Line
-from scheduling.gang_attempt import Attempt, incomplete, standing_problem, too_unlike
-from scheduling.gang_placement import place, unplaceable
+from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
+from scheduling.gang_placement import place_gang, topology_problem
 from scheduling.node_overlay import placements
-from scheduling.queue_iteration import refuse_line, serve
-from scheduling.quota.enqueue_check import keeps_room
+from scheduling.queue_iteration import iterate_queues, refuse_line
+from scheduling.quota.enqueue_check import may_hold_partial_reservation
 from scheduling.session import Session
 from scheduling.unschedulable import ORIGIN, Unschedulable, pipeline_withdrawal
 
@@ -21,18 +21,18 @@ ACTION = "allocate"
 
 def allocate(session: Session) -> Iterator[Decision]:
     """Decide on every group with pods that wait and that could be answered anew."""
-    yield from serve(session, ACTION, _place)
+    yield from iterate_queues(session, ACTION, _place)
 
 
 def _place(session: Session, line: Line) -> Iterator[Decision]:
     group = line.head
-    problem = standing_problem(session, group)
+    problem = precheck(session, group)
     if problem is None and group.phase == WAITING and not group.pending:
         # Without an enqueue action nobody else admits it, and until then its owner makes no pods.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    problem = problem or incomplete(group) or too_unlike(session, group)
-    problem = problem or unplaceable(session, group)
+    problem = problem or missing_pods(group) or too_many_classes(session, group)
+    problem = problem or topology_problem(session, group)
     if problem is not None:
         yield from pipeline_withdrawal(group, problem)
         if line.is_led_by(group):
@@ -43,14 +43,16 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         if not line.is_led_by(group):
             # Its new phase has put it into another line, which is served next.
             return
-    attempt = place(session, group)
+    attempt = place_gang(session, group)
     if attempt.is_ready:
         yield GangBindDecided(
             pod_group=group.key,
             queue=group.queue,
             placements=placements(session.cluster, attempt.overlay.now),
         )
-    elif attempt.is_pipelined or (attempt.has_room and keeps_room(session.cluster, group)):
+    elif attempt.is_pipelined or (
+        attempt.has_room and may_hold_partial_reservation(session.cluster, group)
+    ):
         yield from _promise(session, group, attempt)
     else:
         yield from pipeline_withdrawal(group, attempt.refusal)
@@ -67,7 +69,7 @@ def _is_reservation_timed_out(line: Line) -> bool:
     return any(one is not None and one.is_timed_out for one in refusals)
 
 
-def _promise(session: Session, group: PodGroup, attempt: Attempt) -> Iterator[Decision]:
+def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterator[Decision]:
     """Promise room, unless exactly that is promised already."""
     tried = attempt.overlay.now + attempt.overlay.later
     if {pod.facts.uid: node.name for pod, node in tried} != {

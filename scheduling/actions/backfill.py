@@ -8,13 +8,13 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.scheduling_queue import Line
-from scheduling.gang_attempt import incomplete, standing_problem, too_unlike
-from scheduling.gang_placement import free_pods, places, unplaceable
+from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
+from scheduling.gang_placement import best_effort_pods, best_effort_scopes, topology_problem
 from scheduling.node_overlay import NodeOverlay, placements
-from scheduling.queue_iteration import refuse_line, serve
+from scheduling.queue_iteration import iterate_queues, refuse_line
 from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
-from scheduling.topology.placement_domain import Where
+from scheduling.topology.placement_domain import NodeScope
 from scheduling.unschedulable import Unschedulable, no_feasible_node, pipeline_withdrawal
 
 ACTION = "backfill"
@@ -22,14 +22,14 @@ ACTION = "backfill"
 
 def backfill(session: Session) -> Iterator[Decision]:
     """Decide on every admitted group with best-effort pods that wait."""
-    yield from serve(session, ACTION, _fill)
+    yield from iterate_queues(session, ACTION, _fill)
 
 
 def _fill(session: Session, line: Line) -> Iterator[Decision]:
     group = line.head
     session.groups_examined += 1
-    reason = standing_problem(session, group) or incomplete(group)
-    reason = reason or too_unlike(session, group) or unplaceable(session, group)
+    reason = precheck(session, group) or missing_pods(group)
+    reason = reason or too_many_classes(session, group) or topology_problem(session, group)
     found: list[tuple[Pod, Node]] = []
     if reason is None:
         found, reason = _find(session, line)
@@ -58,10 +58,10 @@ def _may_go(group: PodGroup, found: list[tuple[Pod, Node]]) -> bool:
 def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Unschedulable | None]:
     reason: Unschedulable | None = None
     with NodeOverlay(session.cluster, line.head) as overlay:
-        for part, pods in free_pods(line.head):
-            tried: list[tuple[int, Where, Unschedulable | None]] = []
+        for part, pods in best_effort_pods(line.head):
+            tried: list[tuple[int, NodeScope, Unschedulable | None]] = []
             before = overlay.count
-            for where in places(session, line.head, pods, part):
+            for where in best_effort_scopes(session, line.head, pods, part):
                 found = _find_in(session, overlay, where, pods)
                 tried.append((overlay.count - before, where, found))
                 if found is None:
@@ -75,7 +75,7 @@ def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Unsched
 
 
 def _find_in(
-    session: Session, overlay: NodeOverlay, where: Where, pods: list[Pod]
+    session: Session, overlay: NodeOverlay, where: NodeScope, pods: list[Pod]
 ) -> Unschedulable | None:
     """Give as many of these pods as can be nodes in a place; why not all, if so."""
     reason: Unschedulable | None = None

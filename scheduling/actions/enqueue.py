@@ -6,8 +6,8 @@ from events.decision import EnqueueDecided
 from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.scheduling_queue import Line
-from scheduling.gang_attempt import standing_problem
-from scheduling.queue_iteration import refuse_line, serve
+from scheduling.gang_attempt import precheck
+from scheduling.queue_iteration import iterate_queues, refuse_line
 from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, pipeline_withdrawal, quota_unschedulable
@@ -17,7 +17,7 @@ ACTION = "enqueue"
 
 def enqueue(session: Session) -> Iterator[Decision]:
     """Decide on every group that waits to be admitted and could be answered anew."""
-    yield from serve(session, ACTION, _admit)
+    yield from iterate_queues(session, ACTION, _admit)
 
 
 def _admit(session: Session, line: Line) -> Iterator[Decision]:
@@ -34,8 +34,8 @@ def _admit(session: Session, line: Line) -> Iterator[Decision]:
 
 
 def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:
-    problem = standing_problem(session, group)
+    problem = precheck(session, group)
     if problem is not None:
         return problem
-    short = why_not_admitted(session.cluster, session.relief, group)
+    short = why_not_admitted(session.cluster, session.reclaimable, group)
     return None if short is None else quota_unschedulable(short)

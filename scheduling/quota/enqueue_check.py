@@ -16,19 +16,21 @@ from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.sla import is_overdue
 from scheduling.quota.quota_check import Shortage, amount_text, may_enqueue
-from scheduling.quota.reclaimable import Relief
+from scheduling.quota.reclaimable import ReclaimableResources
 
 Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
 
 
-def why_not_admitted(cluster: Cluster, relief: Relief, group: PodGroup) -> Shortage | None:
+def why_not_admitted(
+    cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
+) -> Shortage | None:
     """Why the group may not enter its queue now, or None."""
     for tier in cluster.policy.tiers:
         is_permitted = False
         for plugin in tier:
             if plugin.name not in _VOTES or not plugin.takes_part("enableJobEnqueued"):
                 continue
-            vote = _VOTES[plugin.name](cluster, relief, group)
+            vote = _VOTES[plugin.name](cluster, reclaimable, group)
             if isinstance(vote, Shortage):
                 return vote
             is_permitted |= vote == "permit"
@@ -37,7 +39,7 @@ def why_not_admitted(cluster: Cluster, relief: Relief, group: PodGroup) -> Short
     return None
 
 
-def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
+def may_hold_partial_reservation(cluster: Cluster, group: PodGroup) -> bool:
     """Whether a gang keeps the room that it found for some of its pods only, as it waited too long.
 
     `gang` rejects that, so `sla` must stand in a tier before it (Volcano's pipelined functions).
@@ -51,23 +53,23 @@ def keeps_room(cluster: Cluster, group: PodGroup) -> bool:
     return False
 
 
-def _by_quota(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+def _by_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
     least = quota_charging.minimum(cluster, group)
     if least is None:
         return "permit"
     queue = cluster.queue(group.queue)
     short = may_enqueue(cluster, queue, least)
     if short is not None and cluster.policy.evicting:
-        short = may_enqueue(cluster, queue, least, relief.of_queue(group, least))
+        short = may_enqueue(cluster, queue, least, reclaimable.of_queue(group, least))
     return short or "permit"
 
 
-def _by_overcommit(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+def _by_overcommit(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
     """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
     least = least_of(cluster, group)
     vote = _within_factor(cluster, least or {}, {})
     if vote != "permit" and cluster.policy.evicting:
-        vote = _within_factor(cluster, least or {}, relief.of_cluster(group, least or {}))
+        vote = _within_factor(cluster, least or {}, reclaimable.of_cluster(group, least or {}))
     return vote
 
 
@@ -95,11 +97,11 @@ def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
     return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
 
 
-def _by_sla(cluster: Cluster, relief: Relief, group: PodGroup) -> Vote:
+def _by_sla(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
     return "permit" if is_overdue(cluster, group) else "abstain"
 
 
-_VOTES: Final[dict[str, Callable[[Cluster, Relief, PodGroup], Vote]]] = {
+_VOTES: Final[dict[str, Callable[[Cluster, ReclaimableResources, PodGroup], Vote]]] = {
     "capacity": _by_quota,
     "capacity-card": _by_quota,
     "proportion": _by_quota,

@@ -115,7 +115,7 @@ class FairNode(_Member):
         self._next += 1
         heappush(self._least, (member.share, self._next, member))
 
-    def leave_out(self, member: _Member) -> None:
+    def exclude(self, member: _Member) -> None:
         """Take a member off as it was added."""
         if member.counted is None:
             return
@@ -125,7 +125,7 @@ class FairNode(_Member):
         add(self._plain if is_plain else self._scaled, tuple(amounts.items()), -1)
         member.counted = None
 
-    def settle(self, totals: Mapping[str, int]) -> bool:
+    def recompute(self, totals: Mapping[str, int]) -> bool:
         """Find its share from its sums; `totals` are millionths. Whether its rank is another than before."""
         held = dict(self._plain)
         if self._scaled:
@@ -147,7 +147,7 @@ class FairNode(_Member):
                 return share
             heappop(self._least)
 
-    def way_up(self) -> Iterator["FairNode"]:
+    def path_to_root(self) -> Iterator["FairNode"]:
         """Itself and the nodes above it, without the root."""
         node = self
         while node.above is not None:
@@ -181,7 +181,7 @@ class FairTree:
         self._trial_read = 0
         """The trial that the tree follows, and how many of its moves it has taken in."""
 
-    def follow(self) -> None:
+    def refresh(self) -> None:
         """Take in what changed. What was thought of for a trial is forgotten."""
         self.discard_assumptions()
         cluster = self._cluster
@@ -196,14 +196,14 @@ class FairTree:
 
     def changes(self) -> dict[FairNode, None] | None:
         """The nodes whose rank may be another than when this was last asked; None if the whole tree is."""
-        self.follow()
+        self.refresh()
         changed, self._changed = self._changed, {}
         return changed
 
     def key(self, queue: Queue) -> FairKey:
         """A queue's place; smaller is sooner."""
         node = self._nodes.get(queue.name)
-        return () if node is None else tuple([one.rank for one in node.way_up()][::-1])
+        return () if node is None else tuple([one.rank for one in node.path_to_root()][::-1])
 
     def node(self, queue: Queue) -> FairNode:
         """The node of a queue that has pod groups."""
@@ -212,13 +212,13 @@ class FairTree:
     def changed_since(self, overlay: object, moved: list[str]) -> dict[str, None]:
         """The groups that a trial moved since this was last asked. Another trial begins with the truth."""
         if self._overlay is not overlay:
-            self.follow()
+            self.refresh()
             self._overlay, self._trial_read = overlay, 0
         keys = dict.fromkeys(moved[self._trial_read :])
         self._trial_read = len(moved)
         return keys
 
-    def change(self, held: Mapping[str, Amounts]) -> None:
+    def assume(self, held: Mapping[str, Amounts]) -> None:
         """Think of groups as holding this, and of the tree as following, until `discard_assumptions`."""
         self._tried.update(held)
         self._update(dict.fromkeys(held))
@@ -231,7 +231,7 @@ class FairTree:
         self._overlay, self._trial_read, self._tried = None, 0, {}
         self._update(keys)
 
-    def holds(self, group: PodGroup) -> Amounts:
+    def assumed(self, group: PodGroup) -> Amounts:
         """What a group holds, in thought."""
         return self._tried.get(group.key, group.held)
 
@@ -271,7 +271,7 @@ class FairTree:
             self.entered += len(self._leaves)
             affected = dict.fromkeys(
                 (
-                    *(key for key, leaf in self._leaves.items() if _concerns(leaf, moved)),
+                    *(key for key, leaf in self._leaves.items() if _requests_any(leaf, moved)),
                     *keys,
                 )
             )
@@ -284,14 +284,14 @@ class FairTree:
         for node in self._emptied:
             nodes[node] = None
         self._emptied = {}
-        self._settle(nodes)
+        self._recompute(nodes)
 
     def _recount(self, key: str) -> None:
         """Count a group as it is now in what is used of the cluster."""
         group, leaf = self._cluster.groups.get(key), self._leaves.get(key)
         if leaf is not None:
             add(self._total, tuple(leaf.used.items()), -1)
-            leaf.node.leave_out(leaf)
+            leaf.node.exclude(leaf)
             if group is None or leaf.queue != group.queue:
                 self._emptied[leaf.node] = None
                 del self._leaves[key]
@@ -300,17 +300,17 @@ class FairTree:
             return
         if leaf is None:
             leaf = self._leaves[key] = _Leaf(self._node(group.queue), group.queue)
-        leaf.used, leaf.waits = dict(self.holds(group)), _waits_for(group)
+        leaf.used, leaf.waits = dict(self.assumed(group)), _waits_for(group)
         add(self._total, tuple(leaf.used.items()), 1)
 
     def _enter(self, leaf: _Leaf) -> None:
-        leaf.node.leave_out(leaf)
+        leaf.node.exclude(leaf)
         leaf.share = dominant(leaf.used, self._cluster.cluster_totals.totals)
         leaf.held = {name: one * _WHOLE for name, one in leaf.used.items() if name != "pods"}
         leaf.is_saturated = self._is_saturated(leaf)
         leaf.node.include(leaf)
 
-    def _settle(self, nodes: dict[FairNode, None]) -> None:
+    def _recompute(self, nodes: dict[FairNode, None]) -> None:
         """Bring nodes and those above them in line, the deepest first."""
         levels: dict[int, dict[FairNode, None]] = {}
         for node in nodes:
@@ -319,8 +319,8 @@ class FairTree:
             for node in levels.get(level, {}):
                 above = node.above
                 assert above is not None
-                above.leave_out(node)
-                if node.settle(self._totals) and self._changed is not None:
+                above.exclude(node)
+                if node.recompute(self._totals) and self._changed is not None:
                     self._changed[node] = None
                 above.include(node)
                 levels.setdefault(level - 1, {})[above] = None
@@ -337,7 +337,7 @@ class FairTree:
         return not leaf.waits
 
 
-def _concerns(leaf: _Leaf, names: set[str]) -> bool:
+def _requests_any(leaf: _Leaf, names: set[str]) -> bool:
     return any(leaf.used.get(one) or leaf.waits.get(one) for one in names)
 
 

@@ -36,7 +36,7 @@ def share_of(cluster: Cluster, queue: Queue) -> Share:
     return best
 
 
-class _Step:
+class _LevelKey:
     """A queue among those with the same queue above."""
 
     __slots__ = ("entitled", "name", "rest", "share")
@@ -54,71 +54,73 @@ class _Step:
         created = facts.created_ns if facts else 0
         self.rest = (created, facts.uid if facts else "", queue.name)
 
-    def against(self, other: "_Step") -> int:
+    def compare(self, other: "_LevelKey") -> int:
         """Below 0 where this one is sooner; of equal shares one that deserves something is."""
         mine, theirs = self.share[0] * other.share[1], other.share[0] * self.share[1]
         return (mine > theirs) - (mine < theirs) or other.entitled - self.entitled
 
 
-class Turn:
+class QueueSortKey:
     """A queue's place among queues; smaller is sooner."""
 
-    __slots__ = ("_fair", "_order", "_priority", "queue", "steps")
+    __slots__ = ("_fair", "_order", "_priority", "levels", "queue")
 
     def __init__(self, cluster: Cluster, queue: Queue, fair: FairTree | None = None) -> None:
         facts, self.queue = queue.facts, queue
         self._order = cluster.policy.queue_order
         ordered = cluster.policy.quota in self._order
         self._priority = -facts.priority if facts and ordered else 0
-        self.steps = [_Step(cluster, one, ordered=ordered) for one in reversed(queue.lineage)]
+        self.levels = [_LevelKey(cluster, one, ordered=ordered) for one in reversed(queue.lineage)]
         self._fair = () if fair is None else fair.key(queue)
 
-    def __lt__(self, other: "Turn") -> bool:
+    def __lt__(self, other: "QueueSortKey") -> bool:
         for plugin in self._order:
             if plugin == "drf":
                 if self._fair != other._fair:
                     return self._fair < other._fair
                 continue
-            mine, theirs = self._parting(other)
+            mine, theirs = self._at_divergence(other)
             if self._priority != other._priority:
                 return self._priority < other._priority
-            if sooner := mine.against(theirs):
+            if sooner := mine.compare(theirs):
                 return sooner < 0
-        mine, theirs = self._parting(other)
-        return (mine.rest, len(self.steps)) < (theirs.rest, len(other.steps))
+        mine, theirs = self._at_divergence(other)
+        return (mine.rest, len(self.levels)) < (theirs.rest, len(other.levels))
 
-    def _parting(self, other: "Turn") -> tuple[_Step, _Step]:
+    def _at_divergence(self, other: "QueueSortKey") -> tuple[_LevelKey, _LevelKey]:
         """Where the ways up of the two queues part; their own places where one is above the other."""
-        if self.steps[0].name != other.steps[0].name:
-            return self.steps[0], other.steps[0]
-        for mine, theirs in zip(self.steps, other.steps, strict=False):
+        if self.levels[0].name != other.levels[0].name:
+            return self.levels[0], other.levels[0]
+        for mine, theirs in zip(self.levels, other.levels, strict=False):
             if mine.name != theirs.name:
                 return mine, theirs
-        return self.steps[-1], other.steps[-1]
+        return self.levels[-1], other.levels[-1]
 
 
-class Turns:
+class QueueHeap:
     """The queues that are still to be served, the one whose turn it is first."""
 
     def __init__(self, cluster: Cluster, names: Iterable[str], fair: FairTree) -> None:
         self._cluster = cluster
         self._fair = fair if cluster.policy.has_fair_tree else None
-        self._branches: _Branches | None = None
-        self._current: dict[str, Turn] = {}
-        self._heap: list[Turn] = []
+        self._tree_heap: _TreeHeap | None = None
+        self._current: dict[str, QueueSortKey] = {}
+        self._heap: list[QueueSortKey] = []
         """All of these, and some that no longer count."""
         if self._fair is not None:
             self._fair.changes()
             if cluster.policy.queue_order[:1] == ("drf",):
-                self._branches = _Branches(self._fair)
+                self._tree_heap = _TreeHeap(self._fair)
         for name in names:
             self.add(name)
 
     def first(self) -> str | None:
         """The queue whose turn it is; None once all are dropped."""
-        while (turn := self._first()) is not None:
-            name = turn.queue.name
-            if not self._cluster.policy.has_queue_tree or not turn < (now := self._now(name)):
+        while (sort_key := self._first()) is not None:
+            name = sort_key.queue.name
+            if not self._cluster.policy.has_queue_tree or not sort_key < (
+                now := self._current_key(name)
+            ):
                 return name
             # What another queue got counts for the queues above both: this one is later.
             self._put(now)
@@ -126,69 +128,69 @@ class Turns:
 
     def add(self, name: str) -> None:
         """Serve a queue, too."""
-        self._put(self._now(name))
+        self._put(self._current_key(name))
 
     def drop(self, name: str) -> None:
         """Be done with a queue."""
-        turn = self._current.pop(name, None)
-        if turn is not None and self._branches is not None:
-            self._branches.put(turn.queue, None)
+        sort_key = self._current.pop(name, None)
+        if sort_key is not None and self._tree_heap is not None:
+            self._tree_heap.put(sort_key.queue, None)
 
-    def served(self, name: str) -> None:
+    def requeue(self, name: str) -> None:
         """Put a queue that had its turn back among the others. In a tree of shares that moves others, too."""
         moved = {name: None} if name in self._current else {}
         if self._fair is not None:
             changed = self._fair.changes()
-            if self._branches is not None and changed is not None:
-                self._branches.update(changed)
-            elif self._branches is not None:
-                self._branches = _Branches(self._fair)
+            if self._tree_heap is not None and changed is not None:
+                self._tree_heap.update(changed)
+            elif self._tree_heap is not None:
+                self._tree_heap = _TreeHeap(self._fair)
                 moved = dict.fromkeys(self._current)
             else:
                 moved.update(dict.fromkeys(self._below(changed)))
         for one in moved:
-            self._put(self._now(one))
+            self._put(self._current_key(one))
 
-    def _first(self) -> Turn | None:
-        if self._branches is not None:
-            return self._branches.first()
+    def _first(self) -> QueueSortKey | None:
+        if self._tree_heap is not None:
+            return self._tree_heap.first()
         while self._heap:
-            turn = self._heap[0]
-            if self._current.get(turn.queue.name) is turn:
-                return turn
+            sort_key = self._heap[0]
+            if self._current.get(sort_key.queue.name) is sort_key:
+                return sort_key
             heapq.heappop(self._heap)
         return None
 
-    def _put(self, turn: Turn) -> None:
-        before = self._current.get(turn.queue.name)
-        self._current[turn.queue.name] = turn
-        if self._branches is not None:
-            self._branches.put(turn.queue, turn)
+    def _put(self, sort_key: QueueSortKey) -> None:
+        before = self._current.get(sort_key.queue.name)
+        self._current[sort_key.queue.name] = sort_key
+        if self._tree_heap is not None:
+            self._tree_heap.put(sort_key.queue, sort_key)
         elif self._heap and self._heap[0] is before:
-            heapq.heapreplace(self._heap, turn)
+            heapq.heapreplace(self._heap, sort_key)
         else:
-            heapq.heappush(self._heap, turn)
+            heapq.heappush(self._heap, sort_key)
 
     def _below(self, changed: dict[FairNode, None] | None) -> list[str]:
         """The queues still to be served below nodes that changed; all where it is not known which did."""
         assert self._fair is not None
         found: list[str] = []
-        for name, turn in self._current.items():
-            way = self._fair.node(turn.queue).way_up()
+        for name, sort_key in self._current.items():
+            way = self._fair.node(sort_key.queue).path_to_root()
             if changed is None or any(node in changed for node in way):
                 found.append(name)
         return found
 
-    def _now(self, name: str) -> Turn:
-        fair = self._fair if self._branches is None else None
-        return Turn(self._cluster, self._cluster.queue(name), fair)
+    def _current_key(self, name: str) -> QueueSortKey:
+        fair = self._fair if self._tree_heap is None else None
+        return QueueSortKey(self._cluster, self._cluster.queue(name), fair)
 
 
-Offer: TypeAlias = tuple[FairKey, Turn, int]
+Offer: TypeAlias = tuple[FairKey, QueueSortKey, int]
 """The ranks on the way down to a queue, its turn, and a number by which an offer is known from later ones."""
 
 
-class _Branches:
+class _TreeHeap:
     """Queues that wait, in the tree of shares. Each node offers its first queue to the node above.
 
     Queues are compared by their ranks level by level. So the first queue below a node stays the first of
@@ -198,23 +200,23 @@ class _Branches:
     def __init__(self, fair: FairTree) -> None:
         self._fair = fair
         self._count = 0
-        self._turns: dict[FairNode, dict[str, Turn]] = {}
-        self._heaps: dict[FairNode | None, list[tuple[FairKey, Turn, int, FairNode]]] = {}
+        self._sort_keys: dict[FairNode, dict[str, QueueSortKey]] = {}
+        self._heaps: dict[FairNode | None, list[tuple[FairKey, QueueSortKey, int, FairNode]]] = {}
         self._offers: dict[FairNode, Offer] = {}
 
-    def first(self) -> Turn | None:
+    def first(self) -> QueueSortKey | None:
         """The first of all queues."""
         best = self._best_below(None)
         return None if best is None else best[1]
 
-    def put(self, queue: Queue, turn: Turn | None) -> None:
+    def put(self, queue: Queue, sort_key: QueueSortKey | None) -> None:
         """Let a queue wait with this turn, or (None) no longer."""
         node = self._fair.node(queue)
-        turns = self._turns.setdefault(node, {})
-        if turn is None:
-            turns.pop(queue.name, None)
+        sort_keys = self._sort_keys.setdefault(node, {})
+        if sort_key is None:
+            sort_keys.pop(queue.name, None)
         else:
-            turns[queue.name] = turn
+            sort_keys[queue.name] = sort_key
         self.update({node: None})
 
     def update(self, changed: Iterable[FairNode]) -> None:
@@ -231,7 +233,7 @@ class _Branches:
     def _offer(self, node: FairNode) -> None:
         """Offer the first queue at or below a node to the node above it."""
         above = node.above if node.above is not None and node.above.level else None
-        own = min(self._turns.get(node, {}).values(), default=None)
+        own = min(self._sort_keys.get(node, {}).values(), default=None)
         best = ((), own) if own is not None else self._best_below(node)
         if best is None:
             self._offers.pop(node, None)
@@ -241,12 +243,12 @@ class _Branches:
         self._offers[node] = (key, best[1], self._count)
         heapq.heappush(self._heaps.setdefault(above, []), (key, best[1], self._count, node))
 
-    def _best_below(self, node: FairNode | None) -> tuple[FairKey, Turn] | None:
+    def _best_below(self, node: FairNode | None) -> tuple[FairKey, QueueSortKey] | None:
         heap = self._heaps.get(node, [])
         while heap:
-            key, turn, number, child = heap[0]
+            key, sort_key, number, child = heap[0]
             offer = self._offers.get(child)
             if offer is not None and offer[2] == number:
-                return key, turn
+                return key, sort_key
             heapq.heappop(heap)
         return None

@@ -31,7 +31,7 @@ class Shortage(Struct, frozen=True):
     """Other cards of which some would do as well."""
 
 
-def gate(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
+def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
     """Why the queue takes nobody at all, if so; `allocates` where it is about pods of admitted groups."""
     if (reason := queue.closed_reason) is not None:
         return Shortage(reason[0], queue.name, reason[1])
@@ -86,17 +86,17 @@ def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
 
 
 def may_enqueue(
-    cluster: Cluster, queue: Queue, least: Amounts, relief: Mapping[str, Amounts] | None = None
+    cluster: Cluster, queue: Queue, least: Amounts, reclaimable: Mapping[str, Amounts] | None = None
 ) -> Shortage | None:
     """Why a group with this minimum is not admitted, or None. `relief` is by how much ledgers could be less."""
-    relief = relief or {}
+    reclaimable = reclaimable or {}
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
     by_card = cluster.policy.quota == "capacity-card"
     plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
     for one in queue.lineage:
         short: list[Shortage] = []
         for name, amount in plain.items():
-            less = relief.get(one.name, {}).get(name, 0)
+            less = reclaimable.get(one.name, {}).get(name, 0)
             total = used(one, name, {}) + reserved(one, name) - less + amount
             most = admission_limit(cluster, one, name)
             if most is not None and total > most:
@@ -104,7 +104,7 @@ def may_enqueue(
         if short:
             return short[0] if by_card else _all_of(short)
     if choices and by_card:
-        return _may_reserve(cluster, queue, choices, relief.get(queue.name, {}))
+        return _may_reserve(cluster, queue, choices, reclaimable.get(queue.name, {}))
     return None
 
 
@@ -122,7 +122,7 @@ def _all_of(short: list[Shortage]) -> Shortage:
 
 
 def _may_reserve(
-    cluster: Cluster, queue: Queue, wanted: Amounts, relief: Amounts
+    cluster: Cluster, queue: Queue, wanted: Amounts, reclaimable: Amounts
 ) -> Shortage | None:
     """Whether the card quotas can host these reservations beside all that are already made.
 
@@ -135,17 +135,17 @@ def _may_reserve(
         most = limit(cluster, queue, card)
         if most is None:
             return None
-        spare = queue.elastic.get(card, 0) + relief.get(card, 0)
+        spare = queue.elastic.get(card, 0) + reclaimable.get(card, 0)
         room[card] = max(0, most - used(queue, card, {}) + spare)
     reach = {name: members(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
         amount, ours = wanted[name], reach[name]
         most = sum(limit(cluster, queue, one) or 0 for one in ours)
         total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
-        total -= sum(relief.get(one, 0) for one in ours)
+        total -= sum(reclaimable.get(one, 0) for one in ours)
         # The sum is the rule of the design. It is the stricter one where a card is used above its quota.
         fits = total <= most and (
-            _has_room_of_its_own(ours, amount, held, room, reach)
+            _fits_on_one_card(ours, amount, held, room, reach)
             or extra_flow(held, (name, amount), room, reach) >= amount
         )
         if not fits:
@@ -158,7 +158,7 @@ def _may_reserve(
     return None
 
 
-def _has_room_of_its_own(
+def _fits_on_one_card(
     cards: tuple[str, ...],
     amount: int,
     held: Amounts,

@@ -18,14 +18,14 @@ from projections.pod_groups import PodGroup
 from projections.policy import PREEMPTING
 from projections.queues import Queue
 from projections.state import State
-from scheduling.quota.reclaiming import gives, may_reclaim
-from scheduling.victim_eligibility import needs_spare, priority_bound
+from scheduling.quota.reclaiming import can_donate, may_reclaim
+from scheduling.victim_eligibility import needs_surplus, priority_bound
 
 _CLUSTER = ""
 """Stands for the queue above all others."""
 
 
-class Relief:
+class ReclaimableResources:
     """What others could give up, for one State."""
 
     def __init__(self, state: State) -> None:
@@ -39,28 +39,28 @@ class Relief:
         """By the queues whose limits bind the group: what their ledgers could be less, by charge name."""
         queue = self._cluster.queue(group.queue)
         own: Amounts = {}
-        for offered, _ in self._lesser(group):
+        for offered, _ in self._of_lower_priority(group):
             for name, amount in offered.items():
                 own[name] = own.get(name, 0) + amount
         own = {name: max(0, amount - queue.elastic.get(name, 0)) for name, amount in own.items()}
         found = {queue.name: own}
         for above in queue.lineage[1:]:
-            found[above.name] = _sum(own, self._from_others(queue, above.name, least))
+            found[above.name] = _sum(own, self._reclaimable_from_others(queue, above.name, least))
         return found
 
     def of_cluster(self, group: PodGroup, least: Amounts) -> Amounts:
         """What pods could occupy less of the whole cluster, by resource."""
         own: Amounts = {}
-        for _, requests in self._lesser(group):
+        for _, requests in self._of_lower_priority(group):
             own = _sum(own, requests)
         queue = self._cluster.queue(group.queue)
-        return _sum(own, self._from_others(queue, _CLUSTER, least))
+        return _sum(own, self._reclaimable_from_others(queue, _CLUSTER, least))
 
-    def _lesser(self, group: PodGroup) -> list[tuple[Amounts, Amounts]]:
+    def _of_lower_priority(self, group: PodGroup) -> list[tuple[Amounts, Amounts]]:
         """What pods of groups of lower priority in its queue are charged, and what they request."""
         policy = self._cluster.policy
         if all(
-            needs_spare(policy, one) or priority_bound(policy, one, group.priority) is None
+            needs_surplus(policy, one) or priority_bound(policy, one, group.priority) is None
             for one in policy.actions
             if one in PREEMPTING
         ):
@@ -68,7 +68,7 @@ class Relief:
         offered = self._cluster.queue(group.queue).offered
         return [sums for priority, sums in offered.items() if priority < group.priority]
 
-    def _from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:
+    def _reclaimable_from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:
         """What queues below another could lose to this one."""
         cluster = self._cluster
         if not cluster.policy.reclaims or not cluster.policy.charges_resources:
@@ -85,7 +85,7 @@ class Relief:
         if as_of != self._as_of:
             self._as_of, self._beyond = as_of, {}
             for _, queue in sorted(self._cluster.queues.items()):
-                if not queue.children and gives(self._cluster, queue):
+                if not queue.children and can_donate(self._cluster, queue):
                     self._add(queue)
         return self._beyond.get(name, {})
 

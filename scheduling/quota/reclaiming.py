@@ -21,20 +21,20 @@ from projections.policy import Policy
 from projections.queue_tree import ROOT
 from projections.queues import Queue
 from scheduling.quota import quota_check
-from scheduling.victim_eligibility import is_settled_by_quota
+from scheduling.victim_eligibility import only_quota_decides
 
 
 def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
     """Whether others may be evicted for a pod with this request; `extra` is what its gang has taken."""
-    return not why_not_entitled(cluster, queue, request, extra)
+    return not why_reclaim_denied(cluster, queue, request, extra)
 
 
-def why_not_entitled(
+def why_reclaim_denied(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> str:
     """Why nobody of other queues may be evicted for a pod with this request; empty where they may."""
     quota = cluster.policy.quota
-    short = quota_check.gate(cluster, queue)
+    short = quota_check.why_queue_closed(cluster, queue)
     if short is not None:
         return short.message
     if not quota or not cluster.policy.has(quota, "enablePreemptive"):
@@ -42,7 +42,7 @@ def why_not_entitled(
     if quota != "capacity":
         short = quota_check.may_allocate(cluster, queue, request, extra)
         return "" if short is None else short.message
-    short = _over_its_own(cluster, queue, request, extra)
+    short = _over_own_capability(cluster, queue, request, extra)
     if short is not None:
         return short.message
     if _deserves(cluster, queue, request, extra):
@@ -55,24 +55,24 @@ def why_not_entitled(
     return f"Queue <{queue.name}> would have more than it deserves: {asked}"
 
 
-def gives(cluster: Cluster, queue: Queue) -> bool:
+def can_donate(cluster: Cluster, queue: Queue) -> bool:
     """Whether a queue could have anything that others may reclaim; one that could not, has nothing."""
     if not _is_reclaimable(queue):
         return False
-    return not _keeps_what_it_deserves(cluster.policy) or _has_more(cluster, queue)
+    return not _protects_deserved(cluster.policy) or _exceeds_deserved(cluster, queue)
 
 
-def givers(cluster: Cluster, queue: str) -> Iterator[str]:
+def donor_queues(cluster: Cluster, queue: str) -> Iterator[str]:
     """The other queues that could have anything to give to one."""
-    is_kept = _keeps_what_it_deserves(cluster.policy)
+    is_kept = _protects_deserved(cluster.policy)
     for name, other in cluster.queues.items():
         if name == queue or not _is_reclaimable(other):
             continue
-        if not is_kept or _has_more(cluster, other):
+        if not is_kept or _exceeds_deserved(cluster, other):
             yield name
 
 
-class Givers:
+class DonorQueues:
     """Who could give anything up, kept as of one position of the log."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -80,10 +80,13 @@ class Givers:
         self._as_of = -1
         self._names: tuple[str, ...] = ()
 
-    def is_any_but(self, queue: str) -> bool:
+    def has_other_than(self, queue: str) -> bool:
         """Whether any other queue could."""
         if self._as_of != self._cluster.position:
-            self._as_of, self._names = self._cluster.position, tuple(givers(self._cluster, ""))
+            self._as_of, self._names = (
+                self._cluster.position,
+                tuple(donor_queues(self._cluster, "")),
+            )
         return len(self._names) > 1 or any(name != queue for name in self._names)
 
 
@@ -91,7 +94,7 @@ def _is_reclaimable(queue: Queue) -> bool:
     return queue.facts is None or queue.facts.is_reclaimable
 
 
-def _has_more(cluster: Cluster, queue: Queue) -> bool:
+def _exceeds_deserved(cluster: Cluster, queue: Queue) -> bool:
     """Whether a queue has more than it deserves of anything; with cards, of anything that is deserved by name."""
     have = queue.allocated
     if cluster.policy.quota != "capacity-card":
@@ -110,11 +113,11 @@ def _has_more(cluster: Cluster, queue: Queue) -> bool:
     )
 
 
-def _keeps_what_it_deserves(policy: Policy) -> bool:
+def _protects_deserved(policy: Policy) -> bool:
     """Whether a queue that has no more than it deserves loses nothing to others."""
     quota = policy.quota
     if quota == "capacity-card":
-        return is_settled_by_quota(policy)
+        return only_quota_decides(policy)
     return quota in ("capacity", "proportion") and policy.has(quota, "enableReclaimable")
 
 
@@ -146,7 +149,7 @@ def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fract
     return most
 
 
-def _over_its_own(
+def _over_own_capability(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> quota_check.Shortage | None:
     """Whether the queue itself may not use that much. Those above may be full: victims may come from them."""
@@ -159,7 +162,7 @@ def _over_its_own(
 
 
 def _deserves(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
-    for one in (queue, *_above(cluster, queue)):
+    for one in (queue, *_ancestors(cluster, queue)):
         deserved = deserved_of(cluster, one)
         if any(
             name in deserved and quota_check.used(one, name, extra) + amount <= deserved[name]
@@ -169,13 +172,13 @@ def _deserves(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[st
     return False
 
 
-def _above(cluster: Cluster, queue: Queue) -> tuple[Queue, ...]:
+def _ancestors(cluster: Cluster, queue: Queue) -> tuple[Queue, ...]:
     """The queues above that count, nearest first."""
     level = cluster.policy.capacity.ancestor_reclaim_level
     return tuple(one for one in queue.lineage[1 : 1 + level] if one.name != ROOT)
 
 
-def reclaimable(
+def reclaimable_victims(
     cluster: Cluster,
     queue: Queue,
     request: Charge,
@@ -186,7 +189,7 @@ def reclaimable(
 
     `gone` is what queues, with those below them, are charged for pods that would leave already.
     """
-    left = _Left(cluster, gone or {})
+    left = _RemainingCharges(cluster, gone or {})
     quota = cluster.policy.quota
     rules = {"capacity": _by_capacity, "proportion": _by_deserved, "capacity-card": _by_deserved}
     if quota not in rules:
@@ -195,12 +198,12 @@ def reclaimable(
     for pod in candidates:
         theirs = left.queue_of(pod)
         if left.keeps_guarantee(theirs, pod) and rules[quota](left, pod, queue, request):
-            left.lose(pod)
+            left.evict(pod)
             chosen.append(pod)
     return chosen
 
 
-class _Left:
+class _RemainingCharges:
     """What queues have left while pods are thought away."""
 
     def __init__(self, cluster: Cluster, gone: Mapping[str, Amounts]) -> None:
@@ -217,7 +220,7 @@ class _Left:
         lost = self._lost.get(queue.name, {}).get(name, 0)
         return queue.sum_of("allocated", name) - self._gone.get(queue.name, {}).get(name, 0) - lost
 
-    def lose(self, pod: Pod) -> None:
+    def evict(self, pod: Pod) -> None:
         """Think a pod away."""
         for queue in self.queue_of(pod).lineage:
             lost = self._lost.setdefault(queue.name, {})
@@ -238,7 +241,7 @@ class _Left:
         return any(self.has(queue, name) > deserved.get(name, 0) for name in names)
 
 
-def _by_deserved(left: _Left, pod: Pod, queue: Queue, request: Charge) -> bool:
+def _by_deserved(left: _RemainingCharges, pod: Pod, queue: Queue, request: Charge) -> bool:
     del queue, request
     theirs = left.queue_of(pod)
     deserved = deserved_of(left.cluster, theirs)
@@ -248,7 +251,7 @@ def _by_deserved(left: _Left, pod: Pod, queue: Queue, request: Charge) -> bool:
     return left.exceeds(theirs, deserved, names)
 
 
-def _by_capacity(left: _Left, pod: Pod, queue: Queue, request: Charge) -> bool:
+def _by_capacity(left: _RemainingCharges, pod: Pod, queue: Queue, request: Charge) -> bool:
     cluster, theirs = left.cluster, left.queue_of(pod)
     asked = [name for name, amount in request if amount]
     names = [name for name, amount in pod.charge or () if amount]
@@ -258,23 +261,28 @@ def _by_capacity(left: _Left, pod: Pod, queue: Queue, request: Charge) -> bool:
     if relevant:
         if not left.exceeds(theirs, deserved_of(cluster, theirs), relevant):
             return False
-    elif _is_quiet(cluster, queue, theirs, asked):
+    elif _neither_deserves_any(cluster, queue, theirs, asked):
         return False
-    return all(_exceeds_above(left, above, names) for above in _parting(cluster, queue, theirs))
+    return all(
+        _exceeds_above(left, above, names)
+        for above in _ancestors_not_shared(cluster, queue, theirs)
+    )
 
 
 def _relevant(deserved: Amounts, names: Iterable[str]) -> list[str]:
     return [name for name in names if deserved.get(name)]
 
 
-def _is_quiet(cluster: Cluster, queue: Queue, theirs: Queue, asked: Iterable[str]) -> bool:
+def _neither_deserves_any(
+    cluster: Cluster, queue: Queue, theirs: Queue, asked: Iterable[str]
+) -> bool:
     """Whether neither deserves any of it, under one queue: then there is nothing to settle between them."""
-    shared = {one.name for one in _above(cluster, queue)}
-    related = any(one.name in shared for one in _above(cluster, theirs))
+    shared = {one.name for one in _ancestors(cluster, queue)}
+    related = any(one.name in shared for one in _ancestors(cluster, theirs))
     return related and not _relevant(deserved_of(cluster, queue), asked)
 
 
-def _parting(cluster: Cluster, queue: Queue, theirs: Queue) -> list[Queue]:
+def _ancestors_not_shared(cluster: Cluster, queue: Queue, theirs: Queue) -> list[Queue]:
     """The queues above the victim's, level by level, that are not above the one that asks."""
     level = cluster.policy.capacity.ancestor_reclaim_level
     ours, others = queue.lineage[1 : 1 + level], theirs.lineage[1 : 1 + level]
@@ -285,13 +293,13 @@ def _parting(cluster: Cluster, queue: Queue, theirs: Queue) -> list[Queue]:
     ]
 
 
-def _exceeds_above(left: _Left, above: Queue, names: list[str]) -> bool:
+def _exceeds_above(left: _RemainingCharges, above: Queue, names: list[str]) -> bool:
     deserved = deserved_of(left.cluster, above)
     relevant = _relevant(deserved, names)
     return not relevant or left.exceeds(above, deserved, relevant)
 
 
-def kinship(queue: Queue, other: Queue) -> int:
+def shared_ancestors(queue: Queue, other: Queue) -> int:
     """How many queues are above both: the more, the sooner one gives way to the other (Volcano's order of
     victims)."""
     theirs = {one.name for one in other.lineage[1:]}

@@ -26,7 +26,7 @@ from scheduling.unschedulable import Unschedulable
 Room = npt.NDArray[np.int64]
 
 
-class Wanted(Struct, frozen=True):
+class PlacementRequest(Struct, frozen=True):
     """Pods that are to be placed close to one another, and where such pods stand already."""
 
     pods: tuple[Pod, ...]
@@ -40,10 +40,10 @@ class Wanted(Struct, frozen=True):
     """Where they have to be in any case."""
 
 
-class Candidates:
+class CandidateDomains:
     """The domains for some pods, at one moment."""
 
-    def __init__(self, network: Network, group: PodGroup, wanted: Wanted) -> None:
+    def __init__(self, network: Network, group: PodGroup, wanted: PlacementRequest) -> None:
         self._network = network
         self._cluster = network.rankings.cluster
         self._group = group
@@ -98,7 +98,7 @@ class Candidates:
         wanted = self.wanted
         return self._domains.steps(wanted.limit, self.used, wanted.within)
 
-    def told(self, reason: Unschedulable, what: str, found: int) -> Unschedulable:
+    def explain(self, reason: Unschedulable, what: str, found: int) -> Unschedulable:
         """A reason that was found in the nearest domain, with what that lacks; `what` lacks the pods."""
         if reason.code not in NODE_CODES:
             return reason
@@ -132,9 +132,9 @@ class Candidates:
         """How many pods of a class each node has room for, each on its own, whatever the queue allows."""
         rankings, cards = self._network.rankings, self._cards(pod_class)
         rankings.of(pod_class, cards).scores()  # The verdicts on nodes are as of now.
-        can = rankings.admission(pod_class).verdicts == ADMITTED
+        can = rankings.predicates(pod_class).verdicts == ADMITTED
         if cards is not None:
-            can = can & rankings.suited(cards)
+            can = can & rankings.having_cards(cards)
         room = np.full(len(can), len(self.wanted.pods), dtype=np.int64)
         for name, amount in pod_class.request:
             column = free(name)
@@ -173,7 +173,7 @@ class Candidates:
         plugin = self._cluster.policy.topology
         if plugin is None or not self._cluster.policy.has(PLUGIN, "enabledHyperNodeOrder"):
             return step
-        packed = self._network.loads.binpack(self._asked, plugin.resources)
+        packed = self._network.utilization.binpack(self._asked, plugin.resources)
         if not self.wanted.slots:
             return step[np.argsort(-packed[step], kind="stable")]
         stand = np.zeros(len(self._domains.top.slots), dtype=np.int64)

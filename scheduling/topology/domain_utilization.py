@@ -24,7 +24,7 @@ _MEBI: Final = 20
 """Bytes are counted in MiB, so that the sums of a large cluster stay within 64 bits."""
 
 
-class Loads:
+class DomainUtilization:
     """The sums over all domains, resource by resource."""
 
     def __init__(self, domains: Domains, table: NodeTable) -> None:

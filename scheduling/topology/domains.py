@@ -151,12 +151,12 @@ class Domains:
         return found
 
     @cached_property
-    def places(self) -> "Places":
+    def node_classes(self) -> "NodeClasses":
         """The nodes by which domains they are in."""
-        return Places(self)
+        return NodeClasses(self)
 
 
-class Places:
+class NodeClasses:
     """Nodes that are in the same domains, together: what is so of one of them is so of all."""
 
     def __init__(self, domains: Domains) -> None:

@@ -7,12 +7,12 @@ from events.decision import Placement
 from projections.pod_groups import PodGroup
 from projections.sub_groups import PartKey
 from scheduling.topology.network import PLUGIN, Network, slots_by_part, slots_of
-from scheduling.topology.placement_domain import Nearness, Where, Within
+from scheduling.topology.placement_domain import DomainScope, NodeScope, ProximityScore
 
 
-def place_of(
+def placement_domain_of(
     network: Network, group: PodGroup, placements: Iterable[Placement], uid: str
-) -> tuple[Where, str]:
+) -> tuple[NodeScope, str]:
     """Where a pod of the group could go, those noted that were placed before it; and what that is called.
 
     It is the smallest domain that holds all that had to be as close as the pod.
@@ -20,7 +20,7 @@ def place_of(
     cluster = network.rankings.cluster
     part, is_close = _closest(group, uid)
     if not is_close or cluster.nodes.hyper.problem:
-        return network.anywhere, ""
+        return network.unconstrained, ""
     by_part = slots_by_part(cluster, group)
     standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
     before, held = Counter(standing), dict(standing)
@@ -34,11 +34,11 @@ def place_of(
             held[node.slot] = 1
             before.update([node.slot] if is_before else [])
     domain = network.domains.holding(held)
-    policy, nearness = cluster.policy, None
+    policy, proximity = cluster.policy, None
     if policy.topology is not None and policy.has(PLUGIN, "enableNodeOrder"):
         weight = policy.topology.weight
-        nearness = Nearness(network.domains, weight, before, len(group.pods))
-    place = Within(cluster.nodes, domain, nearness, lambda room: int(room.sum()))
+        proximity = ProximityScore(network.domains, weight, before, len(group.pods))
+    place = DomainScope(cluster.nodes, domain, proximity, lambda room: int(room.sum()))
     return place, place.candidate_nodes.name
 
 

@@ -5,10 +5,10 @@ from typing import Final, TypeAlias
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.sub_groups import Closeness, PartKey
-from scheduling.ranking import Rankings
-from scheduling.topology.domain_utilization import Loads
+from scheduling.ranking import NodeRankings
+from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
-from scheduling.topology.placement_domain import ANYWHERE, Faded, Where
+from scheduling.topology.placement_domain import ANY_NODE, NodeScope, TierDecay
 
 Slots: TypeAlias = dict[int, int]
 """Node, by its slot, to a number of pods."""
@@ -19,13 +19,13 @@ PLUGIN: Final = "network-topology-aware"
 class Network:
     """The domains of one State."""
 
-    def __init__(self, rankings: Rankings) -> None:
+    def __init__(self, rankings: NodeRankings) -> None:
         self.rankings = rankings
         self._cluster = rankings.cluster
         self._made = (-1, -1)
         self._domains: Domains | None = None
-        self._loads: Loads | None = None
-        self._faded: Faded | None = None
+        self._utilization: DomainUtilization | None = None
+        self._tier_decay: TierDecay | None = None
 
     @property
     def domains(self) -> Domains:
@@ -36,33 +36,33 @@ class Network:
         return self._domains
 
     @property
-    def loads(self) -> Loads:
+    def utilization(self) -> DomainUtilization:
         """How full they are."""
         domains = self.domains
-        if self._loads is None:
-            self._loads = Loads(domains, self._cluster.nodes)
-        return self._loads
+        if self._utilization is None:
+            self._utilization = DomainUtilization(domains, self._cluster.nodes)
+        return self._utilization
 
     @property
-    def anywhere(self) -> Where:
+    def unconstrained(self) -> NodeScope:
         """All nodes, for a group that need not be close."""
         cluster = self._cluster
         plugin, tree = cluster.policy.topology, cluster.nodes.hyper
         is_on = plugin is not None and plugin.is_for_normal_pods and plugin.weight > 0
         if plugin is None or not is_on or not tree.facts or tree.problem:
-            return ANYWHERE
+            return ANY_NODE
         if not cluster.policy.has(PLUGIN, "enableNodeOrder"):
-            return ANYWHERE
-        loads = self.loads
-        if self._faded is None or self._faded.plugin is not plugin:
-            self._faded = Faded(cluster.nodes, self.domains, loads, plugin)
-        return self._faded
+            return ANY_NODE
+        utilization = self.utilization
+        if self._tier_decay is None or self._tier_decay.plugin is not plugin:
+            self._tier_decay = TierDecay(cluster.nodes, self.domains, utilization, plugin)
+        return self._tier_decay
 
     def _keep_up(self) -> None:
         table = self._cluster.nodes
         made = (table.hyper.version, table.layout)
         if self._made != made:
-            self._made, self._domains, self._loads, self._faded = made, None, None, None
+            self._made, self._domains, self._utilization, self._tier_decay = made, None, None, None
 
 
 def limit_of(cluster: Cluster, closeness: Closeness) -> int | None:

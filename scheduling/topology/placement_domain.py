@@ -1,7 +1,7 @@
 """Where the pods of a group may go, and which of these nodes is best for the next of them.
 
     anywhere        all nodes; what the plugins say of nodes is all that counts
-    within          the nodes of one domain; nodes close to the group's pods are better (`Nearness`)
+    within          the nodes of one domain; nodes close to the group's pods are better (`ProximityScore`)
     faded           all nodes, for pods that do not ask to be close: fuller domains are better
 
 Formulas: Volcano's `network-topology-aware`. Points are thousandths; what is added counts among the scores of
@@ -19,61 +19,61 @@ from msgspec import Struct
 from projections.nodes import Node, NodeTable
 from projections.plugin_arguments import Topology
 from projections.pod_class import PodClass
-from scheduling.ranking import Ranking
+from scheduling.ranking import NodeRanking
 from scheduling.score import FULL
-from scheduling.topology.domain_utilization import Loads
+from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domain, Domains, Mask
 from scheduling.unschedulable import ALL_NODES, CandidateNodes, GangCapacity
 
 Scores = npt.NDArray[np.int64]
 
-_FADES: Final = 64
+_DECAY_TIERS_MAX: Final = 64
 """From so many tiers on a domain counts no less."""
 
 
-class Where(Protocol):
+class NodeScope(Protocol):
     """What an attempt asks about nodes."""
 
     @property
     def candidate_nodes(self) -> CandidateNodes:
         """Which nodes a refusal speaks of."""
 
-    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+    def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
         """The best node that has room now."""
 
-    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+    def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
         """The score of each node, slot by slot; -1 where the pod cannot go."""
 
-    def best_later(self, ranking: Ranking) -> Node | None:
+    def best_later(self, ranking: NodeRanking) -> Node | None:
         """The best node that will have room once leaving pods have left."""
 
     def admits(self, node: Node) -> bool:
         """Whether the group may use the node at all."""
 
-    def note(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         """A pod of the group is tried on a node."""
 
-    def keep(self) -> object:
+    def checkpoint(self) -> object:
         """What was noted so far."""
 
-    def go_back(self, kept: object) -> None:
+    def rollback(self, kept: object) -> None:
         """Forget what was noted since."""
 
 
-class Anywhere:
+class AnyNode:
     """Any node of the cluster."""
 
     candidate_nodes = ALL_NODES
 
-    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+    def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
         """The node with the best score."""
         return ranking.best()
 
-    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+    def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
         """The scores as they are."""
         return ranking.scores()
 
-    def best_later(self, ranking: Ranking) -> Node | None:
+    def best_later(self, ranking: NodeRanking) -> Node | None:
         """The node that will have the best score."""
         return ranking.best_later()
 
@@ -81,45 +81,50 @@ class Anywhere:
         """Every node will do."""
         return True
 
-    def note(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         """It makes no difference."""
 
-    def keep(self) -> object:
+    def checkpoint(self) -> object:
         """Nothing is noted."""
         return None
 
-    def go_back(self, kept: object) -> None:
+    def rollback(self, kept: object) -> None:
         """Nothing was noted."""
 
 
-ANYWHERE: Final = Anywhere()
+ANY_NODE: Final = AnyNode()
 
 
-class Faded(Anywhere):
+class TierDecay(AnyNode):
     """Any node, better in fuller domains: for each HyperNode it is in, how well the pod would fill that.
 
     points of a node = sum over its HyperNodes of binpack x fading ^ (tier - 1), the highest made 100
     """
 
-    def __init__(self, table: NodeTable, domains: Domains, loads: Loads, plugin: Topology) -> None:
+    def __init__(
+        self, table: NodeTable, domains: Domains, utilization: DomainUtilization, plugin: Topology
+    ) -> None:
         self._table = table
         self._domains = domains
-        self._loads = loads
+        self._utilization = utilization
         self.plugin = plugin
         fading = max(Fraction(0), min(plugin.fading, Fraction(1)))
         self._factors = np.array(
-            [int(FULL * fading ** max(0, min(one.tier - 1, _FADES))) for one in domains.all[:-1]],
+            [
+                int(FULL * fading ** max(0, min(one.tier - 1, _DECAY_TIERS_MAX)))
+                for one in domains.all[:-1]
+            ],
             dtype=np.int64,
         )
 
-    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+    def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
         """The node with the best score, its domains counted in."""
         scores = self.scores(ranking, pod_class)
         if not len(scores) or scores[best := int(scores.argmax())] < 0:
             return None
         return self._table.order[best]
 
-    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+    def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
         """The scores with the domains counted in."""
         scores = ranking.scores()
         can = scores >= 0
@@ -129,26 +134,26 @@ class Faded(Anywhere):
 
     def points(self, pod_class: PodClass, can: Mask) -> Scores:
         """What the domains of each node add to its score, of those that can take the pod."""
-        packed = self._loads.binpack(pod_class.amounts, self.plugin.resources)[:-1]
+        packed = self._utilization.binpack(pod_class.amounts, self.plugin.resources)[:-1]
         values = np.append(packed * self._factors // FULL, (0, 0))
-        places = self._domains.places
-        raw = np.zeros(len(places.home), dtype=np.int64)
-        for layer in places.layers:
+        node_classes = self._domains.node_classes
+        raw = np.zeros(len(node_classes.home), dtype=np.int64)
+        for layer in node_classes.layers:
             raw += values[layer]
-        most = int(raw[places.of_slot[can]].max())
+        most = int(raw[node_classes.of_slot[can]].max())
         if most:
             raw = raw * FULL // most * self.plugin.weight
-        return raw[places.of_slot]
+        return raw[node_classes.of_slot]
 
 
-class Noted(Struct, frozen=True):
+class ProximityCheckpoint(Struct, frozen=True):
     """Where pods of a group stand, as far as it is noted."""
 
     used: Domain | None
     there: Scores
 
 
-class Nearness:
+class ProximityScore:
     """How close each node is to the pods that a group has; nothing while it has none.
 
     tier points = 100 x (highest tier - tier of the smallest domain with the node and all its pods)
@@ -168,17 +173,17 @@ class Nearness:
         """Pods of the group in each domain."""
         self._tiers: tuple[Domain | None, Scores] = (None, np.zeros(0, dtype=np.int64))
         for slot, count in slots.items():
-            self.note(slot, count)
+            self.record(slot, count)
 
-    def keep(self) -> "Noted":
+    def checkpoint(self) -> "ProximityCheckpoint":
         """What was noted so far."""
-        return Noted(self._used, self._there.copy())
+        return ProximityCheckpoint(self._used, self._there.copy())
 
-    def go_back(self, kept: "Noted") -> None:
+    def rollback(self, kept: "ProximityCheckpoint") -> None:
         """Forget what was noted since."""
         self._used, self._there = kept.used, kept.there.copy()
 
-    def note(self, slot: int, count: int = 1) -> None:
+    def record(self, slot: int, count: int = 1) -> None:
         """So many more pods of the group stand on this node."""
         there = self._domains.of_slot(slot)
         if self._used is None:
@@ -191,14 +196,16 @@ class Nearness:
         """What closeness adds to the scores of these nodes; `can` says which of them can take the pod."""
         if self._used is None or not can.any():
             return np.zeros(len(slots), dtype=np.int64)
-        places = self._domains.places
-        there = places.of_slot[slots]
-        counts = np.bincount(there[can], minlength=len(places.home))
+        node_classes = self._domains.node_classes
+        there = node_classes.of_slot[slots]
+        counts = np.bincount(there[can], minlength=len(node_classes.home))
         points = self._by_tier(self._used)
         best = points == points[counts > 0].max()
         if int(counts[best].sum()) > 1:
-            shares = self._there[places.home] * FULL // self._pods
-            points = points + np.where(best & (places.home != self._domains.top.index), shares, 0)
+            shares = self._there[node_classes.home] * FULL // self._pods
+            points = points + np.where(
+                best & (node_classes.home != self._domains.top.index), shares, 0
+            )
         return points[there] * self._weight
 
     def _by_tier(self, used: Domain) -> Scores:
@@ -206,34 +213,34 @@ class Nearness:
         known, points = self._tiers
         if known is not used:
             high, low = self._domains.top.tier, self._domains.lowest
-            places = self._domains.places
-            points = np.zeros(len(places.home), dtype=np.int64)
+            node_classes = self._domains.node_classes
+            points = np.zeros(len(node_classes.home), dtype=np.int64)
             for one in reversed([*used.lineage]):
                 if high > low:
-                    points[places.in_domain(one)] = FULL * (high - one.tier) // (high - low)
+                    points[node_classes.in_domain(one)] = FULL * (high - one.tier) // (high - low)
             self._tiers = (used, points)
         return points
 
 
-class Within:
+class DomainScope:
     """The nodes of one domain. `most` says how many pods any domain could take, as `CandidateNodes` has it."""
 
     def __init__(
         self,
         table: NodeTable,
         domain: Domain,
-        nearness: Nearness | None,
+        proximity: ProximityScore | None,
         most: GangCapacity,
     ) -> None:
         self._table = table
         self.domain = domain
-        self._nearness = nearness
+        self._proximity = proximity
         self._inside: Mask = np.zeros(len(table.order), dtype=np.bool_)
         self._inside[domain.slots] = True
         name = domain.text if domain.name else ""
         self.candidate_nodes = CandidateNodes(self._inside, name, most)
 
-    def best(self, ranking: Ranking, pod_class: PodClass) -> Node | None:
+    def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
         """The node of the domain with the best score, closeness counted in."""
         slots = self.domain.slots
         if not len(slots):
@@ -242,22 +249,22 @@ class Within:
         best = int(scores.argmax())
         return self._table.order[int(slots[best])] if scores[best] >= 0 else None
 
-    def scores(self, ranking: Ranking, pod_class: PodClass) -> Scores:
+    def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
         """The scores with closeness counted in; -1 outside of the domain."""
         scores = np.full(len(self._table.order), -1, dtype=np.int64)
         scores[self.domain.slots] = self._own(ranking)
         return scores
 
-    def _own(self, ranking: Ranking) -> Scores:
+    def _own(self, ranking: NodeRanking) -> Scores:
         """The scores of the domain's nodes."""
         slots = self.domain.slots
         scores = ranking.scores()[slots]
-        if self._nearness is None:
+        if self._proximity is None:
             return scores
         can = scores >= 0
-        return np.where(can, scores + self._nearness.points(slots, can), -1)
+        return np.where(can, scores + self._proximity.points(slots, can), -1)
 
-    def best_later(self, ranking: Ranking) -> Node | None:
+    def best_later(self, ranking: NodeRanking) -> Node | None:
         """The node of the domain that will have the best score."""
         return ranking.best_later(self.admits)
 
@@ -265,16 +272,16 @@ class Within:
         """Whether the node is in the domain."""
         return node.facts is not None and bool(self._inside[node.slot])
 
-    def keep(self) -> object:
+    def checkpoint(self) -> object:
         """What was noted so far."""
-        return None if self._nearness is None else self._nearness.keep()
+        return None if self._proximity is None else self._proximity.checkpoint()
 
-    def go_back(self, kept: object) -> None:
+    def rollback(self, kept: object) -> None:
         """Forget what was noted since."""
-        if self._nearness is not None and isinstance(kept, Noted):
-            self._nearness.go_back(kept)
+        if self._proximity is not None and isinstance(kept, ProximityCheckpoint):
+            self._proximity.rollback(kept)
 
-    def note(self, node: Node) -> None:
+    def record(self, node: Node) -> None:
         """Nodes close to this one are better from now on."""
-        if self._nearness is not None:
-            self._nearness.note(node.slot)
+        if self._proximity is not None:
+            self._proximity.record(node.slot)

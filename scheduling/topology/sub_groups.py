@@ -13,23 +13,23 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.sub_groups import PartKey, Parts
 from scheduling.node_overlay import NodeOverlay
-from scheduling.topology.candidates import Candidates, Wanted
-from scheduling.topology.domain_scope import inside
+from scheduling.topology.candidates import CandidateDomains, PlacementRequest
+from scheduling.topology.domain_scope import domain_scope
 from scheduling.topology.domains import Domain
 from scheduling.topology.network import Network, limit_of, slots_by_part
-from scheduling.topology.placement_domain import Where, Within
+from scheduling.topology.placement_domain import DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 
 Unit: TypeAlias = tuple[PartKey | None, list[Pod]]
 """Pods that are placed together, and the sub-group that they are of."""
 
 
-class Trying(Protocol):
+class PlacementAttempt(Protocol):
     """An attempt at a group."""
 
     group: PodGroup
     overlay: NodeOverlay
-    where: Where
+    where: NodeScope
     reason: Unschedulable | None
 
     @property
@@ -40,7 +40,7 @@ class Trying(Protocol):
         """Give one pod a node. Whether there was one."""
 
 
-def place_parts(attempt: Trying, network: Network, parts: Parts) -> None:
+def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: Parts) -> None:
     """Try all waiting pods of a group, sub-group by sub-group."""
     placing = _Placing(attempt, network, parts)
     failed: dict[object, None] = {}
@@ -64,7 +64,7 @@ def place_parts(attempt: Trying, network: Network, parts: Parts) -> None:
 class _Placing:
     """Giving nodes to pods that are placed together."""
 
-    def __init__(self, attempt: Trying, network: Network, parts: Parts) -> None:
+    def __init__(self, attempt: PlacementAttempt, network: Network, parts: Parts) -> None:
         self._attempt = attempt
         self._overlay = attempt.overlay
         self._network = network
@@ -86,13 +86,13 @@ class _Placing:
         attempt.reason = None
         if is_placed:
             for node in self._overlay.nodes_of[key][-len(pods) :]:
-                attempt.where.note(node)
+                attempt.where.record(node)
         else:
             self._find_reason(key, candidates, pods)
         attempt.reason = reason or attempt.reason
         return is_placed
 
-    def _place_close(self, candidates: Candidates, pods: list[Pod]) -> bool:
+    def _place_close(self, candidates: CandidateDomains, pods: list[Pod]) -> bool:
         """Place pods in a domain, the closest first, but rather now in one of a higher tier than later in a
         closer one. Whether there was one with room for all."""
         later: Domain | None = None
@@ -107,7 +107,7 @@ class _Placing:
                 later = later or domain
         return later is not None and self._within(later, candidates, pods) is not None
 
-    def _within(self, domain: Domain, candidates: Candidates, pods: list[Pod]) -> bool | None:
+    def _within(self, domain: Domain, candidates: CandidateDomains, pods: list[Pod]) -> bool | None:
         """Place pods in a domain, as `_all_of` does."""
         outer = self._attempt.where
         self._attempt.where = self._inside(domain, candidates)
@@ -115,25 +115,25 @@ class _Placing:
         self._attempt.where = outer
         return found
 
-    def _inside(self, domain: Domain, candidates: Candidates) -> Within:
+    def _inside(self, domain: Domain, candidates: CandidateDomains) -> DomainScope:
         # Only those of the sub-group must be in the domain: for the gang holds what held before.
         attempt = self._attempt
         most = attempt.where.candidate_nodes.most
-        return inside(self._network, attempt.group, domain, candidates, most)
+        return domain_scope(self._network, attempt.group, domain, candidates, most)
 
     def _all_of(self, pods: list[Pod]) -> bool | None:
         """Give all these pods nodes, or none. Whether all have room now; None where not all have room."""
         overlay = self._overlay
         before, waits = overlay.count, len(overlay.later)
-        kept = self._attempt.where.keep()
+        kept = self._attempt.where.checkpoint()
         for pod in pods:
             if not self._attempt.try_pod(pod):
                 overlay.undo_to(before)
-                self._attempt.where.go_back(kept)
+                self._attempt.where.rollback(kept)
                 return None
         return len(overlay.later) == waits
 
-    def _find_reason(self, key: PartKey, candidates: Candidates, pods: list[Pod]) -> None:
+    def _find_reason(self, key: PartKey, candidates: CandidateDomains, pods: list[Pod]) -> None:
         """Find out why there is no room for a sub-group, in the domain where there is most."""
         attempt, outer = self._attempt, self._attempt.where
         domain = candidates.nearest or self._network.domains.nowhere
@@ -146,21 +146,21 @@ class _Placing:
         self._overlay.undo_to(before)
         attempt.where = outer
         if attempt.reason is not None:
-            name = f"sub-group {name_of(self._parts, key)}"
-            attempt.reason = candidates.told(attempt.reason, name, found)
+            name = f"sub-group {sub_group_name(self._parts, key)}"
+            attempt.reason = candidates.explain(attempt.reason, name, found)
 
-    def _candidates(self, key: PartKey, pods: list[Pod]) -> Candidates:
+    def _candidates(self, key: PartKey, pods: list[Pod]) -> CandidateDomains:
         where = self._attempt.where
         slots = Counter(self._standing.get(key, {}))
         slots.update(node.slot for node in self._overlay.nodes_of.get(key, ()))
-        wanted = Wanted(
+        wanted = PlacementRequest(
             pods=tuple(pods),
             needed=len(pods),
             slots=slots,
             limit=self._limits[key[0]],
-            within=where.domain if isinstance(where, Within) else None,
+            within=where.domain if isinstance(where, DomainScope) else None,
         )
-        return Candidates(self._network, self._attempt.group, wanted)
+        return CandidateDomains(self._network, self._attempt.group, wanted)
 
 
 def _units(group: PodGroup, parts: Parts) -> Iterator[Unit]:
@@ -193,7 +193,7 @@ def _missing(parts: Parts, key: PartKey) -> int:
     return parts.rules[key[0]].size - parts.ready.get(key, 0)
 
 
-def _shape(attempt: Trying, parts: Parts, key: PartKey | None, pods: list[Pod]) -> object:
+def _shape(attempt: PlacementAttempt, parts: Parts, key: PartKey | None, pods: list[Pod]) -> object:
     """Equal for pods for which there is no room if there was none for others before: room only gets less."""
     classes = tuple(sorted(pod.pod_class.index for pod in pods))
     has_others = key is not None and bool(parts.ready.get(key) or attempt.overlay.nodes_of.get(key))
@@ -203,7 +203,7 @@ def _shape(attempt: Trying, parts: Parts, key: PartKey | None, pods: list[Pod]) 
 def _too_few(parts: Parts, key: PartKey, missing: int, pods: list[Pod]) -> Unschedulable:
     rule = parts.rules[key[0]]
     have = rule.size - missing + len(pods)
-    text = f"sub-group {name_of(parts, key)} has {have} of the {rule.size} pods it needs"
+    text = f"sub-group {sub_group_name(parts, key)} has {have} of the {rule.size} pods it needs"
     return Unschedulable("NotEnoughPodsOfSubGroup", rule.name, text, pods[0].key)
 
 
@@ -217,7 +217,7 @@ def _too_few_parts(parts: Parts) -> Unschedulable:
     return Unschedulable("NotEnoughPodsOfSubGroup", "", f"there are not pods enough for {wanted}")
 
 
-def name_of(parts: Parts, key: PartKey) -> str:
+def sub_group_name(parts: Parts, key: PartKey) -> str:
     """A sub-group as people call it: its policy, and the values of the labels it looks at."""
     values = ", ".join(key[1])
     return f"{parts.rules[key[0]].name} ({values})" if values else parts.rules[key[0]].name

@@ -14,25 +14,25 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, Pod
 from projections.preemption_triggers import MOVABLE
-from scheduling.quota.queue_order import Turn
-from scheduling.quota.reclaiming import kinship
+from scheduling.quota.queue_order import QueueSortKey
+from scheduling.quota.reclaiming import shared_ancestors
 from scheduling.victims.preemptor import Preemptor
 
-Place: TypeAlias = tuple[int, int, tuple[object, ...]]
+VictimRank: TypeAlias = tuple[int, int, tuple[object, ...]]
 
 AGE_AND_NAMES = 3
 """The last parts of the order of pod groups, which no plugin has said."""
 
 
-def candidates(preemptor: Preemptor, node: Node) -> list[Pod]:
+def victim_candidates(preemptor: Preemptor, node: Node) -> list[Pod]:
     """The candidates on a node, in the order in which they would be evicted."""
     pods = preemptor.cluster.pods
-    return in_victim_order(
-        preemptor, [pods[uid] for uid in node.pods if _is_one(preemptor, pods[uid])]
+    return in_eviction_order(
+        preemptor, [pods[uid] for uid in node.pods if _is_candidate(preemptor, pods[uid])]
     )
 
 
-def _is_one(preemptor: Preemptor, pod: Pod) -> bool:
+def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
     group = preemptor.cluster.groups.get(pod.group_key)
     if (
         group is None
@@ -61,22 +61,28 @@ def _is_there(pod: Pod) -> bool:
     return pod.status in MOVABLE
 
 
-def in_victim_order(preemptor: Preemptor, pods: list[Pod]) -> list[Pod]:
+def in_eviction_order(preemptor: Preemptor, pods: list[Pod]) -> list[Pod]:
     """Whose turn would be last goes first: by group, and of these by pod."""
     groups = preemptor.cluster.groups
-    places = places_of(preemptor, [groups[pod.group_key] for pod in pods])
+    places = victim_order(preemptor, [groups[pod.group_key] for pod in pods])
     return sorted(pods, key=lambda pod: (places[pod.group_key], pod.heading), reverse=True)
 
 
-def places_of(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, Place]:
+def victim_order(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, VictimRank]:
     """Group to its place: by queue (in a tree, near ones first), then by what plugins say of it."""
     cluster = preemptor.cluster
     found = {group.key: group for group in groups}
     names = dict.fromkeys(group.queue for group in found.values())
-    turns = sorted(Turn(cluster, cluster.queue(name)) for name in names)
-    ranks = {turn.queue.name: rank for rank, turn in enumerate(turns)}
-    nearness = {name: kinship(preemptor.queue, cluster.queue(name)) for name in names}
+    sort_keys = sorted(QueueSortKey(cluster, cluster.queue(name)) for name in names)
+    ranks = {sort_key.queue.name: rank for rank, sort_key in enumerate(sort_keys)}
+    ancestors_shared = {
+        name: shared_ancestors(preemptor.queue, cluster.queue(name)) for name in names
+    }
     return {
-        key: (nearness[one.queue], ranks[one.queue], job_order(cluster, one)[:-AGE_AND_NAMES])
+        key: (
+            ancestors_shared[one.queue],
+            ranks[one.queue],
+            job_order(cluster, one)[:-AGE_AND_NAMES],
+        )
         for key, one in found.items()
     }

@@ -31,18 +31,25 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.preemption_triggers import is_starving
 from projections.queues import add
-from scheduling.gang_attempt import charged
+from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota.card_selection import CardChoice
-from scheduling.quota.reclaiming import why_not_entitled
+from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
 from scheduling.topology.network import limit_of, slots_of
-from scheduling.topology.placement_domain import ANYWHERE, Where, Within
+from scheduling.topology.placement_domain import ANY_NODE, DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
-from scheduling.victims.gang_victims import Bundle, bundles, freed, givers_of, givers_on, may_go
+from scheduling.victims.gang_victims import (
+    VictimBundle,
+    donor_groups,
+    donor_groups_on,
+    freed_resources,
+    may_evict_all,
+    victim_bundles,
+)
 from scheduling.victims.outcome import decisions, is_whole
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.wanted import wanted
@@ -83,20 +90,20 @@ class GangSearch:
         self._begun_at = session.work.done
         self._has_tried = False
         """Whether the gang found no place though there was enough by sums."""
-        self._is_left = False
+        self._has_given_up = False
         """Whether it was to end before all was looked at."""
         if so_far is not None:
             self.counts = Counter(so_far.counts)
             self._last = so_far.cursors[0].node if so_far.cursors else None
             self._nodes_looked = so_far.nodes
         self._problem = ""
-        self._wanted = self._missing()
+        self._wanted = self._missing_pods()
         self._need: Amounts = {}
         for pod in self._wanted:
             add(self._need, pod.pod_class.request, 1)
         session.groups_examined += 1
         with self.overlay:
-            self._keep_promises()
+            self._keep_nominations()
             self._kept = self.overlay.count
             if self._wanted and not self._is_not_entitled():
                 self._search()
@@ -135,7 +142,7 @@ class GangSearch:
         """Who must leave, and the room that is promised for it."""
         return decisions(self.action, self.overlay)
 
-    def _missing(self) -> list[Pod]:
+    def _missing_pods(self) -> list[Pod]:
         """The pods that the gang lacks; none where one of them cannot be placed or may not preempt."""
         group, policy = self.group, self.session.cluster.policy
         wanted: list[Pod] = []
@@ -151,7 +158,7 @@ class GangSearch:
             wanted.append(pod)
         return wanted
 
-    def _keep_promises(self) -> None:
+    def _keep_nominations(self) -> None:
         for pod in self.group.pending:
             held = self.group.promise.get(pod.facts.uid)
             node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
@@ -168,7 +175,7 @@ class GangSearch:
         """Whether its queue may take nothing from others."""
         preemptor = self._preemptor
         if preemptor.is_reclaiming:
-            self._problem = why_not_entitled(
+            self._problem = why_reclaim_denied(
                 preemptor.cluster, preemptor.queue, preemptor.asked, {}
             )
         return bool(self._problem)
@@ -178,19 +185,19 @@ class GangSearch:
         if closeness is not None and closeness.is_hard:
             self._search_in(self._domains(), "domain(s)")
             return
-        if self._last is None and self._is_small and self._free(ANYWHERE, None):
+        if self._last is None and self._is_small and self._free_domain(ANY_NODE, None):
             self.is_whole = True
             return
         if self._last is None and self._is_small:
-            self._stay_all()
-            if not self._is_left:
+            self._restore_all()
+            if not self._has_given_up:
                 self.counts["domain(s) have too little that may be evicted"] += 1
                 return
             self._last, self.is_cut = "", True
             return
         self._search_in(self._parts(), "part(s) of the cluster")
 
-    def _search_in(self, domains: Iterator[tuple[str, Within]], what: str) -> None:
+    def _search_in(self, domains: Iterator[tuple[str, DomainScope]], what: str) -> None:
         """Search domain by domain, each with its name, until one is freed or this is enough for a cycle."""
         is_first = True
         for name, where in domains:
@@ -198,10 +205,10 @@ class GangSearch:
             if not is_first and work.is_used_up and self._is_long:
                 self.is_cut = True
                 return
-            if self._free(where, where.domain.slots.tolist()):
+            if self._free_domain(where, where.domain.slots.tolist()):
                 self.is_whole = True
                 return
-            self._stay_all()
+            self._restore_all()
             self.counts[f"{what} have too little that may be evicted"] += 1
             self._nodes_looked += len(where.domain.slots)
             self._last, is_first = name, False
@@ -220,14 +227,14 @@ class GangSearch:
     @property
     def _is_small(self) -> bool:
         """Whether all pods that could leave can be looked at in one cycle."""
-        pods = sum(group.allocated_count for group in givers_of(self._preemptor))
+        pods = sum(group.allocated_count for group in donor_groups(self._preemptor))
         return BUNDLE * pods <= self.session.work.budget
 
-    def _stay_all(self) -> None:
+    def _restore_all(self) -> None:
         for pod in reversed(self.overlay.evicted[:]):
             self.overlay.restore(pod)
 
-    def _domains(self) -> Iterator[tuple[str, Within]]:
+    def _domains(self) -> Iterator[tuple[str, DomainScope]]:
         """The domains in which the whole gang may be, the closest first, from where the search goes on."""
         cluster, closeness = self.session.cluster, self.group.closeness
         if closeness is None or closeness_reason(cluster.nodes.hyper, closeness) is not None:
@@ -244,9 +251,9 @@ class GangSearch:
         names = [one.name for one in ordered]
         first = names.index(self._last) + 1 if self._last in names else 0
         for domain in ordered[first:]:
-            yield domain.name, Within(cluster.nodes, domain, None, lambda _: 0)
+            yield domain.name, DomainScope(cluster.nodes, domain, None, lambda _: 0)
 
-    def _parts(self) -> Iterator[tuple[str, Within]]:
+    def _parts(self) -> Iterator[tuple[str, DomainScope]]:
         """The cluster part by part, from where the search goes on."""
         session, table, group = self.session, self.session.cluster.nodes, self.group
         scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
@@ -259,7 +266,7 @@ class GangSearch:
         while first < len(table.order):
             end = self._end_of_part(first, pods, rooms)
             domain = Domain(TOP, 0, np.arange(first, end))
-            yield table.order[end - 1].name, Within(table, domain, None, lambda _: 0)
+            yield table.order[end - 1].name, DomainScope(table, domain, None, lambda _: 0)
             first = end
 
     def _end_of_part(
@@ -280,57 +287,59 @@ class GangSearch:
         )
         return len(pods) if is_last else end
 
-    def _free(self, where: Where, slots: list[int] | None) -> bool:
+    def _free_domain(self, where: NodeScope, slots: list[int] | None) -> bool:
         """Whether the gang gets its place in a domain of these slots; if so, the trial says how."""
         order = self.session.cluster.nodes.order
         nodes = order if slots is None else [order[slot] for slot in slots]
-        room = self._idle(where, nodes)
-        chosen: list[Bundle] = []
+        room = self._idle_resources(where, nodes)
+        chosen: list[VictimBundle] = []
         enough = 0
         groups = list(
-            givers_of(self._preemptor) if slots is None else givers_on(self._preemptor, nodes)
+            donor_groups(self._preemptor)
+            if slots is None
+            else donor_groups_on(self._preemptor, nodes)
         )
-        found = bundles(self._preemptor, where, self._need, groups)
+        found = victim_bundles(self._preemptor, where, self._need, groups)
         total = len(self.session.cluster.groups) if slots is None else len(groups)
         self.session.work.add_bundles(total, len(found))
         self._has_tried = False
         for bundle in (None, *found, None):
             if slots is None and self._is_exhausted:
-                self._is_left = True
+                self._has_given_up = True
                 return False
             if bundle is not None:
-                if not self._leave(bundle, chosen):
+                if not self._evict_bundle(bundle, chosen):
                     continue
-                given = freed(self.session.cluster, chosen[-1].pods, where)
+                given = freed_resources(self.session.cluster, chosen[-1].pods, where)
                 for name in room:
                     room[name] += given.get(name, 0)
             would_do = all(room[name] >= most for name, most in self._need.items())
             if not would_do or (bundle is not None and len(chosen) < enough):
                 continue
-            if self._try(where):
-                self._spare_some(where, chosen, room)
+            if self._try_placement(where):
+                self._restore_unneeded(where, chosen, room)
                 return is_whole(self.overlay)
             self._has_tried = True
             # So that not every further bundle is tried on its own: what is too much stays in the end.
             enough = len(chosen) + 1 + len(chosen) // GROWTH
         return False
 
-    def _leave(self, bundle: Bundle, chosen: list[Bundle]) -> bool:
+    def _evict_bundle(self, bundle: VictimBundle, chosen: list[VictimBundle]) -> bool:
         """Let the pods of a bundle leave that are still there, if all of them may."""
         self.session.work.add(BUNDLE)
         preemptor = self._preemptor
         gone = self.overlay.evicted_by_group.get(bundle.group.key, [])
-        left = Bundle(
+        left = VictimBundle(
             bundle.group, tuple([pod for pod in bundle.pods if pod not in gone]), bundle.is_safe
         )
-        if not may_go(preemptor, left):
+        if not may_evict_all(preemptor, left):
             return False
         for pod in left.pods:
             self.overlay.evict(pod)
         chosen.append(left)
         return True
 
-    def _idle(self, where: Where, nodes: list[Node]) -> Amounts:
+    def _idle_resources(self, where: NodeScope, nodes: list[Node]) -> Amounts:
         """What is free on the nodes of a domain, or will be."""
         total: Amounts = dict.fromkeys(self._need, 0)
         self.session.work.add(len(nodes))
@@ -340,15 +349,15 @@ class GangSearch:
                     total[name] += max(0, node.free.get(name, 0), node.future(name))
         return total
 
-    def _try(self, where: Where) -> bool:
+    def _try_placement(self, where: NodeScope) -> bool:
         """Whether the gang finds its nodes once these have left. If not, it is as if it was not tried."""
         if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.overlay):
             return True
         self.overlay.undo_to(self._kept)
         return False
 
-    def _place(self, where: Where, pod: Pod) -> bool:
-        choice = charged(self.session, self.group, pod, self.overlay.extra)
+    def _place(self, where: NodeScope, pod: Pod) -> bool:
+        choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
         if not isinstance(choice, CardChoice):
             return False
         self.session.work.add_pod(pod.pod_class)
@@ -362,7 +371,9 @@ class GangSearch:
             self.overlay.place(pod, node, later=is_later)
         return node is not None
 
-    def _spare_some(self, where: Where, chosen: list[Bundle], room: Amounts) -> None:
+    def _restore_unneeded(
+        self, where: NodeScope, chosen: list[VictimBundle], room: Amounts
+    ) -> None:
         """Let bundles stay without which the gang has its place, too: those far from it together, then one by
         one, those that lose most first. Bundles of a group that is broken up anyhow stay or leave together.
         """
@@ -374,23 +385,25 @@ class GangSearch:
             if not any(pod.node in used for pod in one.pods)
             and not (one.is_safe and one.group.key in broken)
         ]
-        self._spare(where, chosen, far, room)
+        self._restore_bundles(where, chosen, far, room)
         for bundle in reversed(chosen[-TRIES_MAX:]):
             if not (bundle.is_safe and bundle.group.key in broken):
-                self._spare(where, chosen, [bundle], room)
+                self._restore_bundles(where, chosen, [bundle], room)
         order = {pod.facts.uid: place for place, pod in enumerate(_pods(chosen))}
         for pods in self.overlay.evicted_by_group.values():
             pods.sort(key=lambda pod: order[pod.facts.uid])
 
-    def _spare(self, where: Where, chosen: list[Bundle], some: list[Bundle], room: Amounts) -> None:
+    def _restore_bundles(
+        self, where: NodeScope, chosen: list[VictimBundle], some: list[VictimBundle], room: Amounts
+    ) -> None:
         """Let these stay, if the gang has its place without that. `room` is what there is with them."""
-        given = freed(self.session.cluster, _pods(some), where)
+        given = freed_resources(self.session.cluster, _pods(some), where)
         if not some or any(room[name] - given.get(name, 0) < self._need[name] for name in room):
             return
         self.overlay.undo_to(self._kept)
         for pod in _pods(some):
             self.overlay.restore(pod)
-        if self._try(where):
+        if self._try_placement(where):
             for one in some:
                 chosen.remove(one)
             for name in room:
@@ -398,8 +411,8 @@ class GangSearch:
             return
         for pod in _pods(some):
             self.overlay.evict(pod)
-        self._try(where)
+        self._try_placement(where)
 
 
-def _pods(chosen: list[Bundle]) -> list[Pod]:
+def _pods(chosen: list[VictimBundle]) -> list[Pod]:
     return [pod for one in chosen for pod in one.pods]

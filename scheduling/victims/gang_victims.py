@@ -17,15 +17,15 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, RUNNING, Pod
 from projections.preemption_triggers import MOVABLE
 from projections.queues import add
-from scheduling.quota.reclaiming import givers
-from scheduling.topology.placement_domain import Where
-from scheduling.victims.candidates import places_of
-from scheduling.victims.pdb_filter import not_held
+from scheduling.quota.reclaiming import donor_queues
+from scheduling.topology.placement_domain import NodeScope
+from scheduling.victims.candidates import victim_order
+from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
-from scheduling.victims.victim_plugins import released
+from scheduling.victims.victim_plugins import eligible_victims
 
 
-class Bundle(Struct, frozen=True):
+class VictimBundle(Struct, frozen=True):
     """Pods of one group that leave together, or stay."""
 
     group: PodGroup
@@ -33,27 +33,27 @@ class Bundle(Struct, frozen=True):
     is_safe: bool
 
 
-def bundles(
-    preemptor: Preemptor, where: Where, need: Amounts, groups: Iterable[PodGroup]
-) -> list[Bundle]:
+def victim_bundles(
+    preemptor: Preemptor, where: NodeScope, need: Amounts, groups: Iterable[PodGroup]
+) -> list[VictimBundle]:
     """The bundles of these groups that give anything of what is needed on the nodes of a domain, first to go first."""
     ganging = preemptor.policy.told.of_gangs(preemptor.action)
-    found: list[tuple[Fraction, Bundle]] = []
+    found: list[tuple[Fraction, VictimBundle]] = []
     for group in groups:
         pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
         near = [
             pod
             for pod in pods
-            if _may_leave(preemptor, pod) and freed(preemptor.cluster, [pod], where)
+            if _may_evict(preemptor, pod) and freed_resources(preemptor.cluster, [pod], where)
         ]
-        spare = _spare(group, near)
-        whole = [Bundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
-        if any(not _may_leave(preemptor, pod) for pod in pods) or len(spare) == len(pods):
+        spare = _surplus_pods(group, near)
+        whole = [VictimBundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
+        if any(not _may_evict(preemptor, pod) for pod in pods) or len(spare) == len(pods):
             whole = []
-        every = (*(Bundle(group, (pod,), True) for pod in spare), *whole)
-        found += [(_worth(preemptor, one, where, need), one) for one in every]
+        every = (*(VictimBundle(group, (pod,), True) for pod in spare), *whole)
+        found += [(_contribution(preemptor, one, where, need), one) for one in every]
     found = [one for one in found if one[0]]
-    place = places_of(preemptor, [one.group for _, one in found])
+    place = victim_order(preemptor, [one.group for _, one in found])
     # Least telling first: pods of a group, then groups with the same place, then groups, then kinds.
     found.sort(key=lambda one: one[1].pods[0].heading, reverse=True)
     rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
@@ -68,48 +68,50 @@ def bundles(
     return [one for _, one in found]
 
 
-def may_go(preemptor: Preemptor, bundle: Bundle) -> bool:
+def may_evict_all(preemptor: Preemptor, bundle: VictimBundle) -> bool:
     """Whether all of its pods may be evicted, after those that were chosen."""
-    return len(not_held(preemptor, released(preemptor, list(bundle.pods)))) == len(bundle.pods)
+    return len(
+        allowed_by_budgets(preemptor, eligible_victims(preemptor, list(bundle.pods)))
+    ) == len(bundle.pods)
 
 
-def givers_of(preemptor: Preemptor) -> Iterator[PodGroup]:
+def donor_groups(preemptor: Preemptor) -> Iterator[PodGroup]:
     """The groups that could have to give: less urgent ones of the queue, or those of other queues."""
     cluster = preemptor.cluster
     for name in _queues(preemptor):
         for key in cluster.queue(name).groups:
-            if _could_give(preemptor, cluster.groups[key]):
+            if _is_donor(preemptor, cluster.groups[key]):
                 yield cluster.groups[key]
 
 
-def givers_on(preemptor: Preemptor, nodes: Iterable[Node]) -> Iterator[PodGroup]:
+def donor_groups_on(preemptor: Preemptor, nodes: Iterable[Node]) -> Iterator[PodGroup]:
     """Those of them with pods on some nodes."""
     cluster, names = preemptor.cluster, dict.fromkeys(_queues(preemptor))
     keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
     for key in keys:
         group = cluster.groups.get(key)
-        if group is not None and group.queue in names and _could_give(preemptor, group):
+        if group is not None and group.queue in names and _is_donor(preemptor, group):
             yield group
 
 
 def _queues(preemptor: Preemptor) -> list[str]:
     if preemptor.is_reclaiming:
-        return sorted(givers(preemptor.cluster, preemptor.queue.name))
+        return sorted(donor_queues(preemptor.cluster, preemptor.queue.name))
     return [preemptor.queue.name]
 
 
-def _could_give(preemptor: Preemptor, group: PodGroup) -> bool:
+def _is_donor(preemptor: Preemptor, group: PodGroup) -> bool:
     is_less = preemptor.is_reclaiming or group.priority < preemptor.group.priority
     return group is not preemptor.group and bool(group.allocated_count) and is_less
 
 
-def _may_leave(preemptor: Preemptor, pod: Pod) -> bool:
+def _may_evict(preemptor: Preemptor, pod: Pod) -> bool:
     if not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.eviction_backoff:
         return False
     return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in MOVABLE
 
 
-def _spare(group: PodGroup, pods: list[Pod]) -> list[Pod]:
+def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
     """Pods that the gang does not need, the last first, by number and by role. Of sub-groups nobody is."""
     if group.parts is not None:
         return []
@@ -128,15 +130,17 @@ def _spare(group: PodGroup, pods: list[Pod]) -> list[Pod]:
     return found
 
 
-def _worth(preemptor: Preemptor, bundle: Bundle, where: Where, need: Amounts) -> Fraction:
+def _contribution(
+    preemptor: Preemptor, bundle: VictimBundle, where: NodeScope, need: Amounts
+) -> Fraction:
     """How much of what is needed it gives: the sum of the parts of each resource."""
-    given = freed(preemptor.cluster, bundle.pods, where)
+    given = freed_resources(preemptor.cluster, bundle.pods, where)
     return sum(
         (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()), Fraction(0)
     )
 
 
-def freed(cluster: Cluster, pods: Iterable[Pod], where: Where) -> Amounts:
+def freed_resources(cluster: Cluster, pods: Iterable[Pod], where: NodeScope) -> Amounts:
     """What pods give on the nodes of a domain."""
     total: Amounts = {}
     for pod in pods:

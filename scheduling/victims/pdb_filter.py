@@ -5,7 +5,7 @@ from projections.pods import RUNNING, Pod
 from scheduling.victims.preemptor import Preemptor
 
 
-def not_held(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+def allowed_by_budgets(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """The candidates that may be evicted together, first first; those chosen already count.
 
     A pod that does not run yet is not held. One that several budgets speak for is: the server refuses that.

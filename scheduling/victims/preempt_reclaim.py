@@ -7,11 +7,11 @@ from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.policy import GANGING
 from projections.scheduling_queue import Line
-from scheduling.gang_attempt import incomplete, standing_problem
-from scheduling.queue_iteration import refuse_line, serve
+from scheduling.gang_attempt import missing_pods, precheck
+from scheduling.queue_iteration import iterate_queues, refuse_line
 from scheduling.session import Session
 from scheduling.victims.gang_search import GangSearch
-from scheduling.victims.search import Search
+from scheduling.victims.search import PreemptionSearch
 from scheduling.victims.wanted import wanted
 
 
@@ -20,11 +20,11 @@ def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
 
     def for_head(session: Session, line: Line) -> Iterator[Decision]:
         group = line.head
-        problem = standing_problem(session, group) or incomplete(group)
+        problem = precheck(session, group) or missing_pods(group)
         if problem is not None:
             yield from refuse_line(line, problem)
             return
-        left = session.search_left(line)
+        left = session.unfinished_search(line)
         if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
             left = None
         search = _search(session, action, group, None if left is None else left.so_far)
@@ -36,21 +36,21 @@ def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
         else:
             yield from refuse_line(line, search.reason)
 
-    yield from serve(session, action, for_head)
+    yield from iterate_queues(session, action, for_head)
 
 
 def _search(
     session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
-) -> Search | GangSearch:
+) -> PreemptionSearch | GangSearch:
     """Search among the pods of others, then, to preempt, among those of the group itself."""
     if action in GANGING:
         return GangSearch(session, action, group, so_far)
     is_within = so_far is not None and so_far.is_within
     if is_within:
-        return Search(session, action, group, so_far, is_within=True)
-    search = Search(session, action, group, so_far)
+        return PreemptionSearch(session, action, group, so_far, is_within=True)
+    search = PreemptionSearch(session, action, group, so_far)
     if action != "preempt" or search.is_whole or search.is_cut or not group.allocated_count:
         return search
-    within = Search(session, action, group, is_within=True)
-    within.come_after(search)
+    within = PreemptionSearch(session, action, group, is_within=True)
+    within.include_counts_of(search)
     return within if within.is_whole or within.is_cut else search

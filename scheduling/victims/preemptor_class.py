@@ -1,6 +1,6 @@
 """Claims that are alike: for which the same nodes can be freed (`scheduling/failed_preemption_cache.py`)."""
 
-from scheduling.victim_eligibility import voters
+from scheduling.victim_eligibility import victim_plugin_tiers
 from scheduling.victims.preemptor import Preemptor
 
 
@@ -8,7 +8,7 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
     """Equal for claims for which the same nodes can be freed; None where that depends on more.
 
     That is so where pods look at each other, where budgets hold pods or some could not be evicted a moment
-    ago, where ages or shares of queues decide, and once a trial has begun. (Quotas: see `Search`.)
+    ago, where ages or shares of queues decide, and once a trial has begun. (Quotas: see `PreemptionSearch`.)
     """
     cluster, policy, overlay, pod = (
         preemptor.cluster,
@@ -22,7 +22,7 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
         return None
     if policy.has_fair_tree or policy.has_queue_tree:
         return None
-    tiers = voters(policy, preemptor.action)
+    tiers = victim_plugin_tiers(policy, preemptor.action)
     if not all(any(one.name in ("priority", "drf") for one in tier) for tier in tiers):
         return None
     if preemptor.session.rankings.surroundings(pod.pod_class) is not None:

@@ -29,30 +29,30 @@ from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.preemption_triggers import is_starving
 from scheduling.failed_preemption_cache import FailedNodes
-from scheduling.gang_attempt import charged
+from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import ADMITTED, refused_demand
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice
-from scheduling.quota.reclaiming import why_not_entitled
-from scheduling.ranking import Cards, Ranking
+from scheduling.quota.reclaiming import why_reclaim_denied
+from scheduling.ranking import Cards, NodeRanking
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
-from scheduling.victims.candidates import candidates
+from scheduling.victims.candidates import victim_candidates
 from scheduling.victims.outcome import decisions, is_whole
-from scheduling.victims.pdb_filter import not_held
+from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.preemptor_class import preemptor_class
-from scheduling.victims.victim_plugins import released
-from scheduling.victims.victim_ranking import loss_of
+from scheduling.victims.victim_plugins import eligible_victims
+from scheduling.victims.victim_ranking import eviction_cost
 from scheduling.victims.wanted import wanted
 
-FIRST: Final = 8
+BEST_ONE_BY_ONE: Final = 8
 """How many of the best nodes are found one by one before all are sorted."""
 
 
-class Search:
+class PreemptionSearch:
     """What came of trying to make room for a group."""
 
     def __init__(
@@ -72,15 +72,15 @@ class Search:
         """Whether it was cut short: unless the gang is whole it goes on in the next cycle."""
         self.counts: Counter[str] = Counter()
         """Why nodes were not freed for the first pod that got none, and how many."""
-        self._has_way = False
+        self._has_freeable_node = False
         """Whether a node was found that can be freed for the pod."""
-        self._vain = self._nodes_before = 0
+        self._failed_units = self._nodes_before = 0
         """Units that were spent on nodes in vain, and how many nodes earlier cycles looked at."""
         self._nodes_looked = 0
         """How many nodes were looked at in vain."""
         self._freed: list[str] = []
         """The nodes that were freed for pods, in order."""
-        self._plan: list[str] = []
+        self._planned_nodes: list[str] = []
         """Those that earlier cycles had found, the next one last."""
         self._cursors: dict[int, tuple[Pod, str, int]] = {}
         """Class index to a pod of it, the node up to which all were looked at in vain, in the order of their names,
@@ -96,10 +96,10 @@ class Search:
         self._tried: dict[int, dict[int, None]] = {}
         """Class index to the slots of nodes that could not be freed for a pod of it."""
         if so_far is not None:
-            self._go_on_from(so_far)
+            self._resume(so_far)
         session.groups_examined += 1
         with self.overlay:
-            self._keep_promises()
+            self._keep_nominations()
             self._place_all()
         session.fair.discard_assumptions()
 
@@ -153,16 +153,16 @@ class Search:
             barred=tuple(sorted(self._requeue_on_quota)),
         )
 
-    def come_after(self, other: "Search") -> None:
+    def include_counts_of(self, other: "PreemptionSearch") -> None:
         """Among the pods of others there were none: that is told where there are none in the group either."""
         self._counts_before = other.counts
         self._requeue_on_quota.update(other._requeue_on_quota)  # noqa: SLF001  # of the same class
 
-    def _go_on_from(self, so_far: SearchDeferred) -> None:
+    def _resume(self, so_far: SearchDeferred) -> None:
         self._nodes_before = so_far.nodes
         self._counts_before = Counter(so_far.counts)
         self._requeue_on_quota = dict.fromkeys(so_far.barred)
-        self._plan = [one.node for one in reversed(so_far.freed) for _ in range(one.pods)]
+        self._planned_nodes = [one.node for one in reversed(so_far.freed) for _ in range(one.pods)]
         by_key = {pod.key: pod for pod in self.group.pending}
         for one in so_far.cursors:
             pod = by_key[one.pod]
@@ -179,9 +179,9 @@ class Search:
     def _is_used_up(self) -> bool:
         """Whether enough nodes have been looked at in vain."""
         work = self.session.work
-        return work.is_used_up and self._vain >= work.least_search
+        return work.is_used_up and self._failed_units >= work.least_search
 
-    def _keep_promises(self) -> None:
+    def _keep_nominations(self) -> None:
         for pod in self.group.pending:
             held = self.group.promise.get(pod.facts.uid)
             node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
@@ -205,7 +205,7 @@ class Search:
             if pod_class.index in self._failed:
                 continue
             preemptor = Preemptor(self.session, self.action, self.overlay, pod, self._is_within)
-            if self._take_free(preemptor) or self._free_some(preemptor):
+            if self._use_free_room(preemptor) or self._free_node(preemptor):
                 continue
             if self.is_cut:
                 return
@@ -213,19 +213,19 @@ class Search:
             last = self.session.cluster.nodes.order[-1:]
             for node in last:
                 self._cursors[pod_class.index] = (pod, node.name, self.overlay.count)
-            if not self._goes_on(index):
+            if not self._can_still_be_whole(index):
                 return
 
-    def _goes_on(self, index: int) -> bool:
+    def _can_still_be_whole(self, index: int) -> bool:
         """Whether, a pod having failed, the gang can still become whole."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
         return group.ready_count + len(self.overlay.placed) + rest >= group.min_available
 
-    def _take_free(self, preemptor: Preemptor) -> bool:
+    def _use_free_room(self, preemptor: Preemptor) -> bool:
         """Use room that is there, or is being freed already."""
         pod = preemptor.pod
-        choice = charged(self.session, self.group, pod, self.overlay.extra)
+        choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
         if not isinstance(choice, CardChoice):
             limits = (
                 (choice.limit, *choice.requeue_on_quota)
@@ -246,7 +246,7 @@ class Search:
             self.overlay.place(pod, node, later=True)
         return node is not None
 
-    def _being_freed(self, ranking: Ranking, pod: Pod) -> Node | None:
+    def _being_freed(self, ranking: NodeRanking, pod: Pod) -> Node | None:
         """A node that will have room. Once there was none for a class, only nodes where the trial
         has evicted since then could have."""
         key, later = pod.pod_class.index, self.overlay.later
@@ -262,7 +262,7 @@ class Search:
             self._looked[key] += 1
         return None
 
-    def _free_some(self, preemptor: Preemptor) -> bool:
+    def _free_node(self, preemptor: Preemptor) -> bool:
         """Free a node for a pod: the best by score to preempt, the first by name to reclaim."""
         pod_class = preemptor.pod.pod_class
         if pod_class.never_preempts:
@@ -272,20 +272,20 @@ class Search:
             return False
         if self.action == "reclaim":
             asked = quota_charging.ask(preemptor.cluster, pod_class)
-            problem = why_not_entitled(
+            problem = why_reclaim_denied(
                 preemptor.cluster, preemptor.queue, asked, self.overlay.extra
             )
             if problem:
                 self._problem = self._problem or problem
                 return False
-        if self._find_again(preemptor):
+        if self._retry_planned_node(preemptor):
             return True
         counts = Counter() if self._failed else Counter(self._counts_before)
         ways = (
-            (loss_of(preemptor.cluster, gone), node, gone)
-            for node, gone in self._ways(preemptor, counts)
+            (eviction_cost(preemptor.cluster, gone), node, gone)
+            for node, gone in self._freeable_nodes(preemptor, counts)
         )
-        best = min(islice(ways, self._compared()), key=lambda way: way[0], default=None)
+        best = min(islice(ways, self._nodes_compared()), key=lambda way: way[0], default=None)
         if best is None:
             if self.is_cut and not self._cursors[pod_class.index][1]:
                 counts = Counter()  # By their names, all are looked at once more.
@@ -298,21 +298,23 @@ class Search:
         self._place_on(preemptor, node, gone)
         return True
 
-    def _find_again(self, preemptor: Preemptor) -> bool:
+    def _retry_planned_node(self, preemptor: Preemptor) -> bool:
         """Free the node that an earlier cycle had found for the pod. Where that is no longer possible what it had
         found is forgotten."""
-        if not self._plan:
+        if not self._planned_nodes:
             return False
         table, before = self.session.cluster.nodes, len(self.overlay.evicted)
-        node = table.nodes.get(self._plan.pop())
+        node = table.nodes.get(self._planned_nodes.pop())
         if node is not None and node.facts is not None:
-            self.session.work.add_freeing(None, node.slot)
-            short = _short(preemptor, node)
+            self.session.work.add_node_search(None, node.slot)
+            short = _quota_short(preemptor, node)
             self._requeue_on_quota.update(dict.fromkeys(short))
-            if _open_to(preemptor)[node.slot] and not self._on(preemptor, node, short):
+            if _admitting_nodes(preemptor)[node.slot] and not self._choose_victims(
+                preemptor, node, short
+            ):
                 self._place_on(preemptor, node, self.overlay.evicted[before:])
                 return True
-        self._plan = []
+        self._planned_nodes = []
         self._cursors.clear()
         return False
 
@@ -321,7 +323,9 @@ class Search:
         self.overlay.place(preemptor.pod, node, later=not is_free)
         self._freed.append(node.name)
 
-    def _ways(self, preemptor: Preemptor, counts: Counter[str]) -> Iterator[tuple[Node, list[Pod]]]:
+    def _freeable_nodes(
+        self, preemptor: Preemptor, counts: Counter[str]
+    ) -> Iterator[tuple[Node, list[Pod]]]:
         """Nodes that can be freed, and who would leave each; nobody has left yet."""
         pod_class = preemptor.pod.pod_class
         preemptor_class_key = preemptor_class(preemptor)
@@ -331,25 +335,27 @@ class Search:
             else self.session.failed_preemptions.of(preemptor_class_key)
         )
         self.session.work.add_pod(pod_class)
-        self._has_way = False
+        self._has_freeable_node = False
         for node in self._nodes(preemptor, counts, known, preemptor_class_key):
             before = len(self.overlay.evicted)
-            short = _short(preemptor, node)
+            short = _quota_short(preemptor, node)
             self._requeue_on_quota.update(dict.fromkeys(short))
-            found = self._on(preemptor, node, short)
+            found = self._choose_victims(preemptor, node, short)
             if not found:
                 gone = self.overlay.evicted[before:]
                 for pod in reversed(gone):
                     self.overlay.restore(pod)
-                self._has_way = True
+                self._has_freeable_node = True
                 yield node, gone
                 continue
             if known is not None and not short:
                 # What the queue may use decided nothing, so that it need not be asked again.
-                known.note(node.slot, found)
-            self._in_vain(preemptor, node, counts, found)
+                known.add(node.slot, found)
+            self._record_failed_node(preemptor, node, counts, found)
 
-    def _in_vain(self, preemptor: Preemptor, node: Node, counts: Counter[str], why: str) -> None:
+    def _record_failed_node(
+        self, preemptor: Preemptor, node: Node, counts: Counter[str], why: str
+    ) -> None:
         """A node cannot be freed for a pod."""
         pod_class = preemptor.pod.pod_class
         counts[why] += 1
@@ -357,10 +363,10 @@ class Search:
         # The trial only takes more: the next pod of the class would find no more there.
         if not pod_class.looks_around:
             self._tried.setdefault(pod_class.index, {})[node.slot] = None
-        if self._cursor_of(pod_class) is not None and not self._has_way:
+        if self._cursor_of(pod_class) is not None and not self._has_freeable_node:
             self._cursors[pod_class.index] = (preemptor.pod, node.name, self.overlay.count)
 
-    def _compared(self) -> int:
+    def _nodes_compared(self) -> int:
         """How many nodes are compared by who would leave them."""
         told = self.session.cluster.policy.told.preempting
         if self.action != "preempt" or self._is_within or not told.is_simulated:
@@ -379,7 +385,7 @@ class Search:
         table, rankings = session.cluster.nodes, session.rankings
         ranking = rankings.of(pod_class, _cards(preemptor))
         ranking.scores()
-        is_open = _open_to(preemptor)
+        is_open = _admitting_nodes(preemptor)
         if self._is_within:
             can = np.zeros(len(table.order), dtype=np.bool_)
             for pod in self.group.pods.values():
@@ -413,18 +419,18 @@ class Search:
             slots = _by_score(ranking.scores_of(can))
         for slot in slots:
             if self._is_used_up:
-                self._cut(preemptor)
+                self._cut_short(preemptor)
                 return
             node, before = table.order[slot], work.done
             if known is not None and known.slots[slot]:
                 work.add_passed_over(preemptor_class_key, (slot,))
-                self._in_vain(preemptor, node, counts, known.message_of(slot))
+                self._record_failed_node(preemptor, node, counts, known.message_of(slot))
             else:
-                work.add_freeing(preemptor_class_key, slot)
+                work.add_node_search(preemptor_class_key, slot)
                 yield node
-            self._vain += work.done - before
+            self._failed_units += work.done - before
 
-    def _cut(self, preemptor: Preemptor) -> None:
+    def _cut_short(self, preemptor: Preemptor) -> None:
         """Stop: the search goes on where it is, or by names from the first node on."""
         self.is_cut = True
         pod_class, index = preemptor.pod.pod_class, preemptor.pod.pod_class.index
@@ -435,14 +441,14 @@ class Search:
             name = self.session.cluster.nodes.order[max(self._tried[index])].name
         self._cursors[index] = (preemptor.pod, name, self.overlay.count)
 
-    def _on(self, preemptor: Preemptor, node: Node, short: tuple[str, ...]) -> str:
+    def _choose_victims(self, preemptor: Preemptor, node: Node, short: tuple[str, ...]) -> str:
         """Choose who leaves a node, where the quota is `short` of these. Why nobody does, if so; an empty text
         where there is room now."""
-        useful = _usefulness(preemptor, node, short)
+        useful = _victim_filter(preemptor, node, short)
         if useful is None:
             return "node(s) do not help: the quota of the queue stands in the way"
-        chosen = [pod for pod in candidates(preemptor, node) if useful(pod)]
-        allowed = not_held(preemptor, released(preemptor, chosen))
+        chosen = [pod for pod in victim_candidates(preemptor, node) if useful(pod)]
+        allowed = allowed_by_budgets(preemptor, eligible_victims(preemptor, chosen))
         gone: list[Pod] = []
         for pod in allowed:
             if _has_room(preemptor, node):
@@ -453,10 +459,10 @@ class Search:
             for pod in reversed(gone):
                 self.overlay.restore(pod)
             return "node(s) have too little that may be evicted"
-        self._spare_some(preemptor, node, gone)
+        self._restore_unneeded(preemptor, node, gone)
         return ""
 
-    def _spare_some(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
+    def _restore_unneeded(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
         """Of those chosen on a node let stay whose room is not needed, the ones that lose most first."""
         needed = dict.fromkeys(pod.facts.uid for pod in gone)
         for pod in reversed(gone):
@@ -472,18 +478,18 @@ class Search:
                 self.overlay.evict(pod)
 
 
-def _open_to(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
+def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
     """The nodes that a pod may go to, whoever stands there."""
     rankings, cards = preemptor.session.rankings, _cards(preemptor)
     is_open: npt.NDArray[np.bool_] = (
-        rankings.admission(preemptor.pod.pod_class).verdicts == ADMITTED
+        rankings.predicates(preemptor.pod.pod_class).verdicts == ADMITTED
     )
-    return is_open if cards is None else is_open & rankings.suited(cards)
+    return is_open if cards is None else is_open & rankings.having_cards(cards)
 
 
 def _by_score(scores: npt.NDArray[np.int64]) -> Iterator[int]:
     """The slots of nodes that a pod may go to, the better ones first, then by name."""
-    for _ in range(FIRST):
+    for _ in range(BEST_ONE_BY_ONE):
         best = int(scores.argmax())
         if scores[best] < 0:
             return
@@ -510,9 +516,13 @@ def _charge(preemptor: Preemptor, node: Node) -> Charge:
     return quota_charging.charge_on(preemptor.cluster, preemptor.pod.pod_class, node.name)
 
 
-def _short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
+def _quota_short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
     """Of what the queue may not use as much as the pod would be charged on a node."""
-    extra, released, queue = preemptor.overlay.extra, preemptor.overlay.released, preemptor.queue
+    extra, released, queue = (
+        preemptor.overlay.extra,
+        preemptor.overlay.released_above,
+        preemptor.queue,
+    )
     return tuple(
         one[0]
         for one in _charge(preemptor, node)
@@ -520,7 +530,7 @@ def _short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
     )
 
 
-def _usefulness(
+def _victim_filter(
     preemptor: Preemptor, node: Node, short: tuple[str, ...]
 ) -> Callable[[Pod], bool] | None:
     """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
@@ -549,6 +559,6 @@ def _has_room(preemptor: Preemptor, node: Node) -> bool:
         return False
     charge, overlay = _charge(preemptor, node), preemptor.overlay
     short = quota_check.may_allocate(
-        preemptor.cluster, preemptor.queue, charge, overlay.extra, overlay.released
+        preemptor.cluster, preemptor.queue, charge, overlay.extra, overlay.released_above
     )
     return short is None

@@ -22,14 +22,14 @@ from projections.shares import dominant, with_more
 from scheduling.quota.reclaiming import (
     is_within_deserved,
     may_reclaim,
-    reclaimable,
+    reclaimable_victims,
     share_with,
 )
-from scheduling.victim_eligibility import priority_bound, voters
+from scheduling.victim_eligibility import priority_bound, victim_plugin_tiers
 from scheduling.victims.preemptor import Preemptor
 from scheduling.work import FAIR, FAIR_AGAIN
 
-Vote: TypeAlias = Callable[[Preemptor, list[Pod]], list[Pod]]
+VictimPlugin: TypeAlias = Callable[[Preemptor, list[Pod]], list[Pod]]
 """The candidates that a plugin lets go, in the order given."""
 
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
@@ -39,9 +39,12 @@ _EQUAL: Final = Fraction(1, 1_000_000)
 """Shares that differ by no more are equal to drf."""
 
 
-def released(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+def eligible_victims(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """The candidates that may be evicted, in the order given."""
-    groups, tiers = preemptor.cluster.groups, voters(preemptor.policy, preemptor.action)
+    groups, tiers = (
+        preemptor.cluster.groups,
+        victim_plugin_tiers(preemptor.policy, preemptor.action),
+    )
     is_bound = preemptor.is_reclaiming and any(one.name in QUOTAS for tier in tiers for one in tier)
     bound = priority_bound(preemptor.policy, preemptor.action, preemptor.group.priority)
     if bound is not None and not preemptor.is_within:
@@ -49,19 +52,19 @@ def released(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     for tier in tiers:
         agreed = candidates
         for plugin in tier:
-            vote = _VOTES[plugin.name]
+            vote = _PLUGINS[plugin.name]
             chosen = {pod.facts.uid: None for pod in vote(preemptor, candidates)}
             agreed = [pod for pod in agreed if pod.facts.uid in chosen]
         if is_bound:
             agreed = _by_quota(preemptor, agreed)
-        if agreed and not is_ordered(preemptor, [one.name for one in tier]):
-            agreed = _behind(preemptor, agreed)
+        if agreed and not prevents_reclaim_back(preemptor, [one.name for one in tier]):
+            agreed = _safe_from_reclaim_back(preemptor, agreed)
         if agreed:
             return agreed
     return []
 
 
-def is_ordered(preemptor: Preemptor, names: list[str]) -> bool:
+def prevents_reclaim_back(preemptor: Preemptor, names: list[str]) -> bool:
     """Whether what these plugins agree on cannot be asked back.
 
     With `gang`, pods beyond the need of their gang go to a gang that is not whole, if only such starve.
@@ -82,7 +85,7 @@ def _is_entitled_to_all(preemptor: Preemptor) -> bool:
     )
 
 
-def _behind(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+def _safe_from_reclaim_back(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """To preempt: pods of groups that are less urgent, or younger. To reclaim: of queues that have a larger share
     left or could not reclaim for the pod again, and under `capacity-card` of what they have beyond their quota."""
     cluster, extra = preemptor.cluster, preemptor.overlay.extra
@@ -103,13 +106,15 @@ def _behind(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         left = with_more(
             gone.get(name) or preemptor.overlay.released_by_queue(name), pod.charge or ()
         )
-        if ours < _share_left(preemptor, name) or not _could_ask_back(preemptor, pod, name, left):
+        if ours < _share_left(preemptor, name) or not _could_reclaim_back(
+            preemptor, pod, name, left
+        ):
             gone[name] = left
             found.append(pod)
     return found
 
 
-def _could_ask_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[str, int]) -> bool:
+def _could_reclaim_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[str, int]) -> bool:
     """Whether the queue of a pod, having `given` this pod among others, would be entitled to reclaim for it."""
     extra = {name: -amount for name, amount in given.items()}
     return may_reclaim(preemptor.cluster, preemptor.cluster.queue(queue), pod.charge or (), extra)
@@ -216,20 +221,20 @@ def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         key: _held_without(preemptor, key) for key in fair.changed_since(overlay, overlay.moved)
     }
     entered = fair.entered
-    fair.change({**base, preemptor.group.key: ours})
+    fair.assume({**base, preemptor.group.key: ours})
     chosen: list[Pod] = []
     held: dict[str, Amounts] = {}
     """What the groups of candidates hold without this trial's choice."""
     for pod in candidates:
         group = cluster.groups[pod.group_key]
-        before = fair.holds(group)
+        before = fair.assumed(group)
         held.setdefault(group.key, before)
-        fair.change({group.key: with_more(before, pod.pod_class.request, -1)})
+        fair.assume({group.key: with_more(before, pod.pod_class.request, -1)})
         if fair.key(preemptor.queue) < fair.key(cluster.queue(group.queue)):
             chosen.append(pod)
         else:
-            fair.change({group.key: before})
-    fair.change(held)
+            fair.assume({group.key: before})
+    fair.assume(held)
     looks = 1 + len(base) + 2 * len(candidates)
     preemptor.session.work.add(FAIR * looks + FAIR_AGAIN * (fair.entered - entered))
     return chosen
@@ -247,12 +252,12 @@ def _by_quota(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     """Pods that their queues must give up."""
     cluster = preemptor.cluster
     asked = preemptor.asked
-    return reclaimable(
+    return reclaimable_victims(
         cluster, preemptor.queue, asked, candidates, preemptor.overlay.lost_by_lineage
     )
 
 
-_VOTES: Final[dict[str, Vote]] = {
+_PLUGINS: Final[dict[str, VictimPlugin]] = {
     "priority": _by_priority,
     "gang": _by_gang,
     "conformance": _by_conformance,

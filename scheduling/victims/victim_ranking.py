@@ -10,11 +10,11 @@ from typing import TypeAlias
 from projections.cluster import Cluster
 from projections.pods import Pod
 
-Loss: TypeAlias = tuple[tuple[tuple[int, int], ...], int, int, int]
+EvictionCost: TypeAlias = tuple[tuple[tuple[int, int], ...], int, int, int]
 """Smaller is less to lose."""
 
 
-def loss_of(cluster: Cluster, gone: list[Pod]) -> Loss:
+def eviction_cost(cluster: Cluster, gone: list[Pod]) -> EvictionCost:
     """What is lost when these leave."""
     if not gone:
         return (), 0, 0, 0

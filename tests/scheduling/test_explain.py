@@ -6,7 +6,7 @@ from events.codec import event_of
 from events.decision import GangBindDecided
 from projections.state import State
 from scheduling.explain import Choice, choice
-from scheduling.ranking import Rankings
+from scheduling.ranking import NodeRankings
 from tests.given import recorded
 
 MIXED = """\
@@ -64,7 +64,7 @@ until: 10s
 async def explained(text: str) -> list[Choice]:
     """Every choice of a log, each asked just before its decision."""
     state = State()
-    rankings = Rankings(state.cluster)
+    rankings = NodeRankings(state.cluster)
     choices: list[Choice] = []
     for one in await recorded(text):
         event = event_of(one.record)
@@ -74,7 +74,7 @@ async def explained(text: str) -> list[Choice]:
     return choices
 
 
-def _choices(rankings: Rankings, event: GangBindDecided) -> Iterator[Choice]:
+def _choices(rankings: NodeRankings, event: GangBindDecided) -> Iterator[Choice]:
     group = rankings.cluster.groups[event.pod_group]
     for placement in event.placements:
         made = choice(rankings, group, event, placement.uid)

@@ -30,7 +30,7 @@ from scheduling.actions import allocate, backfill, enqueue
 from scheduling.node_overlay import NodeOverlay
 from scheduling.quota import queue_order
 from scheduling.victims import preempt_reclaim
-from scheduling.wake import wakes
+from scheduling.wake import is_cycle_due
 from tests.properties.witness import same
 from tests.scheduling.given import SECOND, Told, node, pod, raw
 
@@ -117,7 +117,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, module: object, name: str, key: str
 
 
 def test_others_are_bound_in_the_same_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, allocate, "place")
+    raising(monkeypatch, allocate, "place_gang")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), pod("good"), groups=(pod_group(),))
     assert sorted(told.said()) == [(BAD, INTERNAL_ERROR), (GOOD, "bound")]
@@ -149,14 +149,14 @@ def test_what_was_tried_is_given_back_when_the_trial_raises(
 
 
 def test_a_best_effort_trial_that_raises_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, backfill, "free_pods")
-    real: Callable[..., Iterator[object]] = gang_placement.places
+    raising(monkeypatch, backfill, "best_effort_pods")
+    real: Callable[..., Iterator[object]] = gang_placement.best_effort_scopes
 
     def bug(*args: object) -> Iterator[object]:
         yield from real(*args)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(backfill, "places", bug)
+    monkeypatch.setattr(backfill, "best_effort_scopes", bug)
     told = Broken()
     free: JsonObject = {"containers": [{"name": "main"}]}
     told.begin(
@@ -177,9 +177,9 @@ def test_every_action_holds_an_error_to_its_group(
         "tiers": [{"plugins": [{"name": "priority"}, {"name": "gang"}]}],
     }
     if action == "enqueue":
-        raising(monkeypatch, enqueue, "standing_problem")
+        raising(monkeypatch, enqueue, "precheck")
     else:
-        raising(monkeypatch, preempt_reclaim, "standing_problem")
+        raising(monkeypatch, preempt_reclaim, "precheck")
     told = Broken(policy)
     told.begin(
         *(grouped(f"b{n}") for n in range(9)), pod("good"), groups=(pod_group(least=9),), nodes=2
@@ -198,7 +198,7 @@ def test_every_action_holds_an_error_to_its_group(
 def test_it_is_tried_again_after_a_time_that_doubles_and_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raising(monkeypatch, allocate, "place")
+    raising(monkeypatch, allocate, "place_gang")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     assert told.said() == [(BAD, INTERNAL_ERROR)]
@@ -209,7 +209,7 @@ def test_it_is_tried_again_after_a_time_that_doubles_and_is_bounded(
         assert told.said() == []
         deadline = told.state.next_deadline_ns
         assert deadline is not None
-        assert not wakes(told.state, deadline - 1)
+        assert not is_cycle_due(told.state, deadline - 1)
         told.cycle(seconds=(deadline - told.now_ns) // SECOND)
         assert told.said() == [(BAD, INTERNAL_ERROR)]
         tried_after.append(told.state.now_ns - since)
@@ -223,7 +223,7 @@ def test_it_is_tried_again_after_a_time_that_doubles_and_is_bounded(
 
 @pytest.mark.parametrize("change", ["pod", "group", "policy"])
 def test_it_is_tried_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    raising(monkeypatch, allocate, "place")
+    raising(monkeypatch, allocate, "place_gang")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     told.said()
@@ -244,20 +244,20 @@ def test_it_is_tried_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, chan
 
 
 def test_a_restart_from_a_snapshot_waits_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, allocate, "place")
+    raising(monkeypatch, allocate, "place_gang")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     state = restore(take(told.state))
     assert state.cluster.internal_errors.groups == told.state.cluster.internal_errors.groups
     assert state.next_deadline_ns == told.state.next_deadline_ns
-    assert not wakes(state, told.now_ns + SECOND)
+    assert not is_cycle_due(state, told.now_ns + SECOND)
     state.validate()
 
 
 def test_a_release_in_which_it_is_mended_reports_another_decision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raising(monkeypatch, allocate, "place")
+    raising(monkeypatch, allocate, "place_gang")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     monkeypatch.undo()
@@ -296,7 +296,7 @@ def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
         raise IndexError
 
     with monkeypatch.context() as patch:
-        patch.setattr(allocate, "serve", bug)
+        patch.setattr(allocate, "iterate_queues", bug)
         told = Broken()
         free: JsonObject = {"containers": [{"name": "main"}]}
         told.begin(pod("good"), pod("free", spec=free))
@@ -322,7 +322,7 @@ def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     def bug(*_args: object) -> object:
         raise IndexError
 
-    monkeypatch.setattr(wake, "_could_find_room", bug)
+    monkeypatch.setattr(wake, "_could_fit", bug)
     told.see(ObjectSeen(node("n8", cpu=9)))
     told.cycle()
     assert told.said() == [(BAD, "bound")]
@@ -356,7 +356,7 @@ def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> No
 def test_why_says_that_it_is_an_error_of_ours_and_when_it_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raising(monkeypatch, allocate, "place")
+    raising(monkeypatch, allocate, "place_gang")
     told = Broken()
     told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))
     answer = waiting(told.engine.decider.session, told.state.cluster.groups[BAD])

@@ -10,7 +10,7 @@ from msgspec import structs
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.queues import Queue, QueueFacts, queue_facts
-from scheduling.quota.queue_order import Turn, share_of
+from scheduling.quota.queue_order import QueueSortKey, share_of
 
 
 def queue(name: str, quota: dict[str, int], allocated: dict[str, int], priority: int = 0) -> Queue:
@@ -43,7 +43,7 @@ def exact(one: Queue) -> tuple[int, Fraction, str]:
 @given(queues)
 def test_queues_are_ordered_by_priority_share_and_name(given_queues: list[Queue]) -> None:
     cluster = Cluster()
-    turns = sorted(Turn(cluster, one) for one in given_queues)
+    turns = sorted(QueueSortKey(cluster, one) for one in given_queues)
     ordered = [turn.queue for turn in turns]
     assert ordered == sorted(given_queues, key=exact)
     for one, next_one in pairwise(turns):
@@ -55,14 +55,14 @@ def test_shares_that_a_float_cannot_tell_apart_are_told_apart() -> None:
     cluster, large = Cluster(), 10**17
     less = queue("z", {"A": large + 1}, {"A": large})
     more = queue("a", {"A": large}, {"A": large})
-    assert Turn(cluster, less) < Turn(cluster, more)
+    assert QueueSortKey(cluster, less) < QueueSortKey(cluster, more)
     assert large / (large + 1) == 1.0
 
 
 def test_a_third_is_a_third_however_it_is_written() -> None:
     cluster = Cluster()
     one, other = queue("a", {"A": 3}, {"A": 1}), queue("b", {"A": 6}, {"A": 2})
-    assert Turn(cluster, one) < Turn(cluster, other)
+    assert QueueSortKey(cluster, one) < QueueSortKey(cluster, other)
     assert share_of(cluster, one) == (1, 3)
 
 

@@ -7,7 +7,7 @@ from projections.pod_class import PodClass
 from projections.state import State
 from scheduling.explain import nearest
 from scheduling.pod_topology.spread import logarithm
-from scheduling.ranking import Rankings
+from scheduling.ranking import NodeRankings
 from tests.given import recorded
 
 CLUSTER = """\
@@ -70,13 +70,13 @@ def _class(state: State, name: str) -> PodClass:
 @pytest.mark.parametrize("name", OBSTACLES)
 async def test_who_stands_in_the_way_is_said_of_each_node(name: str) -> None:
     state = await _last()
-    found = nearest(Rankings(state.cluster), _class(state, name), None)
+    found = nearest(NodeRankings(state.cluster), _class(state, name), None)
     assert {one.node: one.obstacle for one in found}["a1"] == OBSTACLES[name]
 
 
 async def test_pods_that_ask_nothing_have_no_surroundings() -> None:
     state = await _last()
-    assert Rankings(state.cluster).surroundings(_class(state, "plain")) is None
+    assert NodeRankings(state.cluster).surroundings(_class(state, "plain")) is None
 
 
 def test_logarithms_are_whole_numbers_of_thousandths() -> None:

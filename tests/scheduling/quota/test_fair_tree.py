@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.engine import Engine
 from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from scheduling.quota.fair_tree import FairTree
-from scheduling.quota.queue_order import Turn, Turns
+from scheduling.quota.queue_order import QueueHeap, QueueSortKey
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -71,13 +71,13 @@ def test_a_tree_that_follows_changes_is_as_one_built_from_the_beginning(
         on = "n1" if what == "runs" else ""
         shown = _pod(f"p{index}", name, size * 700, size * 100, on)
         told.see(gone(shown) if what == "goes" else ObjectSeen(shown))
-        tree.follow()
+        tree.refresh()
         fresh = FairTree(cluster)
-        fresh.follow()
+        fresh.refresh()
         assert keys(tree, told) == keys(fresh, told)
         names = [one for one in cluster.queues if cluster.queues[one].groups]
-        turns = Turns(cluster, names, tree)
-        by_key = [Turn(cluster, cluster.queues[one], fresh) for one in names]
+        turns = QueueHeap(cluster, names, tree)
+        by_key = [QueueSortKey(cluster, cluster.queues[one], fresh) for one in names]
         assert turns.first() == (min(by_key).queue.name if names else None)
 
 
@@ -89,11 +89,11 @@ def test_a_trial_leaves_no_trace() -> None:
     told.show_the_rest()
     told.cycle()
     tree = FairTree(told.state.cluster)
-    tree.follow()
+    tree.refresh()
     before = keys(tree, told)
     assert tree.changed_since(told, []) == {}
     for key in told.state.cluster.groups:
-        tree.change({key: {"cpu": 4000}})
+        tree.assume({key: {"cpu": 4000}})
     assert keys(tree, told) != before
     tree.discard_assumptions()
     assert keys(tree, told) == before

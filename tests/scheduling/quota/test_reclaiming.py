@@ -1,6 +1,6 @@
 """Reclaiming: who may ask for what others have, and whom that may cost."""
 
-from scheduling.quota.reclaiming import kinship, may_reclaim, reclaimable
+from scheduling.quota.reclaiming import may_reclaim, reclaimable_victims, shared_ancestors
 from tests.scheduling.quota.clusters import cluster_of, cpus, names_of, pods_of, queue_of
 
 FLAT = "{name: capacity}"
@@ -34,9 +34,11 @@ async def test_pods_are_let_go_down_to_what_their_queue_deserves() -> None:
     pods = {f"r{i}": ("rich", "{cpu: 1}") for i in range(4)}
     cluster = await cluster_of(FLAT, queues, pods)
     poor, victims = queue_of(cluster, "poor"), pods_of(cluster, *pods)
-    assert names_of(reclaimable(cluster, poor, cpus(2), victims)) == ["r0", "r1"]
+    assert names_of(reclaimable_victims(cluster, poor, cpus(2), victims)) == ["r0", "r1"]
     assert names_of(
-        reclaimable(cluster, poor, cpus(2), victims[1:], {"rich": dict(victims[0].charge or ())})
+        reclaimable_victims(
+            cluster, poor, cpus(2), victims[1:], {"rich": dict(victims[0].charge or ())}
+        )
     ) == ["r1"]
 
 
@@ -48,7 +50,7 @@ async def test_a_pod_is_protected_by_the_one_resource_that_its_queue_deserves() 
     }
     cluster = await cluster_of(FLAT, queues, pods)
     poor, victims = queue_of(cluster, "poor"), pods_of(cluster, *pods)
-    assert names_of(reclaimable(cluster, poor, cpus(4), victims)) == ["plain"]
+    assert names_of(reclaimable_victims(cluster, poor, cpus(4), victims)) == ["plain"]
 
 
 async def test_a_guarantee_is_left_to_its_queue() -> None:
@@ -56,7 +58,7 @@ async def test_a_guarantee_is_left_to_its_queue() -> None:
     pods = {f"r{i}": ("rich", "{cpu: 2, memory: 1Gi}") for i in range(3)}
     cluster = await cluster_of(FLAT, queues, pods)
     victims = pods_of(cluster, *pods)
-    found = reclaimable(cluster, queue_of(cluster, "poor"), cpus(4), victims)
+    found = reclaimable_victims(cluster, queue_of(cluster, "poor"), cpus(4), victims)
     assert names_of(found) == ["r0"]
 
 
@@ -65,7 +67,7 @@ async def test_pods_that_use_nothing_of_what_is_asked_for_are_spared() -> None:
     pods = {"cpu": ("rich", "{cpu: 2}"), "memory": ("rich", "{memory: 2Gi}")}
     cluster = await cluster_of(FLAT, queues, pods)
     victims = pods_of(cluster, *pods)
-    found = reclaimable(cluster, queue_of(cluster, "poor"), (("memory", 1 << 30),), victims)
+    found = reclaimable_victims(cluster, queue_of(cluster, "poor"), (("memory", 1 << 30),), victims)
     assert names_of(found) == ["memory"]
 
 
@@ -74,7 +76,7 @@ async def test_card_quotas_let_go_only_what_is_above_them() -> None:
     pods = {"a": ("rich", "{cpu: 2}")}
     cluster = await cluster_of("{name: capacity-card}", queues, pods)
     victims = pods_of(cluster, *pods)
-    assert reclaimable(cluster, queue_of(cluster, "poor"), cpus(1), victims) == []
+    assert reclaimable_victims(cluster, queue_of(cluster, "poor"), cpus(1), victims) == []
 
 
 async def test_below_the_same_queue_nobody_is_evicted_where_neither_deserves_anything() -> None:
@@ -83,9 +85,11 @@ async def test_below_the_same_queue_nobody_is_evicted_where_neither_deserves_any
     pods = {"a0": ("a", "{cpu: 4}")}
     cluster = await cluster_of(plugin, queues, pods)
     victims, b = pods_of(cluster, *pods), queue_of(cluster, "b")
-    assert reclaimable(cluster, b, cpus(1), victims) == []
+    assert reclaimable_victims(cluster, b, cpus(1), victims) == []
     flat = await cluster_of(TREE, queues, pods)
-    assert names_of(reclaimable(flat, queue_of(flat, "b"), cpus(1), pods_of(flat, "a0"))) == ["a0"]
+    assert names_of(
+        reclaimable_victims(flat, queue_of(flat, "b"), cpus(1), pods_of(flat, "a0"))
+    ) == ["a0"]
 
 
 async def test_with_a_level_the_queue_above_the_victim_must_have_more_than_it_deserves() -> None:
@@ -98,9 +102,9 @@ async def test_with_a_level_the_queue_above_the_victim_must_have_more_than_it_de
     pods = {f"e{i}": ("eng-a", "{cpu: 4}") for i in range(3)}
     level = "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 1}}"
     bound, free = await cluster_of(level, queues, pods), await cluster_of(TREE, queues, pods)
-    found = reclaimable(bound, queue_of(bound, "ops-a"), cpus(4), pods_of(bound, *pods))
+    found = reclaimable_victims(bound, queue_of(bound, "ops-a"), cpus(4), pods_of(bound, *pods))
     assert names_of(found) == ["e0"]
-    found = reclaimable(free, queue_of(free, "ops-a"), cpus(4), pods_of(free, *pods))
+    found = reclaimable_victims(free, queue_of(free, "ops-a"), cpus(4), pods_of(free, *pods))
     assert names_of(found) == ["e0", "e1", "e2"]
 
 
@@ -118,8 +122,8 @@ async def test_queues_are_the_nearer_the_more_queues_are_above_both() -> None:
     queues = {"root": "{}", "eng": "{}", "a": "{parent: eng}", "b": "{parent: eng}", "c": "{}"}
     cluster = await cluster_of(TREE, queues, {})
     a = queue_of(cluster, "a")
-    assert kinship(a, queue_of(cluster, "b")) == 2
-    assert kinship(a, queue_of(cluster, "c")) == 1
+    assert shared_ancestors(a, queue_of(cluster, "b")) == 2
+    assert shared_ancestors(a, queue_of(cluster, "c")) == 1
 
 
 async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() -> None:
@@ -129,7 +133,7 @@ async def test_under_proportion_pods_are_let_go_down_to_the_share_by_weight() ->
     cluster.cluster_totals.deserved = {"rich": {"cpu": 10_000}, "poor": {"cpu": 22_000}}
     rich, poor = queue_of(cluster, "rich"), queue_of(cluster, "poor")
     victims = pods_of(cluster, "r0", "r1", "r2", "r3", "r4")
-    assert names_of(reclaimable(cluster, poor, cpus(14), victims)) == ["r0", "r1", "r2"]
+    assert names_of(reclaimable_victims(cluster, poor, cpus(14), victims)) == ["r0", "r1", "r2"]
     assert may_reclaim(cluster, poor, cpus(14), {})
     assert not may_reclaim(cluster, poor, cpus(15), {})
     assert not may_reclaim(cluster, rich, cpus(1), {})

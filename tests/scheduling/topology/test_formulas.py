@@ -5,30 +5,30 @@ import pytest
 
 from projections.nodes import NodeTable
 from projections.plugin_arguments import Topology
-from scheduling.topology.domain_utilization import Loads
+from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
-from scheduling.topology.placement_domain import Faded, Nearness
+from scheduling.topology.placement_domain import ProximityScore, TierDecay
 from tests.scheduling.given import pod
 from tests.scheduling.topology.given import see, session_of, two_racks
 
 CPU = (("cpu", 1),)
 
 
-def _cluster(*busy: str) -> tuple[NodeTable, Domains, Loads]:
+def _cluster(*busy: str) -> tuple[NodeTable, Domains, DomainUtilization]:
     """Two racks whose nodes have 4 cpus, with a pod of one cpu on each of the busy nodes."""
     told = two_racks()
     see(told, *(pod(f"p{at}", on=name, phase="Running") for at, name in enumerate(busy)))
     network = session_of(told).network
-    return told.state.cluster.nodes, network.domains, network.loads
+    return told.state.cluster.nodes, network.domains, network.utilization
 
 
 def _named(domains: Domains, scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, int]:
     return {one.name: int(scores[one.index]) for one in domains.all}
 
 
-def _points(nearness: Nearness, domains: Domains) -> list[int]:
+def _points(proximity: ProximityScore, domains: Domains) -> list[int]:
     slots = domains.top.slots
-    return [int(one) for one in nearness.points(slots, np.ones(len(slots), dtype=np.bool_))]
+    return [int(one) for one in proximity.points(slots, np.ones(len(slots), dtype=np.bool_))]
 
 
 def test_the_whole_cluster_is_the_parent_of_those_without_one() -> None:
@@ -40,26 +40,29 @@ def test_the_whole_cluster_is_the_parent_of_those_without_one() -> None:
 
 
 def test_a_domain_is_scored_by_how_full_the_gang_would_make_it() -> None:
-    _, domains, loads = _cluster("a1", "a1", "b1")
+    _, domains, utilization = _cluster("a1", "a1", "b1")
     # a: (2 + 2) / 8; b: (1 + 2) / 8; s: (3 + 2) / 16; all: (3 + 2) / 20
-    assert _named(domains, loads.binpack({"cpu": 2000}, CPU)) == {
+    assert _named(domains, utilization.binpack({"cpu": 2000}, CPU)) == {
         "a": 50_000, "b": 37_500, "s": 31_250, "": 25_000,
     }  # fmt: skip
 
 
 def test_resources_count_by_their_weights_and_only_if_they_are_asked_for() -> None:
-    _, domains, loads = _cluster("a1")
+    _, domains, utilization = _cluster("a1")
     weights = (("cpu", 2), ("memory", 1), ("example.com/card", 3), ("example.com/other", 5))
     # a: cpu (1 + 1) / 8, cards (0 + 4) / 8: (2 x 0.25 + 3 x 0.5) / 5 = 0.4
     asked = {"cpu": 1000, "example.com/card": 4}
-    assert _named(domains, loads.binpack(asked, weights))["a"] == 40_000
+    assert _named(domains, utilization.binpack(asked, weights))["a"] == 40_000
     # Of a resource that the domain does not have only the weight counts: (2 x 0.25) / (2 + 1).
-    assert _named(domains, loads.binpack({"cpu": 1000, "memory": 1 << 30}, weights))["a"] == 16_666
+    assert (
+        _named(domains, utilization.binpack({"cpu": 1000, "memory": 1 << 30}, weights))["a"]
+        == 16_666
+    )
 
 
 def test_a_domain_that_cannot_take_it_all_scores_nothing() -> None:
-    _, domains, loads = _cluster("a1")
-    assert _named(domains, loads.binpack({"cpu": 8000}, CPU)) == {
+    _, domains, utilization = _cluster("a1")
+    assert _named(domains, utilization.binpack({"cpu": 8000}, CPU)) == {
         "a": 0, "b": 100_000, "s": 56_250, "": 45_000,
     }  # fmt: skip
 
@@ -67,56 +70,56 @@ def test_a_domain_that_cannot_take_it_all_scores_nothing() -> None:
 def test_sums_follow_what_moves() -> None:
     told = two_racks()
     network = session_of(told).network
-    assert _named(network.domains, network.loads.binpack({"cpu": 1000}, CPU))["a"] == 12_500
-    loads = network.loads
+    assert _named(network.domains, network.utilization.binpack({"cpu": 1000}, CPU))["a"] == 12_500
+    utilization = network.utilization
     see(told, pod("p", on="a2", phase="Running"))
-    assert network.loads is loads
-    assert _named(network.domains, network.loads.binpack({"cpu": 1000}, CPU))["a"] == 25_000
+    assert network.utilization is utilization
+    assert _named(network.domains, network.utilization.binpack({"cpu": 1000}, CPU))["a"] == 25_000
 
 
 def test_the_first_pod_finds_all_nodes_equally_near() -> None:
     _, domains, _ = _cluster()
-    assert _points(Nearness(domains, 1, {}, 4), domains) == [0] * 5
+    assert _points(ProximityScore(domains, 1, {}, 4), domains) == [0] * 5
 
 
 def test_a_node_is_the_nearer_the_lower_the_tier_that_holds_it_and_the_others() -> None:
     _, domains, _ = _cluster()
     # Tiers 1 to 3. With a pod on a1: tier 1 is (3 - 1) / 2, tier 2 is (3 - 2) / 2, the cluster nothing. The two
     # nodes of rack a are best alike, so each has the share of rack a as well: 1 of 4.
-    assert _points(Nearness(domains, 1, {0: 1}, 4), domains) == [
+    assert _points(ProximityScore(domains, 1, {0: 1}, 4), domains) == [
         125_000,
         125_000,
         50_000,
         50_000,
         0,
     ]
-    assert _points(Nearness(domains, 3, {0: 1}, 4), domains)[2] == 150_000
+    assert _points(ProximityScore(domains, 3, {0: 1}, 4), domains)[2] == 150_000
 
 
 def test_of_nodes_that_are_best_alike_those_with_more_of_the_group_are_better() -> None:
     _, domains, _ = _cluster()
-    nearness = Nearness(domains, 1, {0: 1}, 4)
+    proximity = ProximityScore(domains, 1, {0: 1}, 4)
     for slot in (1, 2):
-        nearness.note(slot)
+        proximity.record(slot)
     # The pods are on a1, a2 and b1: spine s holds them. Rack a has 2 of the 4, rack b has 1.
-    assert _points(nearness, domains) == [100_000, 100_000, 75_000, 75_000, 0]
+    assert _points(proximity, domains) == [100_000, 100_000, 75_000, 75_000, 0]
 
 
 def test_a_node_that_is_best_alone_has_no_share() -> None:
     _, domains, _ = _cluster()
     can = np.array([False, True, False, True, True])
-    points = Nearness(domains, 1, {0: 1}, 4).points(domains.top.slots, can)
+    points = ProximityScore(domains, 1, {0: 1}, 4).points(domains.top.slots, can)
     assert [int(one) for one in points][1::2] == [100_000, 50_000]
 
 
 def test_what_was_noted_is_forgotten() -> None:
     _, domains, _ = _cluster()
-    nearness = Nearness(domains, 1, {0: 1}, 4)
-    kept = nearness.keep()
-    nearness.note(4)
-    assert _points(nearness, domains) == [25_000, 25_000, 0, 0, 0]
-    nearness.go_back(kept)
-    assert _points(nearness, domains) == [125_000, 125_000, 50_000, 50_000, 0]
+    proximity = ProximityScore(domains, 1, {0: 1}, 4)
+    kept = proximity.checkpoint()
+    proximity.record(4)
+    assert _points(proximity, domains) == [25_000, 25_000, 0, 0, 0]
+    proximity.rollback(kept)
+    assert _points(proximity, domains) == [125_000, 125_000, 50_000, 50_000, 0]
 
 
 @pytest.mark.parametrize(("weight", "best"), [(1, 100_000), (5, 500_000)])
@@ -129,7 +132,7 @@ def test_a_plain_pod_finds_fuller_domains_better_and_higher_ones_less_so(
     [new] = [one for one in told.state.cluster.pods.values() if one.facts.name == "new"]
     network = session.network
     plugin = Topology(weight=weight, resources=CPU)
-    faded = Faded(told.state.cluster.nodes, network.domains, network.loads, plugin)
+    faded = TierDecay(told.state.cluster.nodes, network.domains, network.utilization, plugin)
     points = faded.points(new.pod_class, np.ones(5, dtype=np.bool_))
     # a: 1/8 + 0.8 x 4/16 = 0.325; b: 4/8 + 0.8 x 4/16 = 0.7; c is in no HyperNode.
     low = 32_500 * 100_000 // 70_000 * weight
@@ -142,6 +145,8 @@ def test_what_cannot_take_the_pod_does_not_set_the_measure() -> None:
     session = session_of(told)
     [new] = [one for one in told.state.cluster.pods.values() if one.facts.name == "new"]
     network = session.network
-    faded = Faded(told.state.cluster.nodes, network.domains, network.loads, Topology(resources=CPU))
+    faded = TierDecay(
+        told.state.cluster.nodes, network.domains, network.utilization, Topology(resources=CPU)
+    )
     can = np.array([True, True, False, False, True])
     assert int(faded.points(new.pod_class, can)[0]) == 100_000

@@ -8,7 +8,7 @@ from projections import snapshot
 from projections.node_updates import drop_hyper_node
 from projections.views.now import topology_rows
 from replay.why_waiting import waiting
-from scheduling.wake import wakes
+from scheduling.wake import is_cycle_due
 from tests.scenarios.play import HERE, name_of, play, scenario_of
 from tests.scheduling.given import Told, gone, node, raw
 from tests.scheduling.test_explain import explained
@@ -90,7 +90,7 @@ def test_hypernodes_that_change_nothing_for_anybody_wake_nobody() -> None:
     told.cycle()
     told.cycle()
     see(told, hyper_node("t", 1, "c"))
-    assert not wakes(told.state, told.now_ns)
+    assert not is_cycle_due(told.state, told.now_ns)
 
 
 def test_the_view_names_the_domains_of_a_node_the_closest_first() -> None:
