@@ -183,7 +183,7 @@ class Engine:
             freed = max(
                 (considered.nodes_freed.get(one.node, 0) for one in event.placements), default=0
             )
-        rewired = considered.hyper_nodes_changed_at if group.is_close else 0
+        rewired = considered.hyper_nodes_changed_at if group.has_topology_constraint else 0
         return max(eased, freed, rewired) or group.cause or None
 
     # Records

@@ -63,7 +63,7 @@ from events.watch import (
     WatchProgressed,
 )
 from projections.cluster import Cluster
-from projections.group_facts import group_facts, wish_of
+from projections.group_facts import group_facts, spec_of
 from projections.nodes import NodeFacts
 from projections.objects import PodGroupObject, read
 from projections.pods import FAILED, NODE_OWNERS, Pod
@@ -465,15 +465,24 @@ def _cause_of_status(cluster: Cluster, seen: Normalized) -> int | None:
     if group is None or known is None or isinstance(obj, str):
         return None
     facts = group_facts(obj)
-    if wish_of(facts) != group.wish:
+    if spec_of(facts) != group.spec:
         return None
     if facts.phase != known.phase:
-        return group.voice.said_since(facts.phase) or None
+        return group.reported_status.phase_set_at(facts.phase) or None
     if facts.counts != known.counts:
-        return group.voice.since or None
+        return group.reported_status.since or None
     if facts.conditions != known.conditions:
         refused = [one.position for one in group.refusals.values()]
-        return max((group.voice.conditions_told, group.voice.whole_since, *refused)) or None
+        return (
+            max(
+                (
+                    group.reported_status.conditions_reported_at,
+                    group.reported_status.ready_since,
+                    *refused,
+                )
+            )
+            or None
+        )
     return None
 
 
@@ -481,7 +490,7 @@ def _is_bound_after_all(before: Pod, pod: Pod) -> bool:
     """Return True if a pod is on the node of a decision whose binding was recorded as failed."""
     if before.facts.node or before.node == pod.facts.node:
         return False
-    return (pod.decision, pod.facts.node) in before.lapsed
+    return (pod.decision, pod.facts.node) in before.failed_bindings
 
 
 def _is_dedicated(facts: NodeFacts | None) -> bool:

@@ -76,16 +76,16 @@ def _each(
 def phase_updates(state: State, on_error: OnError = ignore) -> Iterator[Request]:
     """Yield updates of PodGroups whose phase is out of date, in the order of their names."""
     groups = state.cluster.groups
-    keys = sorted(state.cluster.telling.phases)
+    keys = sorted(state.cluster.pending_status.phases)
     for _, asked in _each("PodGroup", keys, lambda key: (_phase(groups[key]),), on_error):
         yield from asked
 
 
 def has_status_updates(state: State, *, updates_status: bool) -> bool:
     """Return True if a status update is left to do: of a phase, or (with `updates_status`) of anything else."""
-    telling = state.cluster.telling
+    telling = state.cluster.pending_status
     return bool(telling.phases) or (
-        updates_status and bool(telling.counts or telling.reasons or telling.queues)
+        updates_status and bool(telling.counts or telling.conditions or telling.queues)
     )
 
 
@@ -103,32 +103,34 @@ def status_updates(state: State, on_error: OnError = ignore) -> Iterator[Request
 
     def status(name: str) -> Iterable[Request]:
         queue = cluster.queues.get(name)
-        is_ours = queue is not None and name not in cluster.strangers.queues
+        is_ours = queue is not None and name not in cluster.foreign_groups.queues
         request = _of_queue(queue, state.position) if queue is not None and is_ours else None
         return () if request is None else (request,)
 
-    for key, asked in _each("PodGroup", list(cluster.telling.reasons), conditions, on_error):
+    for key, asked in _each(
+        "PodGroup", list(cluster.pending_status.conditions), conditions, on_error
+    ):
         if not asked:
-            del cluster.telling.reasons[key]
+            del cluster.pending_status.conditions[key]
             continue
         yield from asked[:left]
         left -= len(asked)
         if left <= 0:
             break
-    keys = list(islice(cluster.telling.counts, max(0, left)))
+    keys = list(islice(cluster.pending_status.counts, max(0, left)))
     for _, asked in _each("PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error):
         yield from asked
-    for name, asked in _each("Queue/", list(cluster.telling.queues), status, on_error):
+    for name, asked in _each("Queue/", list(cluster.pending_status.queues), status, on_error):
         if not asked:
-            del cluster.telling.queues[name]
+            del cluster.pending_status.queues[name]
         yield from asked
 
 
 def _phase(group: PodGroup) -> PodGroupPhaseRequest:
     namespace, _, name = group.key.partition("/")
-    phase, running, succeeded, failed = group.voice.status
+    phase, running, succeeded, failed = group.reported_status.status
     return PodGroupPhaseRequest(
-        decision=group.voice.since,
+        decision=group.reported_status.since,
         namespace=namespace,
         name=name,
         uid=group.uid,
@@ -141,9 +143,9 @@ def _phase(group: PodGroup) -> PodGroupPhaseRequest:
 
 def _counts(group: PodGroup) -> PodGroupCountsRequest:
     namespace, _, name = group.key.partition("/")
-    _, running, succeeded, failed = group.voice.status
+    _, running, succeeded, failed = group.reported_status.status
     return PodGroupCountsRequest(
-        decision=group.voice.since,
+        decision=group.reported_status.since,
         namespace=namespace,
         name=name,
         uid=group.uid,
@@ -156,7 +158,7 @@ def _counts(group: PodGroup) -> PodGroupCountsRequest:
 def _of_queue(queue: Queue, position: int) -> Request | None:
     """Update a queue: what its pods with a node request, by resource, and the cards charged for them."""
     facts = queue.facts
-    if facts is None or queue.is_mute:
+    if facts is None or queue.rejects_status_updates:
         return None
     amounts: Amounts = {}
     for ledger in ("held", "allocated"):
@@ -164,7 +166,7 @@ def _of_queue(queue: Queue, position: int) -> Request | None:
         for name in (*own, *queue.below.get(ledger, ())):
             amounts.setdefault(name, queue.sum_of(ledger, name))
     amounts = {"cpu": 0, "memory": 0, **amounts}
-    if tuple(sorted(amounts.items())) == facts.told:
+    if tuple(sorted(amounts.items())) == facts.reported_allocated:
         return None
     allocated = {name: _quantity(name, amount) for name, amount in sorted(amounts.items())}
     return QueueStatusRequest(

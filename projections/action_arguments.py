@@ -16,7 +16,7 @@ CLASS_BUDGET: Final = 5_000
 beyond that is not tried."""
 
 
-class Preempting(Struct, frozen=True):
+class PreemptArguments(Struct, frozen=True):
     """Arguments of `preempt`."""
 
     is_simulated: bool = False
@@ -34,7 +34,7 @@ class Preempting(Struct, frozen=True):
         return max(1, min(max(nodes * self.percentage // 100, self.least), self.most))
 
 
-class Ganging(Struct, frozen=True):
+class GangEvictionArguments(Struct, frozen=True):
     """Arguments of `gangpreempt` and of `gangreclaim`."""
 
     domains: int = 8
@@ -48,17 +48,17 @@ class ActionArguments(Struct, frozen=True):
 
     remembers_roles: bool = True
     """Whether a pod without a node speaks for all of its role (`predicateErrorCacheEnable` of `allocate`)."""
-    preempting: Preempting = Preempting()
+    preempting: PreemptArguments = PreemptArguments()
     work_budget: int = WORK_BUDGET
     """Thousands of units of work in a cycle (`workBudget` of `cycle`)."""
     class_budget: int = CLASS_BUDGET
     """Thousands of units for the classes of one pod group (`classBudget` of `cycle`)."""
-    ganging: tuple[tuple[str, Ganging], ...] = ()
+    ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
     """`gangpreempt` and `gangreclaim` with their arguments, where there are any."""
 
-    def of_gangs(self, action: str) -> Ganging:
+    def of_gangs(self, action: str) -> GangEvictionArguments:
         """The arguments of one of the actions for whole gangs."""
-        return dict(self.ganging).get(action, Ganging())
+        return dict(self.ganging).get(action, GangEvictionArguments())
 
 
 def read_configurations(value: object, warn: Warn) -> ActionArguments:

@@ -26,8 +26,8 @@ from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
 from projections.config_errors import REQUEST_DIFFERS
 from projections.deferred_work import DeferredWork
-from projections.pod_groups import INQUEUE, PodGroup, Promise, Refusal
-from projections.queue_objects import tell_faults
+from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
+from projections.queue_objects import update_reported_errors
 from projections.sla import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, INTERNAL_ERROR, FailedAction
 from projections.wakeup_events import WakeupEvents
@@ -64,9 +64,9 @@ def apply_decision(state: DecisionState, record: Record, event: Decision) -> Non
         case QueueFaulted():
             queue = state.cluster.queues.get(event.queue)
             if queue is not None:
-                tell_faults(state.cluster, queue, ((event.code, event.message),))
+                update_reported_errors(state.cluster, queue, ((event.code, event.message),))
         case ObjectFaulted():
-            state.cluster.faults.tell(event.subject, (event.code, event.message))
+            state.cluster.config_errors.mark_reported(event.subject, (event.code, event.message))
         case WorkDeferred():
             state.deferred_work = state.deferred_work.with_left(
                 state.carried_work, event, state.cycle, state.cycle_events, state.cluster
@@ -85,20 +85,20 @@ def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> No
         return
     group.phase = INQUEUE
     group.cause = record.position
-    state.cluster.settle(group)
+    state.cluster.update_group(group)
 
 
 def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
     group = cluster.groups.get(event.pod_group)
     if group is not None:
-        cluster.break_promise(group, is_kept=True)
+        cluster.remove_nominations(group, is_bound=True)
         if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
-            cluster.faults.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
+            cluster.config_errors.add(f"PodGroup/{group.key}", (REQUEST_DIFFERS, text))
     for placement in event.placements:
         old = cluster.pods[placement.uid]
         assert not old.node, f"{old.key} is already on {old.node}"
-        pod = old.twin()
+        pod = old.copy()
         pod.assumed, pod.decision, pod.bound_at = (
             placement.node,
             record.position,
@@ -111,7 +111,7 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
     if group is not None:
         group.refusals.clear()
         cluster.internal_errors.clear(group.key)
-        cluster.settle(group)
+        cluster.update_group(group)
         cluster.wakeup_events.groups.pop(group.key, None)
 
 
@@ -126,10 +126,10 @@ def _refused(state: DecisionState, record: Record, event: RefusalDecided) -> Non
         message=event.message,
         pod=event.pod,
         position=record.position,
-        barred=event.barred,
-        lacks_node=event.lacks_node,
-        is_hopeless=event.is_hopeless,
-        is_shut=event.is_shut,
+        requeue_on_quota=event.barred,
+        requeue_on_node=event.lacks_node,
+        never_fits=event.is_hopeless,
+        fits_only_closed_nodes=event.is_shut,
         is_timed_out=before is not None and before.is_timed_out and event.is_shut,
     )
     if event.code == INTERNAL_ERROR:
@@ -137,7 +137,7 @@ def _refused(state: DecisionState, record: Record, event: RefusalDecided) -> Non
     else:
         state.cluster.internal_errors.clear(group.key, event.action)
     start_reservation_timeout(state.cluster, group, refusal, state.now_ns)
-    state.cluster.settle(group)
+    state.cluster.update_group(group)
     if _waits_for_earlier_action(state, group, event.action):
         state.cluster.wakeup_events.groups[group.key] = None
     else:
@@ -151,10 +151,10 @@ def _waits_for_earlier_action(state: DecisionState, group: PodGroup, action: str
     actions = cluster.policy.actions
     earlier = actions[: actions.index(action)] if action in actions else ()
     return any(
-        line.action in earlier
-        and line.action not in group.refusals
-        and state.deferred_work.search_of(line.action, group.key) is None
-        for line in cluster.lines.of(group)
+        equivalence_group.action in earlier
+        and equivalence_group.action not in group.refusals
+        and state.deferred_work.search_of(equivalence_group.action, group.key) is None
+        for equivalence_group in cluster.scheduling_queue.of(group)
     )
 
 
@@ -163,23 +163,23 @@ def _pipelined(state: DecisionState, record: Record, event: PipelineDecided) -> 
     group = cluster.groups.get(event.pod_group)
     if group is None:
         return
-    cluster.break_promise(group, is_kept=True)
-    held: dict[str, Promise] = {}
+    cluster.remove_nominations(group, is_bound=True)
+    held: dict[str, Nomination] = {}
     for one in event.placements:
         pod_class = cluster.pods[one.uid].pod_class
         charge = quota_charging.charge_on(cluster, pod_class, one.node)
-        held[one.uid] = Promise(one.node, pod_class.request, charge, record.position)
-    cluster.hold(group, held)
+        held[one.uid] = Nomination(one.node, pod_class.request, charge, record.position)
+    cluster.set_nominations(group, held)
     group.refusals.clear()
     cluster.internal_errors.clear(group.key)
-    cluster.settle(group)
+    cluster.update_group(group)
     cluster.wakeup_events.groups.pop(group.key, None)
 
 
 def _evicted(state: DecisionState, record: Record, event: EvictionDecided) -> None:
     for one in event.evictions:
         old = state.cluster.pods[one.uid]
-        pod = old.twin()
+        pod = old.copy()
         pod.evicted = record.position
         state.cluster.replace_pod(old, pod)
         state.evictions[one.uid] = Commitment(
@@ -191,6 +191,6 @@ def _withdrawn(state: DecisionState, event: PipelineWithdrawn) -> None:
     group = state.cluster.groups.get(event.pod_group)
     if group is None:
         return
-    state.cluster.break_promise(group)
-    state.cluster.settle(group)
+    state.cluster.remove_nominations(group)
+    state.cluster.update_group(group)
     state.cluster.wakeup_events.groups.pop(group.key, None)

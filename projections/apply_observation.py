@@ -31,7 +31,7 @@ from projections.cluster import Cluster
 from projections.config_errors import REQUEST_DIFFERS
 from projections.config_errors import Pairs as Faults
 from projections.disruption_budgets import BudgetFacts, budget_facts
-from projections.foreign_pod_groups import miss_workload, put_workload, schedulers_of
+from projections.foreign_pod_groups import drop_workload, put_workload, schedulers_of
 from projections.group_facts import GroupFacts, group_facts
 from projections.hyper_nodes import HyperNodeFacts, hyper_node_facts
 from projections.inter_pod_affinity_index import put_namespace
@@ -55,8 +55,8 @@ from projections.owners import put_owner
 from projections.pod_class import PodClass
 from projections.pod_reading import read_facts
 from projections.pods import QUEUE_NAME, Pod, PodFacts, pod_facts
-from projections.preemption_triggers import anyone_may_leave
-from projections.priority_classes import heed_class, put_class
+from projections.preemption_triggers import wake_preemptors
+from projections.priority_classes import check_priority_class, put_priority_class
 from projections.queue_objects import put_queue
 from projections.queues import QueueFacts, queue_facts
 
@@ -176,7 +176,7 @@ def read_pod(cluster: Cluster, reading: Reading) -> Pod:
         return facts, classes.of(key, lambda: readable_pod(content), facts.problem)
 
     facts, pod_class = reading.of(whole, bare)
-    cluster.faults.put(reading.subject, reading.faults)
+    cluster.config_errors.put(reading.subject, reading.faults)
     return Pod(facts, pod_class, reading.digest)
 
 
@@ -210,7 +210,7 @@ def apply_deletion(cluster: Cluster, record: Record, event: DeletedObject) -> No
     name = record.subject.rpartition("/")[2]
     _keep_identity(cluster, record, "")
     if not isinstance(event, NodeDeleted | QueueDeleted | PodGroupDeleted):
-        cluster.faults.put(record.subject, ())
+        cluster.config_errors.put(record.subject, ())
     match event:
         case NodeDeleted():
             _drop_node(cluster, name, event.uid)
@@ -219,13 +219,13 @@ def apply_deletion(cluster: Cluster, record: Record, event: DeletedObject) -> No
         case PodGroupDeleted():
             _drop_group(cluster, record, event.uid)
         case PriorityClassDeleted():
-            put_class(cluster, name, None)
+            put_priority_class(cluster, name, None)
         case NamespaceDeleted():
             cluster.namespaces.pop(name, None)
             put_namespace(cluster, name, None)
         case WorkloadDeleted():
             put_owner(cluster, event.uid, record.subject.split("/")[1], None)
-            miss_workload(cluster, event.uid)
+            drop_workload(cluster, event.uid)
         case PodDisruptionBudgetDeleted():
             _drop_budget(cluster, record)
         case HyperNodeDeleted():
@@ -238,7 +238,7 @@ def _drop_queue(cluster: Cluster, name: str, uid: str) -> None:
     queue = cluster.queues.get(name)
     if queue is not None and queue.facts is not None and queue.facts.uid == uid:
         put_queue(cluster, None, name, "")
-        cluster.faults.put(f"Queue//{name}", ())
+        cluster.config_errors.put(f"Queue//{name}", ())
 
 
 def _drop_group(cluster: Cluster, record: Record, uid: str) -> None:
@@ -246,13 +246,13 @@ def _drop_group(cluster: Cluster, record: Record, uid: str) -> None:
     group = cluster.groups.get(key)
     if group is not None and group.facts is not None and group.facts.uid == uid:
         cluster.drop_group_object(key)
-        cluster.faults.put(record.subject, ())
+        cluster.config_errors.put(record.subject, ())
 
 
 def _drop_budget(cluster: Cluster, record: Record) -> None:
     _, namespace, name = record.subject.split("/")
     cluster.budgets.drop(namespace, name)
-    anyone_may_leave(cluster)
+    wake_preemptors(cluster)
 
 
 def _drop_node(cluster: Cluster, name: str, uid: str) -> None:
@@ -294,7 +294,7 @@ def _apply_workload(cluster: Cluster, reading: Reading) -> None:
 
     schedulers, annotations = reading.of(whole, bare)
     annotations, faults = _with_queue_name(annotations)
-    cluster.faults.put(reading.subject, (*reading.faults, *faults))
+    cluster.config_errors.put(reading.subject, (*reading.faults, *faults))
     put_workload(cluster, reading.uid, schedulers)
     put_owner(cluster, reading.uid, reading.subject.split("/")[1], annotations)
 
@@ -315,7 +315,7 @@ def _apply_queue(cluster: Cluster, reading: Reading) -> None:
     if reading.is_failed:
         # What it is limited to is not known: nothing more is to enter it.
         facts = structs.replace(facts, is_open=False)
-    cluster.faults.put(reading.subject, reading.faults)
+    cluster.config_errors.put(reading.subject, reading.faults)
     put_queue(cluster, facts, facts.name, reading.digest, problem)
 
 
@@ -324,8 +324,8 @@ def _apply_group(cluster: Cluster, reading: Reading) -> None:
     group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
     if group is None or group.digest != reading.digest:
         cluster.put_group(facts, reading.digest)
-        cluster.faults.put(reading.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
-        heed_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
+        cluster.config_errors.put(reading.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
+        check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
 def _apply_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
@@ -334,8 +334,8 @@ def _apply_priority_class(cluster: Cluster, reading: Reading, name: str) -> None
         return (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
 
     value = reading.of(whole, lambda *_: (0, False))
-    cluster.faults.put(reading.subject, reading.faults)
-    put_class(cluster, name, value)
+    cluster.config_errors.put(reading.subject, reading.faults)
+    put_priority_class(cluster, name, value)
 
 
 def _apply_budget(cluster: Cluster, reading: Reading) -> None:
@@ -344,9 +344,9 @@ def _apply_budget(cluster: Cluster, reading: Reading) -> None:
         return None if isinstance(obj, str) else budget_facts(obj)
 
     facts = reading.of(whole, lambda *_: None)
-    cluster.faults.put(reading.subject, reading.faults)
+    cluster.config_errors.put(reading.subject, reading.faults)
     if facts is not None and cluster.budgets.put(facts, cluster.pods.values()):
-        anyone_may_leave(cluster)
+        wake_preemptors(cluster)
 
 
 def _apply_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
@@ -356,7 +356,7 @@ def _apply_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
 
     found = reading.of(whole, lambda *_: Metadata(name=name))
     annotations, faults = _with_queue_name(found.annotations or {})
-    cluster.faults.put(reading.subject, (*reading.faults, *faults))
+    cluster.config_errors.put(reading.subject, (*reading.faults, *faults))
     put_namespace(cluster, name, found.labels or {})
     if queue := annotations.get(QUEUE_NAME):
         cluster.namespaces[name] = queue

@@ -19,7 +19,7 @@ from events.outcome import (
 from events.record import Record
 from events.union import Outcome
 from projections.cluster import Cluster
-from projections.pods import LAPSED_MAX, Pod
+from projections.pods import FAILED_BINDINGS_MAX, Pod
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
 """The longest wait after a binding failed; the first is a second, and each doubles."""
@@ -95,7 +95,7 @@ def _eviction_outcome(
             state.evictions.pop(event.uid, None)
             old = state.cluster.pods.get(event.uid)
             if old is not None and old.evicted:
-                pod = old.twin()
+                pod = old.copy()
                 pod.evicted = 0
                 state.cluster.eviction_backoff[event.uid] = state.now_ns + EVICTION_BACKOFF_NS
                 state.cluster.replace_pod(old, pod)
@@ -115,9 +115,9 @@ def _phase_outcome(
 
 def _set_reported(state: OutcomeState, key: str, position: int) -> None:
     group = state.cluster.groups.get(key)
-    if group is not None and group.voice.told < position:
-        group.voice.told = position
-        state.cluster.telling.weigh(group)
+    if group is not None and group.reported_status.reported_at < position:
+        group.reported_status.reported_at = position
+        state.cluster.pending_status.update(group)
 
 
 def _status_outcome(state: OutcomeState, record: Record, event: StatusTold | StatusNotTold) -> None:
@@ -126,13 +126,13 @@ def _status_outcome(state: OutcomeState, record: Record, event: StatusTold | Sta
         return
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
-        pod.told = record.cause
+        pod.reported_at = record.cause
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
     elif kind == "PodGroup" and (group := state.cluster.groups.get(name)) is not None:
-        group.voice.conditions_told = record.cause
+        group.reported_status.conditions_reported_at = record.cause
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
-        queue.is_mute = isinstance(event, StatusNotTold)
+        queue.rejects_status_updates = isinstance(event, StatusNotTold)
 
 
 def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
@@ -142,7 +142,9 @@ def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
     if commitment is None or old is None or old.facts.node:
         return
     pod = without_node(old)
-    pod.lapsed = (*old.lapsed, (commitment.decision, commitment.node))[-LAPSED_MAX:]
+    pod.failed_bindings = (*old.failed_bindings, (commitment.decision, commitment.node))[
+        -FAILED_BINDINGS_MAX:
+    ]
     key = old.group_key
     failed = cluster.bind_failures[key] = cluster.bind_failures.get(key, 0) + 1
     wait = min(BIND_BACKOFF_MAX_NS, 1_000_000_000 << min(failed - 1, 10))
@@ -152,7 +154,7 @@ def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
 
 def without_node(old: Pod) -> Pod:
     """The same pod without the node that was decided for it."""
-    pod = old.twin()
+    pod = old.copy()
     pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
     return pod
 

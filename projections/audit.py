@@ -18,7 +18,7 @@ from projections.inter_pod_affinity_index import recount
 from projections.job_order import job_order
 from projections.nodes import SHORT_MAX, Node
 from projections.overcommit import backlog_of
-from projections.pending_status import stated
+from projections.pending_status import reported_in
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
@@ -162,7 +162,7 @@ def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> 
         assert not node.guests, f"node {name} still has guests: {list(node.guests)}"
         assert not node.going, f"node {name} still has pods that are to leave: {list(node.going)}"
         _audit_node(state, name)
-    for uid, held in group.promise.items():
+    for uid, held in group.nominations.items():
         there = nodes.get(held.node)
         assert there is not None, f"pod group {group.key} is promised {held.node}, which is gone"
         assert uid in there.expected, f"pod {uid} is not expected on node {held.node}"
@@ -184,13 +184,13 @@ def _audit_node(state: AuditedState, name: str) -> None:
     _same(f"node {name} releasing", node.releasing, releasing)
     free: Amounts = {}
     for resource in node.free:
-        held = node.promised.get(resource, 0) - releasing.get(resource, 0)
+        held = node.nominated.get(resource, 0) - releasing.get(resource, 0)
         idle = node.allocatable(resource) - occupied.get(resource, 0)
         free[resource] = max(-SHORT_MAX, idle - held if held > 0 else idle)
         if resource in node.quarantine:
             free[resource] = min(free[resource], 0)
     _same(f"node {name} free", node.free, free)
-    is_leaving = any(releasing.values()) or any(node.promised.values())
+    is_leaving = any(releasing.values()) or any(node.nominated.values())
     told = name in state.cluster.nodes.leaving
     assert told == is_leaving, f"node {name} leaving: kept {told}, counted {is_leaving}"
 
@@ -218,7 +218,7 @@ def _audit_group(state: AuditedState, key: str) -> None:
     assert group.facts is not None or group.pods, f"{what} is empty"
     assert key in cluster.queues[group.queue].groups, f"{what} is not in queue {group.queue}"
     waiting = sorted(
-        (pod for pod in group.pods.values() if pod.status == PENDING), key=lambda pod: pod.heading
+        (pod for pod in group.pods.values() if pod.status == PENDING), key=lambda pod: pod.sort_key
     )
     assert group.pending == waiting, f"{what} pending: {[one.key for one in group.pending]}"
     counted = [one for one in group.pods.values() if one.status != RELEASING or one.node]
@@ -229,7 +229,7 @@ def _audit_group(state: AuditedState, key: str) -> None:
     finished = (SUCCEEDED, FAILED, RELEASING)
     live = [pod for pod in group.pods.values() if pod.status not in finished]
     _same_index(f"{what} live classes", group.live_classes, live)
-    recount_first(group.foremost, live, what)
+    recount_first(group.cached_min_members, live, what)
     busy = [pod for pod in waiting if not pod.pod_class.is_best_effort]
     _same_index(f"{what} pending classes", group.pending_classes, busy)
     held: Amounts = {}
@@ -249,39 +249,55 @@ def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
     for pod in group.pods.values():
         if pod.status in ALLOCATED:
             _add(allocated, pod.charge or ())
-        asked = quota_charging.ask(cluster, pod.pod_class) if pod.status == PENDING else ()
-        assert pod.asked == asked, f"pod {pod.key} asked: kept {pod.asked}, counted {asked}"
+        asked = quota_charging.requested(cluster, pod.pod_class) if pod.status == PENDING else ()
+        assert pod.requested_charge == asked, (
+            f"pod {pod.key} asked: kept {pod.requested_charge}, counted {asked}"
+        )
     _same(f"{what} allocated", group.allocated, allocated)
     inqueue, elastic = quota_charging.reservation(cluster, group)
     _same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
     _same(f"{what} elastic", dict(group.elastic), dict(elastic))
-    for uid, held in group.promise.items():
+    for uid, held in group.nominations.items():
         found = group.pods.get(uid)
         assert found is not None, f"{what} promises {held.node} to {uid}, which is gone"
         assert not found.node, f"{what} promises {held.node} to {uid}, which is on {found.node}"
-    keys = cluster.lines_due(group)
-    stands = tuple(line.key for line in cluster.lines.of(group))
+    keys = cluster.expected_equivalence_keys(group)
+    stands = tuple(
+        equivalence_group.key for equivalence_group in cluster.scheduling_queue.of(group)
+    )
     assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
     _audit_telling(cluster, group, what)
     order = job_order(cluster, group)
-    for line in cluster.lines.of(group):
-        assert line.queue == group.queue, f"{what} waits in queue {line.queue}"
-        assert (order, group) in line.jobs, f"{what} is out of place in {line.key}"
+    for equivalence_group in cluster.scheduling_queue.of(group):
+        assert equivalence_group.queue == group.queue, (
+            f"{what} waits in queue {equivalence_group.queue}"
+        )
+        assert (order, group) in equivalence_group.jobs, (
+            f"{what} is out of place in {equivalence_group.key}"
+        )
 
 
 def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
     """Whether its object has still to be told what it should say."""
-    telling, facts = cluster.telling, group.facts
-    voice, now = group.voice, group.status_now
-    assert voice.status == now, f"{what} status: kept {voice.status}, counted {now}"
+    telling, facts = cluster.pending_status, group.facts
+    reported_status, now = group.reported_status, group.status_now
+    assert reported_status.status == now, (
+        f"{what} status: kept {reported_status.status}, counted {now}"
+    )
     is_whole = bool(group.pods) and group.is_ready
-    assert is_whole == bool(voice.whole_since), f"{what} is whole since {voice.whole_since}"
-    is_open = facts is not None and not group.is_foreign and voice.told < voice.since
-    says = ("", 0, 0, 0) if facts is None else stated(facts)
+    assert is_whole == bool(reported_status.ready_since), (
+        f"{what} is whole since {reported_status.ready_since}"
+    )
+    is_open = (
+        facts is not None
+        and not group.is_foreign
+        and reported_status.reported_at < reported_status.since
+    )
+    says = ("", 0, 0, 0) if facts is None else reported_in(facts)
     kept = (group.key in telling.phases, group.key in telling.counts)
     counted = (
         is_open and says[0] != group.phase,
-        is_open and says[0] == group.phase and says != voice.status,
+        is_open and says[0] == group.phase and says != reported_status.status,
     )
     assert kept == counted, f"{what} is to be told: kept {kept}, counted {counted}"
 
@@ -289,7 +305,7 @@ def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
 def _audit_queue(state: AuditedState, name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
     ledgers: dict[str, Amounts] = {
-        ledger: {} for ledger in ("allocated", "held", "pending", "promised", "inqueue", "elastic")
+        ledger: {} for ledger in ("allocated", "held", "pending", "nominated", "inqueue", "elastic")
     }
     for key in queue.groups:
         group = cluster.groups.get(key)
@@ -299,17 +315,17 @@ def _audit_queue(state: AuditedState, name: str) -> None:
         _add(ledgers["held"], ((name, held) for name, held in group.held.items() if held))
         _add(ledgers["inqueue"], group.inqueue)
         _add(ledgers["elastic"], group.elastic)
-        for held in group.promise.values():
-            _add(ledgers["promised"], held.charge)
+        for held in group.nominations.values():
+            _add(ledgers["nominated"], held.charge)
         for pod in group.pending:
-            _add(ledgers["pending"], pod.asked)
+            _add(ledgers["pending"], pod.requested_charge)
     for ledger, counted in ledgers.items():
         kept: Amounts = getattr(queue, ledger)
         _same(f"queue {name} {ledger}", kept, counted)
         assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
     assert queue.facts is not None or queue.groups, f"queue {name} is nothing to anybody"
     groups = [cluster.groups[key] for key in queue.groups]
-    queue.recount_offers((one.priority, pod) for one in groups for pod in one.pods.values())
+    queue.recount_evictable((one.priority, pod) for one in groups for pod in one.pods.values())
 
 
 def _audit_places(state: AuditedState) -> None:
@@ -326,14 +342,14 @@ def _audit_places(state: AuditedState) -> None:
         for name, times in _tally(names).items():
             assert times == 1, f"{what}: {name} stands in {times} places"
             assert name in known, f"{what}: {name} is not known"
-    promised: dict[str, Amounts] = {}
-    nominations.add_up(cluster, promised)
+    nominated: dict[str, Amounts] = {}
+    nominations.sum_nominations(cluster, nominated)
     for group in cluster.groups.values():
-        for held in group.promise.values():
-            _add(promised.setdefault(held.node, {}), held.request)
+        for held in group.nominations.values():
+            _add(nominated.setdefault(held.node, {}), held.request)
     for name, node in cluster.nodes.nodes.items():
-        _same(f"node {name} promised", node.promised, promised.pop(name, {}))
-    assert not promised, f"room is promised on nodes that are not known: {promised}"
+        _same(f"node {name} promised", node.nominated, nominated.pop(name, {}))
+    assert not nominated, f"room is promised on nodes that are not known: {nominated}"
 
 
 def _audit_totals(state: AuditedState) -> None:
@@ -353,13 +369,15 @@ def _audit_totals(state: AuditedState) -> None:
         assert name in cards[resource], f"card {name} is not counted by {resource}"
     objects = sum(queue.facts is not None for queue in cluster.queues.values())
     assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
-    book = cluster.faults
-    missing = [subject for subject in book.standing if book.untold_of(subject)]
-    assert sorted(book.untold) == sorted(missing), f"untold: {book.untold}, {missing}"
+    book = cluster.config_errors
+    missing = [subject for subject in book.current if book.unreported_of(subject)]
+    assert sorted(book.unreported) == sorted(missing), f"untold: {book.unreported}, {missing}"
     for node in present:
         _same_faults(cluster, f"Node//{node.name}", node.faults)
-    untold = [queue.name for queue in cluster.queues.values() if queue.untold]
-    assert sorted(cluster.untold) == sorted(untold), f"untold: {cluster.untold}, {untold}"
+    untold = [queue.name for queue in cluster.queues.values() if queue.unreported_errors]
+    assert sorted(cluster.queues_with_unreported_errors) == sorted(untold), (
+        f"untold: {cluster.queues_with_unreported_errors}, {untold}"
+    )
 
 
 def _audit_commons(state: AuditedState) -> None:
@@ -403,7 +421,7 @@ def _audit_tree(state: AuditedState) -> None:
 
 
 def _same_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
-    kept = cluster.faults.standing.get(subject, ())
+    kept = cluster.config_errors.current.get(subject, ())
     assert kept == faults, f"{subject} faults: kept {kept}, counted {faults}"
 
 
@@ -444,15 +462,19 @@ def _audit_classes(cluster: Cluster) -> None:
 
 
 def _audit_lines(state: AuditedState) -> None:
-    for name, lines in state.cluster.lines.by_queue.items():
-        for key, line in lines.items():
-            assert (line.queue, line.key) == (name, key), f"line {key} stands in {name}"
-            assert line.jobs, f"line {key} of {name} is empty"
-            orders = [order for order, _ in line.jobs]
+    for name, lines in state.cluster.scheduling_queue.by_queue.items():
+        for key, equivalence_group in lines.items():
+            assert (equivalence_group.queue, equivalence_group.key) == (name, key), (
+                f"line {key} stands in {name}"
+            )
+            assert equivalence_group.jobs, f"line {key} of {name} is empty"
+            orders = [order for order, _ in equivalence_group.jobs]
             assert orders == sorted(orders), f"line {key} of {name} is out of order"
-            for _, group in line.jobs:
+            for _, group in equivalence_group.jobs:
                 assert state.cluster.groups.get(group.key) is group, f"{group.key} is gone"
-                assert line in state.cluster.lines.of(group), f"{group.key} is not in {key}"
+                assert equivalence_group in state.cluster.scheduling_queue.of(group), (
+                    f"{group.key} is not in {key}"
+                )
 
 
 def _audit_commitments(state: AuditedState) -> None:

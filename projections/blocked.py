@@ -10,7 +10,7 @@ from projections.hyper_tree import HyperTree
 from projections.nodes import NodeTable
 from projections.pod_groups import PodGroup
 from projections.queues import Queue
-from projections.sub_groups import Closeness
+from projections.sub_groups import TopologyConstraint
 
 
 class BlockingState(Protocol):
@@ -27,21 +27,21 @@ def is_blocked(cluster: BlockingState, group: PodGroup) -> bool:
     queue = cluster.queues.get(group.queue)
     if queue is not None and queue.closed_reason is not None:
         return True
-    return group.is_close and topology_reason(cluster.nodes.hyper, group) is not None
+    return group.has_topology_constraint and topology_reason(cluster.nodes.hyper, group) is not None
 
 
 def topology_reason(tree: HyperTree, group: PodGroup) -> tuple[str, str] | None:
     """Code and message of why no pods can be as close as the group and its sub-groups ask for; None where some
     can."""
-    rules = () if group.parts is None else group.parts.rules
-    for closeness in (group.closeness, *(rule.closeness for rule in rules)):
-        reason = None if closeness is None else closeness_reason(tree, closeness)
+    rules = () if group.sub_groups is None else group.sub_groups.rules
+    for closeness in (group.topology_constraint, *(rule.topology_constraint for rule in rules)):
+        reason = None if closeness is None else constraint_reason(tree, closeness)
         if reason is not None:
             return reason
     return None
 
 
-def closeness_reason(tree: HyperTree, closeness: Closeness) -> tuple[str, str] | None:
+def constraint_reason(tree: HyperTree, closeness: TopologyConstraint) -> tuple[str, str] | None:
     """Code and message of why no pods can be as close as that; None where some can."""
     if tree.problem:
         return "TopologyNotReady", f"the tree of HyperNodes is not ready: {tree.problem}"

@@ -8,40 +8,46 @@ from typing import Final
 
 from projections import quota_charging
 from projections.cluster_totals import ClusterTotals
-from projections.config_errors import FaultBook
+from projections.config_errors import ConfigErrors
 from projections.disruption_budgets import Budgets
-from projections.foreign_pod_groups import Strangers, heed_strangers
-from projections.group_facts import GroupFacts, wish_of
+from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
+from projections.group_facts import GroupFacts, spec_of
 from projections.inter_pod_affinity_index import Regards, meet, stop_expecting
-from projections.job_order import job_order, line_keys
+from projections.job_order import equivalence_keys, job_order
 from projections.nodes import NodeTable
-from projections.overcommit import heed_pressure, occupy, rebook
-from projections.pending_status import Telling
+from projections.overcommit import record_used, release_overcommit, update_backlog
+from projections.pending_status import PendingStatus
 from projections.pod_class import Amounts
 from projections.pod_group_resolution import group_key_of, origin_of
-from projections.pod_groups import LineKey, PodGroup, Promise
+from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
 from projections.pods import (
     ALLOCATED,
     PENDING,
     Charge,
     NodeShare,
     Pod,
-    is_asked_alike,
-    is_charged_alike,
+    has_same_charge,
+    has_same_demand,
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
-from projections.preemption_triggers import asks, heed_budgets, note_arrival, settle_contest, stir
-from projections.proportion import heed_requests
-from projections.queue_tree import lift, plant, rewire
+from projections.preemption_triggers import (
+    invalidate_victims,
+    record_victim_added,
+    update_budgets,
+    update_preemption_state,
+    without_evicting,
+)
+from projections.proportion import update_requests
+from projections.queue_tree import attach_queues, detach_subtree, rebuild_queue_tree
 from projections.queues import DEFAULT, Queue, add
 from projections.quota_charging import Cards
-from projections.scheduling_queue import Lines
+from projections.scheduling_queue import SchedulingQueue
 from projections.sla import forget_deadlines, update_deadline
 from projections.suspensions import InternalErrors
 from projections.wakeup_events import ALL_RESOURCES, ChangedRows, WakeupEvents
 
-SETTLED_MAX: Final = 10_000
+CHANGED_GROUPS_MAX: Final = 10_000
 """Changes of pod groups that are kept for those who follow them, beside two for each group."""
 
 
@@ -70,20 +76,20 @@ class Cluster:
         """Namespace to the queue that it names."""
         self.owners: dict[str, dict[str, str]] = {}
         """UID of an owner of pods to its annotations that begin with `volcano.sh` domains."""
-        self.lines = Lines()
+        self.scheduling_queue = SchedulingQueue()
         self.wakeup_events = WakeupEvents()
         self.changed_rows = ChangedRows()
-        self.untold: dict[str, None] = {}
+        self.queues_with_unreported_errors: dict[str, None] = {}
         """Queues with faults that the log does not name yet."""
-        self.faults = FaultBook()
+        self.config_errors = ConfigErrors()
         """Faults of nodes and pod groups."""
-        self.settled: list[str] = []
+        self.changed_groups: list[str] = []
         """Keys of pod groups that changed, in order, since `settled_version` began."""
-        self.settled_version = self.tree_version = 0
+        self.changed_groups_version = self.tree_version = 0
         """Grow when `settled` begins anew; and when what queues say of their places may have changed."""
-        self.moved: dict[str, None] = {}
+        self.changed_queues: dict[str, None] = {}
         """Queues whose ledger the record being applied has changed."""
-        self.unsettled: dict[str, None] = {}
+        self.groups_to_update: dict[str, None] = {}
         """Pod groups that are to be settled once the record being applied is taken in."""
         self.bind_backoff: dict[str, int] = {}
         """Pod group key to the time before which it is not tried again."""
@@ -93,7 +99,7 @@ class Cluster:
         """Pod groups and actions of which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}
         """UID of a pod that could not be evicted to the time before which it is not tried again."""
-        self.telling, self.strangers = Telling(), Strangers()
+        self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, of the kinds of which nothing else keeps them."""
 
@@ -116,33 +122,33 @@ class Cluster:
         )
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
-            self._move(old, leaves, new, enters)
+            self._move_pod(old, leaves, new, enters)
         group = self.groups.get(pod.group_key)
         is_waiting = new is not None and new.status == PENDING
-        if group is not None and pod.facts.uid in group.promise and not is_waiting:
-            self.break_promise(group)
-        books = not is_charged_alike(old, new)
-        if group is not None and not is_asked_alike(old, new):
+        if group is not None and pod.facts.uid in group.nominations and not is_waiting:
+            self.remove_nominations(group)
+        charges_changed = not has_same_charge(old, new)
+        if group is not None and not has_same_demand(old, new):
             self.internal_errors.resume(group.key)
         if group is not None:
             known = old if pod.facts.uid in group.pods else None
-            if known is not None and books:
+            if known is not None and charges_changed:
                 self._charge_pod(group, known, -1)
-            group.swap(known, new)
+            group.replace_pod(known, new)
         if new is None:
             del self.pods[pod.facts.uid]
         else:
             self.pods[new.facts.uid] = new
-        heed_budgets(self, old, new)
+        update_budgets(self, old, new)
         if group is not None:
             if new is not None:
-                note_arrival(self, group, old, new)
-                if books:
+                record_victim_added(self, group, old, new)
+                if charges_changed:
                     self._charge_pod(group, new, 1)
             if is_last:
-                self.settle(group, books=books)
+                self.update_group(group, charges_changed=charges_changed)
 
-    def _move(
+    def _move_pod(
         self, old: Pod | None, leaves: NodeShare | None, new: Pod | None, enters: NodeShare | None
     ) -> None:
         self._shift_node(leaves, old, -1)
@@ -160,7 +166,7 @@ class Cluster:
         else:
             node.pods.pop(pod.facts.uid, None)
         if node.facts is not None:
-            occupy(self, request, sign)
+            record_used(self, request, sign)
         self.nodes.shift(node, "occupied", request, sign)
         if kind == "releasing":
             self.nodes.shift(node, "releasing", request, sign)
@@ -175,16 +181,16 @@ class Cluster:
             if sign > 0 and pod.charge is None:
                 pod.charge = quota_charging.charge(self, pod)
             assert pod.charge is not None
-            queue.book("allocated", pod.charge, sign)
-            queue.hold(pod, group.priority, sign)
+            queue.add_charge("allocated", pod.charge, sign)
+            queue.add_held(pod, group.priority, sign)
             add(group.allocated, pod.charge, sign)
         elif status == PENDING:
             if sign > 0:
-                pod.asked = quota_charging.ask(self, pod.pod_class)
-            add(queue.pending, pod.asked, sign)
+                pod.requested_charge = quota_charging.requested(self, pod.pod_class)
+            add(queue.pending, pod.requested_charge, sign)
             if sign < 0:
-                pod.asked = ()
-        self.changed_rows.queues[queue.name] = self.moved[queue.name] = None
+                pod.requested_charge = ()
+        self.changed_rows.queues[queue.name] = self.changed_queues[queue.name] = None
 
     # Queues
 
@@ -193,25 +199,25 @@ class Cluster:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
-            plant(self, [queue])
+            attach_queues(self, [queue])
         return queue
 
-    def balance(self) -> None:
+    def finish_record(self) -> None:
         """After a record: settle groups that it concerns and that it did not name; find the queues that are charged
         less than before."""
-        for key in list(self.unsettled):
+        for key in list(self.groups_to_update):
             if key in self.groups:
-                self.settle(self.groups[key])
-        self.unsettled.clear()
-        for name in self.moved:
+                self.update_group(self.groups[key])
+        self.groups_to_update.clear()
+        for name in self.changed_queues:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
-                self.telling.queues[one.name] = None
-                for resource in one.settle_moves(lambda card: quota_charging.members(self, card)):
+                self.pending_status.queues[one.name] = None
+                for resource in one.take_released(lambda card: quota_charging.members(self, card)):
                     self.mark_quota_released(one.name, resource)
-        heed_requests(self)
-        heed_pressure(self)
-        self.moved.clear()
+        update_requests(self)
+        release_overcommit(self)
+        self.changed_queues.clear()
         for index in self.regards.classes.free():
             self.charges.pop(index, None)
 
@@ -223,9 +229,9 @@ class Cluster:
     def forget_queue(self, queue: Queue) -> None:
         """Let go of a queue that has neither an object nor pod groups."""
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
-            lifted = lift(self, queue)
+            lifted = detach_subtree(self, queue)
             del self.queues[queue.name]
-            plant(self, lifted)
+            attach_queues(self, lifted)
             self.changed_rows.queues[queue.name] = None
 
     # Pod groups
@@ -241,23 +247,23 @@ class Cluster:
         """A PodGroup object came or changed."""
         group = self.group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
-        if group.wish != wish_of(facts):
+        if group.spec != spec_of(facts):
             self.internal_errors.resume(group.key)
-        group.obey(facts)
+        group.set_object(facts)
         group.digest, group.uid, group.created_ns = digest, facts.uid or group.key, facts.created_ns
         group.min_available, group.min_tasks = facts.min_available, facts.min_tasks
         if is_new and facts.phase:
             group.phase = facts.phase
         self.move_group(group, facts.queue or DEFAULT)
-        self.settle(group)
+        self.update_group(group)
 
     def drop_group_object(self, key: str) -> None:
         """A PodGroup object is gone; pods that name it wait for it to return."""
         group = self.groups[key]
-        group.obey(None)
+        group.set_object(None)
         self.internal_errors.resume(key)
         group.digest, group.needs_object = "", True
-        self.settle(group)
+        self.update_group(group)
 
     def adopt(self, pod: Pod) -> None:
         """Find the pod group of a pod that is ours, and make it if there is none."""
@@ -279,8 +285,8 @@ class Cluster:
         if group.queue == queue:
             return
         if group.queue:
-            self.break_promise(group)  # It is charged to the queue that made it.
-            self._enter_books(group, -1)
+            self.remove_nominations(group)  # It is charged to the queue that made it.
+            self._charge_group(group, -1)
             before = self.queues[group.queue]
             del before.groups[group.key]
             group.queue = queue
@@ -288,157 +294,169 @@ class Cluster:
         group.queue = queue
         self.internal_errors.resume(group.key)
         self.queue(queue).groups[group.key] = None
-        self._enter_books(group, 1)
-        stir(self, group)
+        self._charge_group(group, 1)
+        invalidate_victims(self, group)
 
-    def _enter_books(self, group: PodGroup, sign: int) -> None:
-        self._reserve(group, ((), ()) if sign < 0 else quota_charging.reservation(self, group))
+    def _charge_group(self, group: PodGroup, sign: int) -> None:
+        self._set_reservation(
+            group, ((), ()) if sign < 0 else quota_charging.reservation(self, group)
+        )
         for pod in group.pods.values():
             self._charge_pod(group, pod, sign)
         if sign > 0:
-            self._reserve(group, quota_charging.reservation(self, group))
+            self._set_reservation(group, quota_charging.reservation(self, group))
 
-    def _reserve(self, group: PodGroup, entries: tuple[Charge, Charge]) -> None:
+    def _set_reservation(self, group: PodGroup, entries: tuple[Charge, Charge]) -> None:
         if (group.inqueue, group.elastic) == entries:
             return
         queue = self.queue(group.queue)
-        queue.book("inqueue", group.inqueue, -1)
-        queue.book("elastic", group.elastic, -1)
+        queue.add_charge("inqueue", group.inqueue, -1)
+        queue.add_charge("elastic", group.elastic, -1)
         group.inqueue, group.elastic = entries
-        queue.book("inqueue", group.inqueue, 1)
-        queue.book("elastic", group.elastic, 1)
-        self.changed_rows.queues[queue.name] = self.moved[queue.name] = None
+        queue.add_charge("inqueue", group.inqueue, 1)
+        queue.add_charge("elastic", group.elastic, 1)
+        self.changed_rows.queues[queue.name] = self.changed_queues[queue.name] = None
 
-    def settle(self, group: PodGroup, *, books: bool = True) -> None:
+    def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
         """Bring what follows from a group's pods in line: phase, reservations, priority, lines.
 
         Without `books` nothing that is charged or asked for has changed.
         """
         self.changed_rows.groups[group.key] = None
-        self.settled.append(group.key)
-        books = heed_strangers(self, group) or books
+        self.changed_groups.append(group.key)
+        charges_changed = update_foreign(self, group) or charges_changed
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
-        settle_contest(self, group)
-        keys = self._waits_in(group, books=books)
+        update_preemption_state(self, group)
+        keys = self._update_phase(group, charges_changed=charges_changed)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
         if stale:
             for action in stale:
                 del group.refusals[action]
                 self.internal_errors.clear(group.key, action)
-            keys = self._waits_in(group, books=True)
-        keys = self._not_suspended(group, keys)
+            keys = self._update_phase(group, charges_changed=True)
+        keys = self._without_suspended(group, keys)
         order = job_order(self, group) if keys else ()
-        self.lines.place(group, order, keys)
-        self.telling.note(group, self.position)
-        asked = (asks(keys), order, group.phase, group.min_available, len(group.pending))
-        mark = (*asked, group.wish, *self.internal_errors.suspended(group.key))
-        if keys and mark != group.mark:
+        self.scheduling_queue.place(group, order, keys)
+        self.pending_status.record_change(group, self.position)
+        asked = (
+            without_evicting(keys),
+            order,
+            group.phase,
+            group.min_available,
+            len(group.pending),
+        )
+        mark = (*asked, group.spec, *self.internal_errors.suspended(group.key))
+        if keys and mark != group.fingerprint:
             self.wakeup_events.groups[group.key] = None
             group.cause = self.position
-        group.mark = mark
+        group.fingerprint = mark
 
-    def _waits_in(self, group: PodGroup, *, books: bool) -> tuple[LineKey, ...]:
+    def _update_phase(
+        self, group: PodGroup, *, charges_changed: bool
+    ) -> tuple[EquivalenceKey, ...]:
         """The lines that follow from the phase that follows from its pods and refusals."""
         phase = group.next_phase()
-        if books or phase != group.phase:
+        if charges_changed or phase != group.phase:
             group.phase = phase
-            self._reserve(group, quota_charging.reservation(self, group))
-            rebook(self, group)
+            self._set_reservation(group, quota_charging.reservation(self, group))
+            update_backlog(self, group)
         update_deadline(self, group)
-        return () if group.key in self.bind_backoff else line_keys(self, group)
+        return () if group.key in self.bind_backoff else equivalence_keys(self, group)
 
-    def _not_suspended(self, group: PodGroup, keys: tuple[LineKey, ...]) -> tuple[LineKey, ...]:
+    def _without_suspended(
+        self, group: PodGroup, keys: tuple[EquivalenceKey, ...]
+    ) -> tuple[EquivalenceKey, ...]:
         """The lines of actions that may look at the group."""
         if group.key not in self.internal_errors.groups:
             return keys
         errors = self.internal_errors
         return tuple([key for key in keys if not errors.is_suspended(group.key, key[0])])
 
-    def lines_due(self, group: PodGroup) -> tuple[LineKey, ...]:
+    def expected_equivalence_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
         """The lines in which a group stands, found again (for `projections/audit.py`)."""
-        keys = () if group.key in self.bind_backoff else line_keys(self, group)
-        return self._not_suspended(group, keys)
+        keys = () if group.key in self.bind_backoff else equivalence_keys(self, group)
+        return self._without_suspended(group, keys)
 
     def _forget_group(self, group: PodGroup) -> None:
-        self.lines.leave(group)
-        self.break_promise(group)
-        self._reserve(group, ((), ()))
-        rebook(self, group, is_gone=True)
+        self.scheduling_queue.remove(group)
+        self.remove_nominations(group)
+        self._set_reservation(group, ((), ()))
+        update_backlog(self, group, is_gone=True)
         forget_deadlines(self, group.key)
         del self.groups[group.key]
         self.wakeup_events.groups.pop(group.key, None)
         for kept in (self.bind_backoff, self.bind_failures):
             kept.pop(group.key, None)
         self.internal_errors.clear(group.key)
-        self.telling.forget(group.key)
+        self.pending_status.forget(group.key)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
         self.forget_queue(queue)
 
     # Promises and everything at once
 
-    def hold(self, group: PodGroup, promise: dict[str, Promise]) -> None:
+    def set_nominations(self, group: PodGroup, promise: dict[str, Nomination]) -> None:
         """Hold the room of a promise, UID to room."""
-        group.promise = promise
+        group.nominations = promise
         for uid, held in promise.items():
             self.nodes.expect(held.node, uid, held.request, 1)
-            self.queue(group.queue).book("promised", held.charge, 1)
+            self.queue(group.queue).add_charge("nominated", held.charge, 1)
         if promise:
-            self.moved[group.queue] = None
+            self.changed_queues[group.queue] = None
 
-    def break_promise(self, group: PodGroup, *, is_kept: bool = False) -> None:
+    def remove_nominations(self, group: PodGroup, *, is_bound: bool = False) -> None:
         """Let go of the room held for a group; `is_kept` where the group itself takes it."""
-        for uid, held in group.promise.items():
+        for uid, held in group.nominations.items():
             stop_expecting(self, uid, held)
-            self.queue(group.queue).book("promised", held.charge, -1)
-            if not is_kept:
+            self.queue(group.queue).add_charge("nominated", held.charge, -1)
+            if not is_bound:
                 self.mark_node_freed(held.node)
-        if group.promise:
-            self.moved[group.queue] = None
-        group.promise = {}
+        if group.nominations:
+            self.changed_queues[group.queue] = None
+        group.nominations = {}
 
     def end_bind_backoff(self, key: str) -> None:
         """A group has rested long enough."""
         self.bind_backoff.pop(key, None)
         if (group := self.groups.get(key)) is not None:
-            self.settle(group)
+            self.update_group(group)
 
     def resume_group(self, key: str) -> None:
         """Let actions that left a group alone after an internal error look at it again."""
         group = self.groups.get(key)
         if self.internal_errors.resume(key) and group is not None:
-            self.settle(group)
+            self.update_group(group)
 
     def wake_everything(self) -> None:
         """Let the next cycle look at everything again."""
         self.wakeup_events.everything = True
 
-    def trim_settled(self) -> None:
+    def trim_changed_groups(self) -> None:
         """Forget what changed long ago: who has not read it by now looks at all groups."""
-        if len(self.settled) > SETTLED_MAX + 2 * len(self.groups):
-            self.settled = []
-            self.settled_version += 1
+        if len(self.changed_groups) > CHANGED_GROUPS_MAX + 2 * len(self.groups):
+            self.changed_groups = []
+            self.changed_groups_version += 1
 
     def clear_changed_rows(self) -> None:
         """The views have been brought up to date."""
         self.changed_rows = ChangedRows()
 
-    def settle_all(self) -> None:
+    def update_all_groups(self) -> None:
         """Bring every group in line: priorities or rules have changed."""
         for group in list(self.groups.values()):
-            self.settle(group)
+            self.update_group(group)
 
     def change_policy(self, policy: Policy) -> None:
         """Other rules hold from here on."""
         # The order itself is another: nobody may be compared with who stands in line by the old one.
         for group in self.groups.values():
-            self.lines.leave(group)
+            self.scheduling_queue.remove(group)
             self.internal_errors.resume(group.key)
         self.policy = policy
         self.wakeup_events.everything = True
-        rewire(self)
+        rebuild_queue_tree(self)
         self.cluster_totals.requests.clear()
         self.recharge()
         for group in self.groups.values():
@@ -446,13 +464,13 @@ class Cluster:
         for name in self.queues:
             self.changed_rows.queues[name] = None
 
-    def charge_anew(self, pod: Pod) -> None:
+    def recharge_pod(self, pod: Pod) -> None:
         """Charge a pod for the card of its node, which was not known when it was charged."""
         group = self.groups[pod.group_key]
         self._charge_pod(group, pod, -1)
         pod.charge = None
         self._charge_pod(group, pod, 1)
-        self.settle(group)
+        self.update_group(group)
 
     def recharge(self) -> None:
         """Charge everything anew: the rules, or the cards there are, have changed."""
@@ -464,4 +482,4 @@ class Cluster:
                     pod.charge = None
             for pod in group.pods.values():
                 self._charge_pod(group, pod, 1)
-            self.settle(group)
+            self.update_group(group)

@@ -17,7 +17,7 @@ class ClusterTotals:
         self.backlog: Amounts = {}
         """What admitted groups still need at least, under `overcommit`; by group in `backlogs`."""
         self.backlogs: dict[str, Charge] = {}
-        self.pressure: Amounts = {}
+        self.overcommit_change: Amounts = {}
         """How the record being applied changes what is used and promised of the whole cluster."""
         self.deadlines: dict[str, int] = {}
         """Pod group key to the time when it has waited as long as it may, under `sla`."""
@@ -25,11 +25,11 @@ class ClusterTotals:
         """Pod group key to such a time that is over."""
         self.reservation_timeouts: dict[str, int] = {}
         """Pod group key to the time when too many nodes will have been closed to it for long, soonest first."""
-        self.shared_out: object = None
+        self.proportion_input: object = None
         """What `deserved` was found from."""
         self.requests: dict[str, Amounts] = {}
         """Queue to what its pods have and wait for, under `proportion`."""
         self.guaranteed: dict[str, Amounts] = {}
         """Queue to what is guaranteed to all right below it; under the empty name, to all others."""
-        self.stated: dict[str, dict[str, None]] = {}
+        self.named_children: dict[str, dict[str, None]] = {}
         """Queue to the queues that say it is right above them."""

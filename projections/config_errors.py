@@ -10,49 +10,49 @@ Pairs = tuple[tuple[str, str], ...]
 """Code and message of each fault."""
 
 
-class FaultBook:
+class ConfigErrors:
     """The faults that stand, by subject (`Kind/namespace/name`), and those the log names already."""
 
     def __init__(self) -> None:
-        self.standing: dict[str, Pairs] = {}
-        self.told: dict[str, Pairs] = {}
-        self.untold: dict[str, None] = {}
+        self.current: dict[str, Pairs] = {}
+        self.reported: dict[str, Pairs] = {}
+        self.unreported: dict[str, None] = {}
         """Subjects with faults that the log does not name yet."""
 
     def put(self, subject: str, faults: Pairs, *, keeps: Iterable[str] = ()) -> None:
         """These are the faults of a subject now, beside those with a code that it `keeps`."""
-        kept = tuple(one for one in self.standing.get(subject, ()) if one[0] in keeps)
+        kept = tuple(one for one in self.current.get(subject, ()) if one[0] in keeps)
         faults = (*faults, *kept)
-        if not faults and subject not in self.standing:
+        if not faults and subject not in self.current:
             return
-        self.standing[subject] = faults
+        self.current[subject] = faults
         if not faults:
-            del self.standing[subject]
-        self._settle(subject)
+            del self.current[subject]
+        self._update(subject)
 
     def add(self, subject: str, fault: tuple[str, str]) -> None:
         """One more, in place of one with the same code."""
-        others = tuple(one for one in self.standing.get(subject, ()) if one[0] != fault[0])
+        others = tuple(one for one in self.current.get(subject, ()) if one[0] != fault[0])
         self.put(subject, (*others, fault))
 
-    def tell(self, subject: str, fault: tuple[str, str]) -> None:
+    def mark_reported(self, subject: str, fault: tuple[str, str]) -> None:
         """The log names a fault."""
-        self.told[subject] = (*self.told.get(subject, ()), fault)
-        self._settle(subject)
+        self.reported[subject] = (*self.reported.get(subject, ()), fault)
+        self._update(subject)
 
-    def untold_of(self, subject: str) -> Pairs:
+    def unreported_of(self, subject: str) -> Pairs:
         """The faults of a subject that the log does not name yet."""
-        told = self.told.get(subject, ())
-        return tuple(one for one in self.standing.get(subject, ()) if one not in told)
+        told = self.reported.get(subject, ())
+        return tuple(one for one in self.current.get(subject, ()) if one not in told)
 
-    def _settle(self, subject: str) -> None:
-        standing = self.standing.get(subject, ())
-        told = tuple(one for one in self.told.get(subject, ()) if one in standing)
+    def _update(self, subject: str) -> None:
+        standing = self.current.get(subject, ())
+        told = tuple(one for one in self.reported.get(subject, ()) if one in standing)
         # Who stays keeps its place: the same State is to be the same in its order, too.
         if told:
-            self.told[subject] = told
+            self.reported[subject] = told
         else:
-            self.told.pop(subject, None)
-        self.untold.pop(subject, None)
-        if self.untold_of(subject):
-            self.untold[subject] = None
+            self.reported.pop(subject, None)
+        self.unreported.pop(subject, None)
+        if self.unreported_of(subject):
+            self.unreported[subject] = None

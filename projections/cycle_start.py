@@ -4,13 +4,13 @@ from projections.cluster import Cluster
 from projections.deserved import real_capability
 from projections.job_order import job_order
 from projections.pod_class import Amounts
-from projections.proportion import WHOLE, Asking, deserve
+from projections.proportion import WHOLE, QueueDemand, compute_deserved
 from projections.queues import Queue
 
 
 def open_cycle(cluster: Cluster) -> None:
     """Bring what follows from sums over the whole cluster in line with them."""
-    cluster.trim_settled()
+    cluster.trim_changed_groups()
     cluster_totals = cluster.cluster_totals
     if cluster_totals.totals != cluster.totals:
         cluster_totals.totals = dict(sorted(cluster.totals.items()))
@@ -23,11 +23,13 @@ def open_cycle(cluster: Cluster) -> None:
 def _reorder(cluster: Cluster) -> None:
     """Shares have changed: put who holds something into its place."""
     for group in cluster.groups.values():
-        lines = cluster.lines.of(group) if group.held else []
+        lines = cluster.scheduling_queue.of(group) if group.held else []
         if lines:
             order = job_order(cluster, group)
-            cluster.lines.place(group, order, tuple(line.key for line in lines))
-            group.mark = (group.mark[0], order, *group.mark[2:])
+            cluster.scheduling_queue.place(
+                group, order, tuple(equivalence_group.key for equivalence_group in lines)
+            )
+            group.fingerprint = (group.fingerprint[0], order, *group.fingerprint[2:])
 
 
 def _share_out(cluster: Cluster) -> None:
@@ -39,15 +41,15 @@ def _share_out(cluster: Cluster) -> None:
         if queue.groups
     ]
     cluster_totals = cluster.cluster_totals
-    if (total, asking) != cluster_totals.shared_out:
-        cluster_totals.shared_out = (total, asking)
-        cluster_totals.deserved = deserve(total, asking)
+    if (total, asking) != cluster_totals.proportion_input:
+        cluster_totals.proportion_input = (total, asking)
+        cluster_totals.deserved = compute_deserved(total, asking)
 
 
-def _asking(cluster: Cluster, queue: Queue, names: list[str]) -> Asking:
+def _asking(cluster: Cluster, queue: Queue, names: list[str]) -> QueueDemand:
     facts = queue.facts
     most = {name: real_capability(cluster, queue, name) for name in names if facts is not None}
-    return Asking(
+    return QueueDemand(
         name=queue.name,
         weight=1 if facts is None else max(1, facts.weight),
         request=_millionths(queue.request),

@@ -106,7 +106,10 @@ class DeferredWork(Struct):
 def _waits(cluster: Cluster, action: str, key: str) -> bool:
     """Whether a group still waits for an action."""
     group = cluster.groups.get(key)
-    return group is not None and any(line.action == action for line in cluster.lines.of(group))
+    return group is not None and any(
+        equivalence_group.action == action
+        for equivalence_group in cluster.scheduling_queue.of(group)
+    )
 
 
 def _together(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:

@@ -65,7 +65,7 @@ def deserved_of(cluster: Cluster, queue: Queue) -> Amounts:
     if facts is None:
         return {}
     if cluster.policy.quota == "capacity-card":
-        return queue.entitled
+        return queue.deserved
     deserved: Amounts = {}
     for name in (*facts.deserved, *facts.guarantee):
         most = real_capability(cluster, queue, name)

@@ -67,12 +67,12 @@ class Budget:
         """How many of its pods may leave."""
         return max(0, self.healthy - self._must_stay())
 
-    def take(self, pod: Pod) -> None:
+    def add(self, pod: Pod) -> None:
         """Cover a pod."""
         self.pods[pod.facts.uid] = pod
         self.healthy += pod.status == RUNNING
 
-    def lose(self, pod: Pod) -> None:
+    def remove(self, pod: Pod) -> None:
         """Cover a pod no longer, if it was covered."""
         if self.pods.pop(pod.facts.uid, None) is not None:
             self.healthy -= pod.status == RUNNING
@@ -108,7 +108,7 @@ class Budgets:
         budget = there[facts.name] = Budget(facts)
         for pod in pods:
             if budget.covers(pod):
-                budget.take(pod)
+                budget.add(pod)
         return True
 
     def drop(self, namespace: str, name: str) -> None:
@@ -124,9 +124,9 @@ class Budgets:
         for budget in self.all.get(pod.facts.namespace, {}).values() if pod else ():
             before = budget.allowed
             if old is not None:
-                budget.lose(old)
+                budget.remove(old)
             if new is not None and budget.covers(new):
-                budget.take(new)
+                budget.add(new)
             allows_more |= budget.allowed > before
         return allows_more
 

@@ -65,19 +65,19 @@ def _named(template: _Template | None) -> str:
     return "" if spec is None else spec.schedulerName or ""
 
 
-class Strangers:
+class ForeignPodGroups:
     """What says whose pod groups are, and which are not ours. Only State changes it."""
 
     def __init__(self) -> None:
         self.schedulers: dict[str, tuple[str, ...]] = {}
         """UID of a workload to the schedulers that its templates name."""
-        self.gone: dict[str, None] = {}
+        self.deleted_owners: dict[str, None] = {}
         """UIDs of workloads that named some and are gone, and of which pod groups are left."""
         self.owned: dict[str, dict[str, None]] = {}
         """UID of a workload to the keys of the pod groups that it owns."""
         self.owner_of: dict[str, str] = {}
         """The other way round."""
-        self.pods: dict[str, int] = {}
+        self.pod_counts: dict[str, int] = {}
         """Pod group key to the number of pods of other schedulers that name it."""
         self.groups: dict[str, str] = {}
         """Key of a pod group that is not ours to its queue."""
@@ -90,34 +90,34 @@ class Strangers:
         if pod.group_key or not facts.needs_group_object:
             return ""
         key = f"{facts.namespace}/{facts.group_name}"
-        left = self.pods.get(key, 0) + sign
+        left = self.pod_counts.get(key, 0) + sign
         if left:
-            self.pods[key] = left
+            self.pod_counts[key] = left
         else:
-            del self.pods[key]
+            del self.pod_counts[key]
         return key if left == (sign > 0) else ""
 
-    def are_said(self, group: PodGroup, ours: tuple[str, ...]) -> bool:
+    def is_foreign(self, group: PodGroup, ours: tuple[str, ...]) -> bool:
         """Whether whoever speaks for a group says that it belongs to others."""
         if group.facts is None or group.pods:
             return False
         named = self.schedulers.get(group.facts.owner, ())
-        return not any(one in ours for one in named) if named else group.key in self.pods
+        return not any(one in ours for one in named) if named else group.key in self.pod_counts
 
-    def assign(self, key: str, owner: str) -> None:
+    def set_owner(self, key: str, owner: str) -> None:
         """A group is owned by this workload; by none where its object is gone, too."""
         before = self.owner_of.pop(key, "")
         if before:
             del self.owned[before][key]
             if not self.owned[before]:
                 del self.owned[before]
-                if before in self.gone:
-                    del self.gone[before], self.schedulers[before]
+                if before in self.deleted_owners:
+                    del self.deleted_owners[before], self.schedulers[before]
         if owner:
             self.owner_of[key] = owner
             self.owned.setdefault(owner, {})[key] = None
 
-    def enter(self, key: str, queue: str) -> str:
+    def set_queue(self, key: str, queue: str) -> str:
         """Keep a group that is not ours under its queue; under none where it is ours, or gone. Where it was."""
         before = self.groups.pop(key, "")
         if before:
@@ -130,90 +130,97 @@ class Strangers:
         return before
 
 
-class Mixed(Protocol):
+class ForeignGroupState(Protocol):
     """The part of the cluster that is looked at and changed here."""
 
     scheduler_names: tuple[str, ...]
-    strangers: Strangers
+    foreign_groups: ForeignPodGroups
     groups: dict[str, PodGroup]
-    moved: dict[str, None]
+    changed_queues: dict[str, None]
 
-    def settle(self, group: PodGroup, *, books: bool = True) -> None:
+    def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
         """Bring what follows from a group's pods in line."""
 
 
-def heed_strangers(cluster: Mixed, group: PodGroup) -> bool:
+def update_foreign(cluster: ForeignGroupState, group: PodGroup) -> bool:
     """Find out whose group it is. Whether that is another answer than before."""
-    strangers = cluster.strangers
-    known = group.key in strangers.owner_of or group.key in strangers.groups
+    foreign_groups = cluster.foreign_groups
+    known = group.key in foreign_groups.owner_of or group.key in foreign_groups.groups
     if group.facts is None and not group.is_foreign and not known:
         return False
     owner = "" if group.facts is None else group.facts.owner
-    if strangers.owner_of.get(group.key, "") != owner:
-        strangers.assign(group.key, owner)
-    was, group.is_foreign = group.is_foreign, strangers.are_said(group, cluster.scheduler_names)
+    if foreign_groups.owner_of.get(group.key, "") != owner:
+        foreign_groups.set_owner(group.key, owner)
+    was, group.is_foreign = (
+        group.is_foreign,
+        foreign_groups.is_foreign(group, cluster.scheduler_names),
+    )
     queue = group.queue if group.is_foreign else ""
-    if strangers.groups.get(group.key, "") != queue:
-        for name in filter(None, (strangers.enter(group.key, queue), queue)):
-            cluster.moved[name] = None
+    if foreign_groups.groups.get(group.key, "") != queue:
+        for name in filter(None, (foreign_groups.set_queue(group.key, queue), queue)):
+            cluster.changed_queues[name] = None
     return was != group.is_foreign
 
 
-def put_workload(cluster: Mixed, uid: str, schedulers: tuple[str, ...]) -> None:
+def put_workload(cluster: ForeignGroupState, uid: str, schedulers: tuple[str, ...]) -> None:
     """A workload came or changed."""
-    strangers = cluster.strangers
-    if strangers.schedulers.get(uid, ()) == schedulers:
+    foreign_groups = cluster.foreign_groups
+    if foreign_groups.schedulers.get(uid, ()) == schedulers:
         return
     if schedulers:
-        strangers.schedulers[uid] = schedulers
+        foreign_groups.schedulers[uid] = schedulers
     else:
-        del strangers.schedulers[uid]
-    for key in list(strangers.owned.get(uid, ())):
-        cluster.settle(cluster.groups[key])
+        del foreign_groups.schedulers[uid]
+    for key in list(foreign_groups.owned.get(uid, ())):
+        cluster.update_group(cluster.groups[key])
 
 
-def miss_workload(cluster: Mixed, uid: str) -> None:
+def drop_workload(cluster: ForeignGroupState, uid: str) -> None:
     """A workload is gone."""
-    strangers = cluster.strangers
-    if uid not in strangers.schedulers:
+    foreign_groups = cluster.foreign_groups
+    if uid not in foreign_groups.schedulers:
         return
-    if uid in strangers.owned:
-        strangers.gone[uid] = None
+    if uid in foreign_groups.owned:
+        foreign_groups.deleted_owners[uid] = None
     else:
-        del strangers.schedulers[uid]
+        del foreign_groups.schedulers[uid]
 
 
-def count_pod(cluster: Mixed, old: Pod | None, new: Pod | None) -> None:
+def count_foreign_pod(cluster: ForeignGroupState, old: Pod | None, new: Pod | None) -> None:
     """A pod came, changed or is gone."""
     if all(pod is None or pod.group_key or not pod.facts.needs_group_object for pod in (old, new)):
         return
-    changed = [cluster.strangers.count(pod, sign) for pod, sign in ((new, 1), (old, -1)) if pod]
+    changed = [
+        cluster.foreign_groups.count(pod, sign) for pod, sign in ((new, 1), (old, -1)) if pod
+    ]
     for key in changed:
         if (group := cluster.groups.get(key)) is not None:
-            cluster.settle(group)
+            cluster.update_group(group)
 
 
-def count_anew(cluster: Mixed, pods: Iterable[Pod]) -> None:
+def recount_foreign_pods(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
     """Other schedulers are ours, or not ours any more."""
-    cluster.strangers.pods.clear()
+    cluster.foreign_groups.pod_counts.clear()
     for pod in pods:
-        cluster.strangers.count(pod, 1)
+        cluster.foreign_groups.count(pod, 1)
     for group in list(cluster.groups.values()):
-        cluster.settle(group)
+        cluster.update_group(group)
 
 
-def recount(cluster: Mixed, pods: Iterable[Pod]) -> None:
+def recount(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
     """Count again who names groups without being ours, and ask again whose they are."""
-    kept, counted = cluster.strangers, Strangers()
+    kept, counted = cluster.foreign_groups, ForeignPodGroups()
     counted.schedulers = kept.schedulers
-    assert all(uid in kept.owned and uid in kept.schedulers for uid in kept.gone), kept.gone
+    assert all(uid in kept.owned and uid in kept.schedulers for uid in kept.deleted_owners), (
+        kept.deleted_owners
+    )
     for pod in pods:
         counted.count(pod, 1)
     for group in cluster.groups.values():
-        counted.assign(group.key, "" if group.facts is None else group.facts.owner)
-        is_foreign = counted.are_said(group, cluster.scheduler_names)
+        counted.set_owner(group.key, "" if group.facts is None else group.facts.owner)
+        is_foreign = counted.is_foreign(group, cluster.scheduler_names)
         assert group.is_foreign == is_foreign, f"pod group {group.key}: foreign is {is_foreign}"
-        counted.enter(group.key, group.queue if is_foreign else "")
-    for name in ("owned", "owner_of", "pods", "groups", "queues"):
+        counted.set_queue(group.key, group.queue if is_foreign else "")
+    for name in ("owned", "owner_of", "pod_counts", "groups", "queues"):
         told, found = getattr(kept, name), getattr(counted, name)
         assert told == found, f"strangers, {name}: kept {told}, counted {found}"

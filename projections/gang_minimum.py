@@ -14,30 +14,30 @@ Entry = tuple[tuple[int, int, int, str], int]
 """Heading of a pod and the index of its class."""
 
 
-class _Split:
+class _TopEntries:
     """Entries in order, the first `most` of them apart from the rest."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
-        self.first: list[Entry] = []
+        self.size = most
+        self.top: list[Entry] = []
         self.rest: list[Entry] = []
         self.by_class: dict[int, list[Entry]] = {}
         """Class index to those of the first that are of it, in order."""
 
     def add(self, entry: Entry) -> Entry | None:
         """Put an entry in. What is among the rest by that: this one, or the one that it drives out."""
-        if len(self.first) < self.most and not self.rest:
+        if len(self.top) < self.size and not self.rest:
             self._enter(entry)
             return None
-        if self.first and entry < self.first[-1]:
+        if self.top and entry < self.top[-1]:
             self._enter(entry)
-            entry = self._leave(self.first[-1])
+            entry = self._leave(self.top[-1])
         insort(self.rest, entry)
         return entry
 
     def remove(self, entry: Entry) -> Entry | None:
         """Take an entry out. What is no longer among the rest by that: this one, or the one that moves up."""
-        if self.first and entry <= self.first[-1]:
+        if self.top and entry <= self.top[-1]:
             self._leave(entry)
             if not self.rest:
                 return None
@@ -48,40 +48,40 @@ class _Split:
 
     def resize(self, most: int) -> None:
         """Let more or fewer entries be the first."""
-        self.most = most
-        while len(self.first) > most:
-            self.rest.insert(0, self._leave(self.first[-1]))
-        while len(self.first) < most and self.rest:
+        self.size = most
+        while len(self.top) > most:
+            self.rest.insert(0, self._leave(self.top[-1]))
+        while len(self.top) < most and self.rest:
             self._enter(self.rest.pop(0))
 
     def _enter(self, entry: Entry) -> None:
-        insort(self.first, entry)
+        insort(self.top, entry)
         insort(self.by_class.setdefault(entry[1], []), entry)
 
     def _leave(self, entry: Entry) -> Entry:
         of_class = self.by_class[entry[1]]
-        for entries in (self.first, of_class):
+        for entries in (self.top, of_class):
             del entries[bisect_left(entries, entry)]
         if not of_class:
             del self.by_class[entry[1]]
         return entry
 
 
-class Foremost:
+class MinMemberSet:
     """The first pods of one gang. `pods` are all that could count towards it."""
 
     def __init__(self, wanted: int, roles: Mapping[str, int], pods: Iterable[Pod]) -> None:
         self.wanted, self.roles = wanted, dict(roles)
-        self._by_role = {role: _Split(least) for role, least in roles.items()}
-        self._others = _Split(0)
+        self._by_role = {role: _TopEntries(least) for role, least in roles.items()}
+        self._others = _TopEntries(0)
         for pod in pods:
-            self.shift(pod, 1)
+            self.count(pod, 1)
 
-    def suits(self, wanted: int, roles: Mapping[str, int]) -> bool:
+    def is_for(self, wanted: int, roles: Mapping[str, int]) -> bool:
         """Whether these are the first pods of a gang that needs so many."""
         return self.wanted == wanted and self.roles == roles
 
-    def shift(self, pod: Pod, sign: int) -> None:
+    def count(self, pod: Pod, sign: int) -> None:
         """A pod counts from now on, or (-1) no longer: it must be as it was when it came."""
         entry: Entry | None = _entry(pod)
         split = self._by_role.get(pod.facts.role)
@@ -100,18 +100,18 @@ class Foremost:
         return list(counts.items())
 
     def _balance(self) -> None:
-        leading = sum(len(split.first) for split in self._by_role.values())
+        leading = sum(len(split.top) for split in self._by_role.values())
         self._others.resize(max(0, self.wanted - leading))
 
 
-def recount(kept: Foremost | None, pods: Iterable[Pod], what: str) -> None:
+def recount(kept: MinMemberSet | None, pods: Iterable[Pod], what: str) -> None:
     """Put the pods in order again, to prove that none was lost (for `projections/audit.py`)."""
     if kept is None:
         return
     missing = dict(kept.roles)
     leading: list[Entry] = []
     others: list[Entry] = []
-    for pod in sorted(pods, key=lambda one: one.heading):
+    for pod in sorted(pods, key=lambda one: one.sort_key):
         least = missing.get(pod.facts.role, 0)
         missing[pod.facts.role] = least - 1
         (leading if least > 0 else others).append(_entry(pod))
@@ -123,4 +123,4 @@ def recount(kept: Foremost | None, pods: Iterable[Pod], what: str) -> None:
 
 
 def _entry(pod: Pod) -> Entry:
-    return pod.heading, pod.pod_class.index
+    return pod.sort_key, pod.pod_class.index

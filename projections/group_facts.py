@@ -18,7 +18,12 @@ from projections.objects import (
 )
 from projections.pod_class import Amounts, amounts_of, card_names
 from projections.quantity import QuantityError
-from projections.sub_groups import Closeness, PartRule, closeness_of, part_rules
+from projections.sub_groups import (
+    SubGroupRule,
+    TopologyConstraint,
+    sub_group_rules,
+    topology_constraint_of,
+)
 
 WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -53,9 +58,9 @@ class GroupFacts(Struct, frozen=True):
     """How long it may wait, if it says so."""
     owner: str = ""
     """UID of the workload that it was made for."""
-    closeness: Closeness | None = None
+    topology_constraint: TopologyConstraint | None = None
     """How close its pods must be, or had better be."""
-    part_rules: tuple[PartRule, ...] = ()
+    sub_group_rules: tuple[SubGroupRule, ...] = ()
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
@@ -66,7 +71,10 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
     except QuantityError as error:
         resources, problem = None, f"spec.minResources: {error}"
     try:
-        closeness, rules = closeness_of(spec.networkTopology), part_rules(spec.subGroupPolicy)
+        closeness, rules = (
+            topology_constraint_of(spec.networkTopology),
+            sub_group_rules(spec.subGroupPolicy),
+        )
     except (ValueError, msgspec.ValidationError) as error:
         closeness, rules, problem = None, (), f"spec: {error}"
     names = {
@@ -105,8 +113,8 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
         faults=(*faults, *unclear),
         waiting_ns=waiting_ns,
         owner=next((one.uid for one in meta.ownerReferences or () if one.controller), ""),
-        closeness=closeness,
-        part_rules=rules,
+        topology_constraint=closeness,
+        sub_group_rules=rules,
     )
 
 
@@ -131,7 +139,7 @@ def waiting_time(annotation: str | None) -> tuple[int | None, Pairs]:
     return span or None, ()
 
 
-def wish_of(facts: GroupFacts | None) -> GroupFacts | None:
+def spec_of(facts: GroupFacts | None) -> GroupFacts | None:
     """What a PodGroup object says, without what the scheduler tells it."""
     if facts is None:
         return None

@@ -4,7 +4,7 @@ from projections.cluster import Cluster
 from projections.hyper_tree import HyperTree, circular
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, PENDING, READY
-from projections.sub_groups import PartKey, Parts
+from projections.sub_groups import SubGroupKey, SubGroups
 
 
 def recount(cluster: Cluster) -> None:
@@ -14,22 +14,24 @@ def recount(cluster: Cluster) -> None:
         there = ((one.name, one.facts.labels) for one in cluster.nodes.nodes.values() if one.facts)
         assert facts.name == name, f"HyperNode {facts.name} stands under {name}"
         counted.put(facts, there)
-    for what in ("parents", "nodes", "of_node", "seekers", "torn"):
+    for what in ("parents", "nodes", "of_node", "selecting", "multi_parent"):
         ours, theirs = getattr(kept, what), getattr(counted, what)
         assert ours == theirs, f"HyperNodes' {what}: kept {ours}, counted {theirs}"
     assert list(kept.circular) == list(circular(kept.facts)), f"in a circle: {kept.circular}"
     for name in kept.facts:
-        standing = cluster.faults.standing.get(f"HyperNode//{name}", ())
+        standing = cluster.config_errors.current.get(f"HyperNode//{name}", ())
         assert standing == kept.faults_of(name), f"HyperNode {name} faults: kept {standing}"
     for group in cluster.groups.values():
         _recount_parts(group)
 
 
 def _recount_parts(group: PodGroup) -> None:
-    rules = () if group.facts is None else group.facts.part_rules
-    assert rules == (() if group.parts is None else group.parts.rules), f"{group.key} has others"
-    counted = Parts(rules)
-    standing: dict[tuple[PartKey | None, str], int] = {}
+    rules = () if group.facts is None else group.facts.sub_group_rules
+    assert rules == (() if group.sub_groups is None else group.sub_groups.rules), (
+        f"{group.key} has others"
+    )
+    counted = SubGroups(rules)
+    standing: dict[tuple[SubGroupKey | None, str], int] = {}
     for pod in group.pods.values():
         key = counted.key_of(pod.facts.labels)
         is_free = pod.status == PENDING and pod.pod_class.is_best_effort
@@ -37,7 +39,9 @@ def _recount_parts(group: PodGroup) -> None:
             counted.count(key, 1)
         if pod.status in ALLOCATED:
             standing[key, pod.node] = standing.get((key, pod.node), 0) + 1
-    ours, theirs = {} if group.parts is None else group.parts.ready, counted.ready
+    ours, theirs = {} if group.sub_groups is None else group.sub_groups.ready, counted.ready
     assert ours == theirs, f"pod group {group.key} sub-groups: kept {ours}, counted {theirs}"
-    there = standing if group.is_close else None
-    assert group.standing == there, f"pod group {group.key} stands: {group.standing}, {there}"
+    there = standing if group.has_topology_constraint else None
+    assert group.pods_by_node == there, (
+        f"pod group {group.key} stands: {group.pods_by_node}, {there}"
+    )

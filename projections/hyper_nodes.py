@@ -50,11 +50,11 @@ class HyperNodeFacts(Struct, frozen=True):
     faults: Pairs = ()
 
     @property
-    def seeks(self) -> bool:
+    def selects_nodes(self) -> bool:
         """Whether it finds nodes by what they are like."""
         return bool(self.patterns or self.selectors)
 
-    def finds(self, name: str, labels: Labels) -> bool:
+    def selects(self, name: str, labels: Labels) -> bool:
         """Whether a node is one of those that it seeks."""
         if any(_compiled(one).search(name) for one in self.patterns):
             return True

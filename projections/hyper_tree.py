@@ -7,7 +7,7 @@ is not, nobody is placed by it. All is brought in line with each change, at the 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from projections.config_errors import FaultBook, Pairs
+from projections.config_errors import ConfigErrors, Pairs
 from projections.hyper_nodes import HyperNodeFacts, Labels
 
 CIRCULAR: Final = "HyperNodeInCircle"
@@ -30,11 +30,11 @@ class HyperTree:
         """HyperNode to the nodes that are its own members; one that it names need not be there."""
         self.of_node: dict[str, Names] = {}
         """The same the other way round."""
-        self.seekers: Names = {}
+        self.selecting: Names = {}
         """HyperNodes that find nodes by what they are like."""
         self.circular: Names = {}
         """HyperNodes that are members of themselves, or stand between such."""
-        self.torn: Names = {}
+        self.multi_parent: Names = {}
         """HyperNodes that are members of two others."""
         self.version = 0
         """Grows with every change that could place a pod elsewhere."""
@@ -42,7 +42,7 @@ class HyperTree:
     @property
     def problem(self) -> str:
         """Why nobody can be placed by the tree; empty where it is ready."""
-        for name in sorted({**self.circular, **self.torn}):
+        for name in sorted({**self.circular, **self.multi_parent}):
             return self._structural(name)[0][1]
         return ""
 
@@ -56,9 +56,9 @@ class HyperTree:
         for child in facts.children:
             self.parents.setdefault(child, {})[facts.name] = None
         own = dict.fromkeys(facts.nodes)
-        if facts.seeks:
-            self.seekers[facts.name] = None
-            own.update({name: None for name, labels in nodes if facts.finds(name, labels)})
+        if facts.selects_nodes:
+            self.selecting[facts.name] = None
+            own.update({name: None for name, labels in nodes if facts.selects(name, labels)})
         self.nodes[facts.name] = own
         for name in own:
             self.of_node.setdefault(name, {})[facts.name] = None
@@ -71,13 +71,13 @@ class HyperTree:
             self._unlink(old)
             self._settle(name, old, None)
 
-    def note_node(self, name: str, labels: Labels | None) -> None:
+    def update_node(self, name: str, labels: Labels | None) -> None:
         """A node came, has other labels or (None) is gone."""
-        for hyper in self.seekers:
+        for hyper in self.selecting:
             facts = self.facts[hyper]
             if name in facts.nodes:
                 continue
-            is_found = labels is not None and facts.finds(name, labels)
+            is_found = labels is not None and facts.selects(name, labels)
             if is_found == (name in self.nodes[hyper]):
                 continue
             self.version += 1
@@ -125,12 +125,12 @@ class HyperTree:
             return ()
         return (*facts.faults, *self._structural(name), *self._tiers(facts))
 
-    def tell(self, book: FaultBook, names: Iterable[str]) -> None:
+    def report_errors(self, book: ConfigErrors, names: Iterable[str]) -> None:
         """Let the faults of these HyperNodes stand in the book."""
         for name in names:
             book.put(f"HyperNode//{name}", self.faults_of(name))
 
-    def kin(self, name: str) -> Names:
+    def related(self, name: str) -> Names:
         """Whose faults a change of this HyperNode may change."""
         facts = self.facts.get(name)
         members = () if facts is None else facts.children
@@ -144,7 +144,7 @@ class HyperTree:
             if name in self.parents.get(name, ()):
                 text = f"HyperNode {name} is a member of itself: {refused}"
             faults.append((CIRCULAR, text))
-        if name in self.torn:
+        if name in self.multi_parent:
             both = " and of ".join(sorted(self.parents[name]))
             faults.append((TWO_PARENTS, f"HyperNode {name} is a member of {both}: {refused}"))
         return tuple(faults)
@@ -163,7 +163,7 @@ class HyperTree:
         if old is None:
             return
         del self.facts[old.name]
-        self.seekers.pop(old.name, None)
+        self.selecting.pop(old.name, None)
         for child in old.children:
             _forget(self.parents, child, old.name)
         for name in self.nodes.pop(old.name):
@@ -175,9 +175,9 @@ class HyperTree:
         children = [] if old is None else list(old.children)
         children += () if new is None else new.children
         for one in (name, *children):
-            self.torn.pop(one, None)
+            self.multi_parent.pop(one, None)
             if one in self.facts and len(self.parents.get(one, ())) > 1:
-                self.torn[one] = None
+                self.multi_parent[one] = None
         if self.circular or (new is not None and self._reaches_itself(name)):
             self.circular = circular(self.facts)
 

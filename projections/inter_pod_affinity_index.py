@@ -15,7 +15,7 @@ import msgspec
 from projections.nodes import NodeTable
 from projections.nominations import reserve, room_of
 from projections.pod_class import PodClass, PodClasses
-from projections.pod_groups import PodGroup, Promise
+from projections.pod_groups import Nomination, PodGroup
 from projections.pod_terms import NO_TERMS, Labels, LabelsOf, Regard, size_of
 from projections.pods import PENDING, RELEASING, Pod
 from projections.sized_cache import ENTRY_BYTES
@@ -120,7 +120,7 @@ class Watched(Protocol):
     def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
         """Take a pod out as it was and put it in as it is."""
 
-    def settle(self, group: PodGroup) -> None:
+    def update_group(self, group: PodGroup) -> None:
         """Bring what follows from a group's pods in line."""
 
 
@@ -175,12 +175,12 @@ def _look_again(cluster: Watched, changed: list[Regard] | None, *, apart_from: s
                 continue
             pod_class = class_of(cluster, pod)
             if pod_class is not pod.pod_class:
-                twin = pod.twin()
+                twin = pod.copy()
                 twin.pod_class = pod_class
                 cluster.replace_pod(pod, twin, is_last=False)
                 found = True
         if found:
-            cluster.settle(group)
+            cluster.update_group(group)
 
 
 def _is_covered(pod: Pod, regards: Iterable[Regard] | None, labels_of: LabelsOf) -> bool:
@@ -208,7 +208,7 @@ def _note_move(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
         cluster.nodes.invalidate(str(after[0]))
 
 
-def stop_expecting(cluster: Watched, uid: str, held: Promise) -> None:
+def stop_expecting(cluster: Watched, uid: str, held: Nomination) -> None:
     """Keep room for a pod no longer. Who could not stand near it may do so now."""
     cluster.nodes.expect(held.node, uid, held.request, -1)
     pod = cluster.pods.get(uid)
@@ -249,7 +249,7 @@ def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
         if pod.group_key and pod.status == PENDING:
             regarded = pod.pod_class.regarded
             assert regarded == counted.about(pod), f"{pod.key} is regarded otherwise: {regarded}"
-    promised = [one for group in cluster.groups.values() for one in group.promise.items()]
+    promised = [one for group in cluster.groups.values() for one in group.nominations.items()]
     expected = [(uid, held.node) for uid, held in promised]
     expected += [(pod.facts.uid, room[0]) for pod in listed if (room := room_of(pod)) is not None]
     told = [(uid, name) for name, node in cluster.nodes.nodes.items() for uid in node.expected]

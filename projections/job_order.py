@@ -6,37 +6,37 @@ from typing import Final
 from projections import quota_charging
 from projections.overcommit import least_of
 from projections.pod_class import Amounts
-from projections.pod_groups import WAITING, LineKey, PodGroup
-from projections.preemption_triggers import contest_keys
-from projections.quota_charging import Books
+from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
+from projections.preemption_triggers import eviction_keys
+from projections.quota_charging import QuotaState
 from projections.shares import dominant
 from projections.sla import deadline_of, is_overdue
 
 
-def job_order(books: Books, group: PodGroup) -> tuple[object, ...]:
+def job_order(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
     """A group's place among all of its queue: what the plugins say, then age, UID and name."""
-    said = tuple([_PLUGINS[plugin](books, group) for plugin in books.policy.job_order])
+    said = tuple([_PLUGINS[plugin](cluster, group) for plugin in cluster.policy.job_order])
     return (*said, group.created_ns, group.uid, group.key)
 
 
-def _priority(books: Books, group: PodGroup) -> object:
+def _priority(cluster: QuotaState, group: PodGroup) -> object:
     return -group.priority
 
 
-def _gang(books: Books, group: PodGroup) -> object:
+def _gang(cluster: QuotaState, group: PodGroup) -> object:
     return group.is_ready
 
 
-def _drf(books: Books, group: PodGroup) -> object:
-    return dominant(group.held, books.cluster_totals.totals) if group.held else 0
+def _drf(cluster: QuotaState, group: PodGroup) -> object:
+    return dominant(group.held, cluster.cluster_totals.totals) if group.held else 0
 
 
-def _sla(books: Books, group: PodGroup) -> object:
-    deadline = deadline_of(books, group)
+def _sla(cluster: QuotaState, group: PodGroup) -> object:
+    deadline = deadline_of(cluster, group)
     return (1, 0) if deadline is None else (0, deadline)
 
 
-_PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
+_PLUGINS: Final[dict[str, Callable[[QuotaState, PodGroup], object]]] = {
     "priority": _priority,
     "gang": _gang,
     "drf": _drf,
@@ -45,45 +45,45 @@ _PLUGINS: Final[dict[str, Callable[[Books, PodGroup], object]]] = {
 """What each plugin makes of a group; smaller is sooner."""
 
 
-def line_keys(books: Books, group: PodGroup) -> tuple[LineKey, ...]:
+def equivalence_keys(cluster: QuotaState, group: PodGroup) -> tuple[EquivalenceKey, ...]:
     """The lines in which a group waits; none when it waits for nothing."""
     if group.is_foreign:
         return ()
     alone: tuple[object, ...] = ("alone", group.key)
-    if group.phase == WAITING and "enqueue" in books.policy.actions:
+    if group.phase == WAITING and "enqueue" in cluster.policy.actions:
         if group.facts is None and not group.pending:
             return ()
-        return (("enqueue", alone if group.problem else _admission(books, group)),)
+        return (("enqueue", alone if group.problem else _admission(cluster, group)),)
     if group.phase == WAITING and group.facts is not None and not group.pending:
         return (("allocate", alone if group.problem else ("admit",)),)
-    keys: list[LineKey] = []
+    keys: list[EquivalenceKey] = []
     step: tuple[object, ...] | None = None
     if group.pending_classes:
         step = _next_step(group)
-        if step is not None and is_overdue(books, group):
+        if step is not None and is_overdue(cluster, group):
             step = ("overdue", *step)
         keys.append(("allocate", step or alone))
-    keys += contest_keys(books, group, step)
+    keys += eviction_keys(cluster, group, step)
     if group.best_effort_count:
         keys.append(("backfill", alone))
     return tuple(keys)
 
 
-def _admission(books: Books, group: PodGroup) -> tuple[object, ...]:
+def _admission(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
     """Equal for groups that are admitted alike: what they need at least, and whether they waited too long.
 
     Where somebody could be evicted for them, those of equal priority.
     """
-    if books.policy.preempts:
-        return (group.priority, *_least(books, group))
-    return _least(books, group)
+    if cluster.policy.preempts:
+        return (group.priority, *_least(cluster, group))
+    return _least(cluster, group)
 
 
-def _least(books: Books, group: PodGroup) -> tuple[object, ...]:
-    key = _amounts(quota_charging.minimum(books, group))
-    if books.policy.overcommit is not None:
-        key = (*key, _amounts(least_of(books, group)))
-    return ("overdue", *key) if is_overdue(books, group) else key
+def _least(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
+    key = _amounts(quota_charging.minimum(cluster, group))
+    if cluster.policy.overcommit is not None:
+        key = (*key, _amounts(least_of(cluster, group)))
+    return ("overdue", *key) if is_overdue(cluster, group) else key
 
 
 def _amounts(least: Amounts | None) -> tuple[object, ...]:
@@ -92,14 +92,16 @@ def _amounts(least: Amounts | None) -> tuple[object, ...]:
 
 def _next_step(group: PodGroup) -> tuple[object, ...] | None:
     """Equal for groups whose next step asks for the same; None for one that is like no other."""
-    if len(group.pending_classes) != 1 or group.best_effort_count or group.promise:
+    if len(group.pending_classes) != 1 or group.best_effort_count or group.nominations:
         return None
     if group.enforced_roles or group.problem or not group.has_enough_pods:
         return None
-    if group.parts is not None or (group.closeness is not None and group.allocated_count):
+    if group.sub_groups is not None or (
+        group.topology_constraint is not None and group.allocated_count
+    ):
         return None
     [index] = group.pending_classes
-    close = () if group.closeness is None else (group.closeness,)
+    close = () if group.topology_constraint is None else (group.topology_constraint,)
     if group.is_ready_with(1, {}):
         return ("one", index, group.phase, *close)
     missing = group.min_available - group.ready_count

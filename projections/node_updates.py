@@ -7,7 +7,7 @@ from projections.cluster import Cluster
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
-from projections.overcommit import occupy, widen
+from projections.overcommit import record_capacity, record_used
 from projections.pods import ALLOCATED
 from projections.queues import add
 from projections.wakeup_events import ALL_PODS
@@ -16,18 +16,22 @@ from projections.wakeup_events import ALL_PODS
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     """A node came or changed."""
     node = cluster.nodes.node(facts.name)
-    mix = node.mix
+    mix = node.card_layout
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
     cluster.wakeup_events.nodes_updated[facts.name] = None
-    cluster.faults.put(f"Node//{facts.name}", facts.faults)
+    cluster.config_errors.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
-    _changed(cluster, facts.name, cards_changed and node.mix != mix)
-    if node.mix != mix:
+    _changed(cluster, facts.name, cards_changed and node.card_layout != mix)
+    if node.card_layout != mix:
         for uid in list(node.pods):
             pod = cluster.pods[uid]
-            if pod.group_key and pod.status in ALLOCATED and quota_charging.is_open(cluster, pod):
-                cluster.charge_anew(pod)
+            if (
+                pod.group_key
+                and pod.status in ALLOCATED
+                and quota_charging.is_unresolved(cluster, pod)
+            ):
+                cluster.recharge_pod(pod)
 
 
 def drop_node(cluster: Cluster, name: str) -> None:
@@ -35,34 +39,34 @@ def drop_node(cluster: Cluster, name: str) -> None:
     node = cluster.nodes.nodes[name]
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.drop(name)
-    cluster.faults.put(f"Node//{name}", ())
+    cluster.config_errors.put(f"Node//{name}", ())
     _changed(cluster, name, cards_changed)
 
 
 def put_hyper_node(cluster: Cluster, facts: HyperNodeFacts) -> None:
     """A HyperNode came or changed."""
     there = ((name, one.facts.labels) for name, one in cluster.nodes.nodes.items() if one.facts)
-    _rewire(cluster, facts.name, lambda tree: tree.put(facts, there))
+    _change_hyper_nodes(cluster, facts.name, lambda tree: tree.put(facts, there))
 
 
 def drop_hyper_node(cluster: Cluster, name: str) -> None:
     """A HyperNode is gone."""
-    _rewire(cluster, name, lambda tree: tree.drop(name))
+    _change_hyper_nodes(cluster, name, lambda tree: tree.drop(name))
 
 
-def _rewire(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
+def _change_hyper_nodes(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
     tree = cluster.nodes.hyper
     before = _readiness(tree, name)
-    version, kin, touched = tree.version, tree.kin(name), list(tree.below(name))
+    version, kin, touched = tree.version, tree.related(name), list(tree.below(name))
     change(tree)
     if tree.version == version:
         return
-    tree.tell(cluster.faults, {**kin, **tree.kin(name)})
+    tree.report_errors(cluster.config_errors, {**kin, **tree.related(name)})
     cluster.changed_rows.topology.update(dict.fromkeys((*touched, *tree.below(name))))
     cluster.wakeup_events.hyper_nodes_changed_at = cluster.position
     if _readiness(tree, name) != before:
-        close = (key for key, group in cluster.groups.items() if group.is_close)
-        cluster.unsettled.update(dict.fromkeys(close))
+        close = (key for key, group in cluster.groups.items() if group.has_topology_constraint)
+        cluster.groups_to_update.update(dict.fromkeys(close))
 
 
 def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
@@ -90,8 +94,8 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    widen(cluster, node.facts.allocatable, sign)
-    occupy(cluster, tuple(node.occupied.items()), sign)
+    record_capacity(cluster, node.facts.allocatable, sign)
+    record_used(cluster, tuple(node.occupied.items()), sign)
     changed = False
     for resource, card in node.facts.cards.items():
         changed |= cluster.cards.shift(card, resource, sign)

@@ -109,7 +109,7 @@ def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
     return amounts, problem
 
 
-def mix_of(cards: dict[str, str]) -> str:
+def card_layout_of(cards: dict[str, str]) -> str:
     """One text for the cards of a node; empty where it has none."""
     return "\n".join([f"{resource} {card}" for resource, card in cards.items()]) if cards else ""
 
@@ -118,15 +118,27 @@ class Node:
     """A node and what is taken on it. Only State changes it."""
 
     __slots__ = (
-        "digest", "expected", "facts", "free", "going", "guests", "mix", "name", "occupied", "pods", "promised",
-        "quarantine", "releasing", "slot",
+        "card_layout",
+        "digest",
+        "expected",
+        "facts",
+        "free",
+        "going",
+        "guests",
+        "name",
+        "nominated",
+        "occupied",
+        "pods",
+        "quarantine",
+        "releasing",
+        "slot",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.facts: NodeFacts | None = None
         self.digest = ""
-        self.mix = ""
+        self.card_layout = ""
         """Which resources count which cards here: equal for nodes that agree in that."""
         self.slot = -1
         self.pods: dict[str, None] = {}
@@ -138,7 +150,7 @@ class Node:
         """UIDs of pods that a trial has put here, or lets leave; empty outside of a trial."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
-        self.promised: Amounts = {}
+        self.nominated: Amounts = {}
         self.free: Amounts = {}
         self.quarantine: dict[str, Quarantine] = {}
         """Resource to why it is not given away for a while."""
@@ -154,7 +166,7 @@ class Node:
 
     def future(self, name: str) -> int:
         """What will be free once leaving pods have left and promises are kept."""
-        leaving = self.releasing.get(name, 0) - self.promised.get(name, 0)
+        leaving = self.releasing.get(name, 0) - self.nominated.get(name, 0)
         future = max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
         return min(future, 0) if name in self.quarantine else future
 
@@ -163,8 +175,8 @@ class Node:
         free = -self.occupied.get(name, 0)
         if self.facts is not None:
             free += self.facts.allocatable.get(name, 0)
-        if self.promised:
-            free -= max(0, self.promised.get(name, 0) - self.releasing.get(name, 0))
+        if self.nominated:
+            free -= max(0, self.nominated.get(name, 0) - self.releasing.get(name, 0))
         if free < -SHORT_MAX:
             return -SHORT_MAX
         return min(free, 0) if self.quarantine and name in self.quarantine else free
@@ -218,8 +230,8 @@ class NodeTable:
         node = self.node(facts.name)
         came = node.facts is None
         if node.facts is None or node.facts.labels != facts.labels:
-            self.hyper.note_node(facts.name, facts.labels)
-        node.facts, node.digest, node.mix = facts, digest, mix_of(facts.cards)
+            self.hyper.update_node(facts.name, facts.labels)
+        node.facts, node.digest, node.card_layout = facts, digest, card_layout_of(facts.cards)
         node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
         for name in node.free:
             node.free[name] = node.free_of(name)
@@ -232,26 +244,26 @@ class NodeTable:
     def drop(self, name: str) -> None:
         """A node is gone; its pods, if any, are not."""
         node = self.nodes[name]
-        node.facts, node.digest, node.mix, node.free, node.slot = None, "", "", {}, -1
+        node.facts, node.digest, node.card_layout, node.free, node.slot = None, "", "", {}, -1
         node.quarantine = {}
         self._is_stale = True
-        self.hyper.note_node(name, None)
+        self.hyper.update_node(name, None)
         self.forget(node)
 
     def forget(self, node: Node) -> None:
         """Let go of an absent node without pods."""
-        if node.facts is None and not node.pods and not any(node.promised.values()):
+        if node.facts is None and not node.pods and not any(node.nominated.values()):
             self.nodes.pop(node.name, None)
             self.leaving.pop(node.name, None)
 
     def shift(self, node: Node, kind: str, request: Request, sign: int) -> None:
-        """Add `sign` times the request to what is `occupied`, `releasing` or `promised` on the node."""
+        """Add `sign` times the request to what is `occupied`, `releasing` or `nominated` on the node."""
         amounts: Amounts = getattr(node, kind)
         for name, amount in request:
             amounts[name] = amounts.get(name, 0) + sign * amount
         if kind != "occupied":
             self.leaving[node.name] = None
-            if not any(node.releasing.values()) and not any(node.promised.values()):
+            if not any(node.releasing.values()) and not any(node.nominated.values()):
                 del self.leaving[node.name]
         if node.facts is None:
             return
@@ -275,7 +287,7 @@ class NodeTable:
             node.expected[uid] = None
         else:
             node.expected.pop(uid, None)
-        self.shift(node, "promised", request, sign)
+        self.shift(node, "nominated", request, sign)
         self.forget(node)
 
     def invalidate_all(self) -> None:

@@ -12,7 +12,7 @@ from projections.pod_class import Amounts
 from projections.pods import PENDING, Pod
 
 
-class Reserved(Protocol):
+class NominationState(Protocol):
     """The part of the cluster in which room is kept."""
 
     nodes: NodeTable
@@ -25,9 +25,9 @@ class Reserved(Protocol):
         """Remember that a node may now take what it could not before."""
 
 
-def reserve(cluster: Reserved, old: Pod | None, new: Pod | None) -> None:
+def reserve(cluster: NominationState, old: Pod | None, new: Pod | None) -> None:
     """Keep room for a pod, or no longer."""
-    if not (old and old.facts.nominated) and not (new and new.facts.nominated):
+    if not (old and old.facts.nominated_node) and not (new and new.facts.nominated_node):
         return
     before, after = room_of(old), room_of(new)
     if before == after:
@@ -41,15 +41,15 @@ def reserve(cluster: Reserved, old: Pod | None, new: Pod | None) -> None:
 
 def room_of(pod: Pod | None) -> tuple[str, str, Request] | None:
     """Node, UID and request; None for our own pods, which have promises, and for those that wait for no room."""
-    if pod is None or not pod.facts.nominated or pod.group_key or pod.status != PENDING:
+    if pod is None or not pod.facts.nominated_node or pod.group_key or pod.status != PENDING:
         return None
-    return pod.facts.nominated, pod.facts.uid, pod.pod_class.request
+    return pod.facts.nominated_node, pod.facts.uid, pod.pod_class.request
 
 
-def add_up(cluster: Reserved, promised: dict[str, Amounts]) -> None:
+def sum_nominations(cluster: NominationState, nominated: dict[str, Amounts]) -> None:
     """Add what is kept on each node, counted again."""
     for pod in cluster.pods.values():
         if (room := room_of(pod)) is not None:
-            amounts = promised.setdefault(room[0], {})
+            amounts = nominated.setdefault(room[0], {})
             for name, amount in room[2]:
                 amounts[name] = amounts.get(name, 0) + amount

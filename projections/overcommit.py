@@ -16,17 +16,17 @@ from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, RUNS, PodGroup
 from projections.pods import Charge
 from projections.queues import add
-from projections.quota_charging import Books
+from projections.quota_charging import QuotaState
 
 
-class Pressed(Books, Protocol):
+class OvercommitState(QuotaState, Protocol):
     """The part of the cluster in which pressure is noted."""
 
     def mark_quota_released(self, queue: str, resource: str = ...) -> None:
         """Remember that a queue may now admit what it could not before."""
 
 
-def least_of(books: Books, group: PodGroup) -> Amounts | None:
+def least_of(cluster: QuotaState, group: PodGroup) -> Amounts | None:
     """What a group needs at least, by resource; None where it does not say and nothing is checked."""
     if group.facts is not None:
         stated = group.facts.min_resources
@@ -34,29 +34,29 @@ def least_of(books: Books, group: PodGroup) -> Amounts | None:
             return None
         return {name: one for name, one in stated.items() if one > 0 and name != "pods"}
     total: Amounts = {}
-    for pod_class, count in quota_charging.first_classes(group):
+    for pod_class, count in quota_charging.min_member_classes(group):
         for name, amount in pod_class.request:
             if name != "pods":
                 total[name] = total.get(name, 0) + amount * count
     return total
 
 
-def backlog_of(books: Books, group: PodGroup) -> Charge:
+def backlog_of(cluster: QuotaState, group: PodGroup) -> Charge:
     """What an admitted group still needs at least."""
-    if books.policy.overcommit is None or group.phase not in (INQUEUE, RUNS) or group.is_foreign:
+    if cluster.policy.overcommit is None or group.phase not in (INQUEUE, RUNS) or group.is_foreign:
         return ()
-    if is_blocked(books, group):
+    if is_blocked(cluster, group):
         return ()
-    least = least_of(books, group) or {}
+    least = least_of(cluster, group) or {}
     if group.phase == INQUEUE:
-        return () if group.is_hopeless else tuple(least.items())
+        return () if group.never_fits else tuple(least.items())
     if group.allocated_count < group.min_available:
         return ()
     missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}
     return tuple((name, amount) for name, amount in missing.items() if amount > 0)
 
 
-def rebook(cluster: Books, group: PodGroup, *, is_gone: bool = False) -> None:
+def update_backlog(cluster: QuotaState, group: PodGroup, *, is_gone: bool = False) -> None:
     """Bring the backlog in line with a group."""
     cluster_totals = cluster.cluster_totals
     if cluster.policy.overcommit is None and not cluster_totals.backlogs:
@@ -67,45 +67,47 @@ def rebook(cluster: Books, group: PodGroup, *, is_gone: bool = False) -> None:
         return
     add(cluster_totals.backlog, before, -1)
     add(cluster_totals.backlog, after, 1)
-    press(cluster, before, -1)
-    press(cluster, after, 1)
+    record_demand(cluster, before, -1)
+    record_demand(cluster, after, 1)
     if after:
         cluster_totals.backlogs[group.key] = after
     else:
         del cluster_totals.backlogs[group.key]
 
 
-def occupy(cluster: Books, request: Charge, sign: int) -> None:
+def record_used(cluster: QuotaState, request: Charge, sign: int) -> None:
     """A pod takes its place on a node that is there, or leaves it; or the node comes or goes with it."""
     add(cluster.cluster_totals.used, request, sign)
-    press(cluster, request, sign)
+    record_demand(cluster, request, sign)
 
 
-def press(cluster: Books, amounts: Charge, sign: int) -> None:
+def record_demand(cluster: QuotaState, amounts: Charge, sign: int) -> None:
     """Note how the record being applied changes the pressure on the cluster."""
     rules = cluster.policy.overcommit
     if rules is not None:
         for name, amount in amounts:
             add(
-                cluster.cluster_totals.pressure,
+                cluster.cluster_totals.overcommit_change,
                 ((name, amount),),
                 sign * rules.of(name).denominator,
             )
 
 
-def widen(cluster: Books, allocatable: Amounts, sign: int) -> None:
+def record_capacity(cluster: QuotaState, allocatable: Amounts, sign: int) -> None:
     """Note that a node comes or goes, with what it can give."""
     rules = cluster.policy.overcommit
     if rules is not None:
         for name, amount in allocatable.items():
             add(
-                cluster.cluster_totals.pressure, ((name, amount),), -sign * rules.of(name).numerator
+                cluster.cluster_totals.overcommit_change,
+                ((name, amount),),
+                -sign * rules.of(name).numerator,
             )
 
 
-def heed_pressure(cluster: Pressed) -> None:
+def release_overcommit(cluster: OvercommitState) -> None:
     """After a record: where the pressure fell, groups may be admitted that were not before."""
-    pressure = cluster.cluster_totals.pressure
+    pressure = cluster.cluster_totals.overcommit_change
     if not pressure:
         return
     for name in [name for name, change in pressure.items() if change < 0]:

@@ -34,4 +34,4 @@ def put_owner(
     if annotations is not None and first is not None:
         origin = origin_of(first.facts, kept, cluster.namespaces)
         group.min_available = origin.min_available
-    cluster.settle(group)
+    cluster.update_group(group)

@@ -9,12 +9,12 @@ from projections.group_facts import GroupFacts
 from projections.pod_groups import WAITING, PodGroup, Status
 
 
-def stated(facts: GroupFacts) -> Status:
+def reported_in(facts: GroupFacts) -> Status:
     """What a PodGroup says. One that says no phase waits: whoever makes it may leave that out."""
     return (facts.phase or WAITING, *facts.counts)
 
 
-class Telling:
+class PendingStatus:
     """Pod groups and queues with something to tell, by key."""
 
     def __init__(self) -> None:
@@ -22,42 +22,46 @@ class Telling:
         """Those whose objects say another phase."""
         self.counts: dict[str, None] = {}
         """Those whose objects say the phase, and other counts of pods."""
-        self.reasons: dict[str, None] = {}
+        self.conditions: dict[str, None] = {}
         """Those whose conditions, or those of their pods, may have to be told."""
         self.queues: dict[str, None] = {}
         """Queues whose objects may say of something else that it is allocated."""
 
-    def note(self, group: PodGroup, position: int) -> None:
+    def record_change(self, group: PodGroup, position: int) -> None:
         """A pod group has changed, with the record at a position."""
         status = group.status_now
-        voice = group.voice
-        if status != voice.status:
-            voice.say(status, position)
+        reported_status = group.reported_status
+        if status != reported_status.status:
+            reported_status.set_status(status, position)
         is_whole = bool(group.pods) and group.is_ready
-        if is_whole != bool(voice.whole_since):
-            voice.whole_since = position if is_whole else 0
+        if is_whole != bool(reported_status.ready_since):
+            reported_status.ready_since = position if is_whole else 0
             if is_whole and group.facts is not None:
-                self.reasons[group.key] = None
-        if group.refusals or group.promise or group.is_broken:
-            self.reasons[group.key] = None
-        self.weigh(group)
+                self.conditions[group.key] = None
+        if group.refusals or group.nominations or group.is_broken:
+            self.conditions[group.key] = None
+        self.update(group)
 
-    def weigh(self, group: PodGroup) -> None:
+    def update(self, group: PodGroup) -> None:
         """Whether its object is to be told its status."""
         facts, key = group.facts, group.key
         if key in self.phases:
             del self.phases[key]
         elif key in self.counts:
             del self.counts[key]
-        if facts is None or group.is_foreign or group.voice.told >= group.voice.since:
+        if (
+            facts is None
+            or group.is_foreign
+            or group.reported_status.reported_at >= group.reported_status.since
+        ):
             return
-        said = stated(facts)
+        said = reported_in(facts)
         if said[0] != group.phase:
             self.phases[key] = None
-        elif said != group.voice.status:
+        elif said != group.reported_status.status:
             self.counts[key] = None
 
     def forget(self, key: str) -> None:
         """There is no such group any more."""
-        for kept in (self.phases, self.counts, self.reasons):
+        for kept in (self.phases, self.counts, self.conditions):
             kept.pop(key, None)

@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from projections.gang_minimum import Foremost
-from projections.group_facts import GroupFacts, wish_of
+from projections.gang_minimum import MinMemberSet
+from projections.group_facts import GroupFacts, spec_of
 from projections.pod_class import Amounts, PodClass
 from projections.pods import (
     ALLOCATED,
@@ -25,7 +25,7 @@ from projections.pods import (
     Pod,
 )
 from projections.refusals import EVICTION_CODES
-from projections.sub_groups import Closeness, PartKey, Parts
+from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
 
 WAITING: Final = "Pending"
 INQUEUE: Final = "Inqueue"
@@ -37,7 +37,7 @@ Status = tuple[str, int, int, int]
 """What the status of a PodGroup says: its phase, and how many pods are running, succeeded and failed."""
 
 
-LineKey = tuple[str, tuple[object, ...]]
+EquivalenceKey = tuple[str, tuple[object, ...]]
 """Action and signature: groups with the same signature get the same answer from that action."""
 
 
@@ -49,15 +49,15 @@ class Refusal(Struct, frozen=True):
     message: str
     pod: str
     position: int
-    barred: tuple[str, ...] = ()
-    lacks_node: bool = False
-    is_hopeless: bool = False
-    is_shut: bool = False
+    requeue_on_quota: tuple[str, ...] = ()
+    requeue_on_node: bool = False
+    never_fits: bool = False
+    fits_only_closed_nodes: bool = False
     is_timed_out: bool = False
     """Whether it has been shut out for long."""
 
 
-class Promise(Struct, frozen=True):
+class Nomination(Struct, frozen=True):
     """Room on a node that is held for a pod, and what its queue is charged for that."""
 
     node: str
@@ -67,7 +67,7 @@ class Promise(Struct, frozen=True):
     """Of the decision that promised it."""
 
 
-class Voice(Struct):
+class ReportedStatus(Struct):
     """What the object of a pod group should say, and what of that it was told, by positions of records."""
 
     status: Status = ("", 0, 0, 0)
@@ -77,20 +77,20 @@ class Voice(Struct):
     """Since when it should say this phase."""
     before: tuple[str, int] = ("", 0)
     """The phase that it should have said before this one, and since when."""
-    told: int = 0
+    reported_at: int = 0
     """Up to where it was told, or would not hear it."""
-    whole_since: int = 0
+    ready_since: int = 0
     """Since when the gang is whole; 0 while it is not."""
-    conditions_told: int = 0
+    conditions_reported_at: int = 0
     """What its conditions have been told of, or would not say."""
 
-    def say(self, status: Status, position: int) -> None:
+    def set_status(self, status: Status, position: int) -> None:
         """From here on it should say this."""
         if status[0] != self.status[0]:
             self.before, self.phase_since = (self.status[0], self.phase_since), position
         self.status, self.since = status, position
 
-    def said_since(self, phase: str) -> int:
+    def phase_set_at(self, phase: str) -> int:
         """Since when the object should say, or should have said, this phase."""
         return self.before[1] if phase == self.before[0] else self.phase_since
 
@@ -99,32 +99,64 @@ class PodGroup:
     """A pod group and its pods. Only State changes it."""
 
     __slots__ = (
-        "allocated", "at_stake", "best_effort_count", "cause", "classes", "counts", "created_ns", "digest",
-        "elastic", "facts", "foremost", "has_spare", "held", "inqueue", "is_foreign", "key", "live_classes", "mark",
-        "min_available", "min_tasks", "needs_object", "parts", "pending", "pending_classes", "phase", "pods", "priority", "promise", "queue",
-        "ready_by_role", "ready_count", "refusals", "standing", "uid", "voice", "wish",
+        "allocated",
+        "best_effort_count",
+        "cached_min_members",
+        "cause",
+        "classes",
+        "counts",
+        "created_ns",
+        "digest",
+        "elastic",
+        "facts",
+        "fingerprint",
+        "has_surplus",
+        "held",
+        "inqueue",
+        "is_foreign",
+        "key",
+        "live_classes",
+        "min_available",
+        "min_tasks",
+        "needs_object",
+        "nominations",
+        "pending",
+        "pending_classes",
+        "phase",
+        "pods",
+        "pods_by_node",
+        "priority",
+        "queue",
+        "ready_by_role",
+        "ready_count",
+        "refusals",
+        "reported_status",
+        "spec",
+        "sub_groups",
+        "uid",
+        "victim_fingerprint",
     )  # fmt: skip
 
-    wish: GroupFacts | None
+    spec: GroupFacts | None
     """What its object says, without what the scheduler tells it."""
-    parts: Parts | None
+    sub_groups: SubGroups | None
     """Its sub-groups, where it has policies of such."""
-    standing: dict[tuple[PartKey | None, str], int] | None
+    pods_by_node: dict[tuple[SubGroupKey | None, str], int] | None
     """Sub-group and node to how many of its charged pods stand there, where it matters how close they are."""
-    foremost: Foremost | None
+    cached_min_members: MinMemberSet | None
     """The first pods, as many as the gang needs, once anybody has asked."""
-    mark: tuple[object, ...]
-    at_stake: tuple[object, ...]
+    fingerprint: tuple[object, ...]
+    victim_fingerprint: tuple[object, ...]
 
     def __init__(self, key: str) -> None:
         self.key = self.uid = key
         """`namespace/name`"""
         self.facts: GroupFacts | None = None
         """None where there is no PodGroup object."""
-        self.voice, self.cause = Voice(), 0
+        self.reported_status, self.cause = ReportedStatus(), 0
         """What its object is to say; and the position of the record that last changed it."""
-        self.wish = self.parts = self.standing = self.foremost = None
-        self.needs_object = self.has_spare = self.is_foreign = False
+        self.spec = self.sub_groups = self.pods_by_node = self.cached_min_members = None
+        self.needs_object = self.has_surplus = self.is_foreign = False
         """Whether it is nothing without an object; whether it has more pods than its gang needs; whether it
         belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
         self.digest = self.queue = ""
@@ -156,33 +188,35 @@ class PodGroup:
         """What of its queue's `inqueue` and `elastic` is its own."""
         self.refusals: dict[str, Refusal] = {}
         """Action to the refusal that stands."""
-        self.promise: dict[str, Promise] = {}
+        self.nominations: dict[str, Nomination] = {}
         """UID to the room that is being freed for that pod."""
-        self.mark = self.at_stake = ()
+        self.fingerprint = self.victim_fingerprint = ()
         """What of it a cycle looks at: when this changes, the next cycle looks again."""
 
-    def obey(self, facts: GroupFacts | None) -> None:
+    def set_object(self, facts: GroupFacts | None) -> None:
         """Take over what its object asks for; None where there is no object."""
-        self.facts, self.wish = facts, wish_of(facts)
-        rules = () if facts is None else facts.part_rules
-        had = () if self.parts is None else self.parts.rules
-        if rules == had and self.is_close == (self.standing is not None):
+        self.facts, self.spec = facts, spec_of(facts)
+        rules = () if facts is None else facts.sub_group_rules
+        had = () if self.sub_groups is None else self.sub_groups.rules
+        if rules == had and self.has_topology_constraint == (self.pods_by_node is not None):
             return
-        self.parts = Parts(rules) if rules else None
-        self.standing = {} if self.is_close else None
+        self.sub_groups = SubGroups(rules) if rules else None
+        self.pods_by_node = {} if self.has_topology_constraint else None
         for pod in self.pods.values():
             self._count_part(pod, pod.status, 1)
 
     @property
-    def closeness(self) -> Closeness | None:
+    def topology_constraint(self) -> TopologyConstraint | None:
         """How close its pods must be in the network, or had better be; None where it does not matter."""
-        return None if self.facts is None else self.facts.closeness
+        return None if self.facts is None else self.facts.topology_constraint
 
     @property
-    def is_close(self) -> bool:
+    def has_topology_constraint(self) -> bool:
         """Whether it matters how close its pods are, all of them or those of a sub-group."""
-        rules = () if self.parts is None else self.parts.rules
-        return self.closeness is not None or any(rule.closeness is not None for rule in rules)
+        rules = () if self.sub_groups is None else self.sub_groups.rules
+        return self.topology_constraint is not None or any(
+            rule.topology_constraint is not None for rule in rules
+        )
 
     @property
     def problem(self) -> tuple[str, str] | None:
@@ -194,9 +228,9 @@ class PodGroup:
         return ("InvalidPodGroup", self.facts.problem) if self.facts.problem else None
 
     @property
-    def is_hopeless(self) -> bool:
+    def never_fits(self) -> bool:
         """Whether what would be reserved for it, nobody could have."""
-        return any(one.is_hopeless for one in self.refusals.values())
+        return any(one.never_fits for one in self.refusals.values())
 
     @property
     def scheduled_count(self) -> int:
@@ -236,12 +270,12 @@ class PodGroup:
         return self.is_ready_with(0, {})
 
     def is_ready_with(
-        self, more: int, roles: dict[str, int], parts: Mapping[PartKey, int] | None = None
+        self, more: int, roles: dict[str, int], parts: Mapping[SubGroupKey, int] | None = None
     ) -> bool:
         """Whether the gang is whole once `more` pods, `roles` by role and `parts` by sub-group, have nodes."""
         if self.ready_count + more < self.min_available:
             return False
-        if self.parts is not None and not self.parts.are_whole_with(parts or {}):
+        if self.sub_groups is not None and not self.sub_groups.are_enough_ready(parts or {}):
             return False
         if not self.min_tasks:
             return True
@@ -266,43 +300,43 @@ class PodGroup:
         return self.is_ready_with(more, roles)
 
     @property
-    def first(self) -> Foremost:
+    def min_member_set(self) -> MinMemberSet:
         """The first pods, as many as the gang needs; found anew where it needs others."""
-        if self.foremost is None or not self.foremost.suits(
+        if self.cached_min_members is None or not self.cached_min_members.is_for(
             self.min_available, self.enforced_roles
         ):
             live = [pod for pod in self.pods.values() if pod.status not in GONE]
-            self.foremost = Foremost(self.min_available, self.enforced_roles, live)
-        return self.foremost
+            self.cached_min_members = MinMemberSet(self.min_available, self.enforced_roles, live)
+        return self.cached_min_members
 
     @property
     def has_enough_pods(self) -> bool:
         """Whether there are pods enough to make up the gang."""
         return self.valid_count >= self.min_available
 
-    def enlist(self, pod: Pod) -> None:
+    def add_pod(self, pod: Pod) -> None:
         """Count a pod in, with the status it has now."""
         self.pods[pod.facts.uid] = pod
         status = pod.status
         self._count(pod, status, 1)
         self._count_part(pod, status, 1)
         if status == PENDING:
-            insort(self.pending, pod, key=_heading)
+            insort(self.pending, pod, key=_sort_key)
 
-    def strike(self, pod: Pod) -> None:
+    def remove_pod(self, pod: Pod) -> None:
         """Count a pod out; it must have the status that it was counted in with."""
         status = pod.status
         self._count(pod, status, -1)
         self._count_part(pod, status, -1)
         if status == PENDING:
-            index = bisect_left(self.pending, pod.heading, key=_heading)
+            index = bisect_left(self.pending, pod.sort_key, key=_sort_key)
             assert self.pending[index] is pod
             del self.pending[index]
         del self.pods[pod.facts.uid]
 
-    def swap(self, old: Pod | None, new: Pod | None) -> None:
+    def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Count a pod out as it was and in as it is."""
-        if old is not None and new is not None and _is_like(old, new):
+        if old is not None and new is not None and _counts_alike(old, new):
             before, after = old.status, new.status
             if before != after:
                 self.counts[before] -= 1
@@ -311,9 +345,9 @@ class PodGroup:
             self.pods[new.facts.uid] = new
             return
         if old is not None:
-            self.strike(old)
+            self.remove_pod(old)
         if new is not None:
-            self.enlist(new)
+            self.add_pod(new)
 
     def _count(self, pod: Pod, status: str, sign: int) -> None:
         if status != RELEASING or pod.node:
@@ -325,8 +359,8 @@ class PodGroup:
         if status in READY:
             self._count_ready(pod, sign)
         if status not in GONE:
-            if self.foremost is not None:
-                self.foremost.shift(pod, sign)
+            if self.cached_min_members is not None:
+                self.cached_min_members.count(pod, sign)
             index = pod.pod_class.index
             self.classes[index] = pod.pod_class
             _shift(self.live_classes, index, sign)
@@ -347,17 +381,17 @@ class PodGroup:
 
     def _count_part(self, pod: Pod, status: str, sign: int) -> None:
         """Count a pod in its sub-group, if it counts towards the gang, and where it stands."""
-        if self.parts is None and self.standing is None:
+        if self.sub_groups is None and self.pods_by_node is None:
             return
-        key = None if self.parts is None else self.parts.key_of(pod.facts.labels)
+        key = None if self.sub_groups is None else self.sub_groups.key_of(pod.facts.labels)
         is_free = status == PENDING and pod.pod_class.is_best_effort
-        if self.parts is not None and key is not None and (status in READY or is_free):
-            self.parts.count(key, sign)
-        if self.standing is not None and status in ALLOCATED:
+        if self.sub_groups is not None and key is not None and (status in READY or is_free):
+            self.sub_groups.count(key, sign)
+        if self.pods_by_node is not None and status in ALLOCATED:
             place = (key, pod.node)
-            self.standing[place] = self.standing.get(place, 0) + sign
-            if not self.standing[place]:
-                del self.standing[place]
+            self.pods_by_node[place] = self.pods_by_node.get(place, 0) + sign
+            if not self.pods_by_node[place]:
+                del self.pods_by_node[place]
 
     def next_phase(self) -> str:
         """The phase that follows from its pods and what was decided on those that wait (volcano A.2).
@@ -374,14 +408,14 @@ class PodGroup:
         if scheduled and scheduled >= self.min_available:
             return COMPLETED if scheduled == finished else RUNS
         placed = self.ready_count > self.best_effort_count
-        if (placed or self.promise) and self.is_provided_for:
+        if (placed or self.nominations) and self.is_ready_with_nominated:
             return self.phase
         return WAITING if self.phase in (RUNS, UNSURE, COMPLETED) else self.phase
 
     @property
-    def is_provided_for(self) -> bool:
+    def is_ready_with_nominated(self) -> bool:
         """Whether the gang is whole with the pods that are promised room; a best-effort pod that waits does not count."""
-        return self.is_ready_without_waiting(self.pods[uid] for uid in self.promise)
+        return self.is_ready_without_waiting(self.pods[uid] for uid in self.nominations)
 
     @property
     def is_stuck(self) -> bool:
@@ -394,7 +428,7 @@ class PodGroup:
             stated = "" if self.facts is None else self.facts.phase
             has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
             return has_run and self.scheduled_count < self.min_available
-        return bool(self.promise) or any(action != "enqueue" for action in self.refusals)
+        return bool(self.nominations) or any(action != "enqueue" for action in self.refusals)
 
     @property
     def is_broken(self) -> bool:
@@ -424,18 +458,18 @@ def _shift(counts: dict[int, int], key: int, sign: int) -> None:
         del counts[key]
 
 
-def _is_like(old: Pod, new: Pod) -> bool:
+def _counts_alike(old: Pod, new: Pod) -> bool:
     """Whether two sights of a pod on its node count alike in all but their status."""
     return (
         old.status in ALLOCATED
         and new.status in ALLOCATED
         and old.pod_class is new.pod_class
-        and old.heading == new.heading
+        and old.sort_key == new.sort_key
         and old.node == new.node
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
     )
 
 
-def _heading(pod: Pod) -> tuple[int, int, int, str]:
-    return pod.heading
+def _sort_key(pod: Pod) -> tuple[int, int, int, str]:
+    return pod.sort_key

@@ -11,7 +11,14 @@ import msgspec
 from events.limits import decode_deep
 from projections.objects import PodObject, read, read_metadata, read_parts, read_pod_spec
 from projections.pod_class import ClassKey
-from projections.pods import Asked, Described, PodFacts, asked_by, describe, gathered
+from projections.pods import (
+    PodFacts,
+    PodMetadataFacts,
+    PodSpecFacts,
+    combine_facts,
+    metadata_facts,
+    spec_facts,
+)
 from projections.sized_cache import lengths, sized_cache
 
 PARTS_BYTES_MAX: Final = 8 << 20
@@ -31,14 +38,14 @@ def read_facts(content: bytes) -> tuple[PodFacts, ClassKey] | str:
 def _read(content: bytes) -> tuple[PodFacts, ClassKey]:
     parts = read_parts(content)
     meta, asked = _described(bytes(parts.metadata)), _asked(bytes(parts.spec))
-    return gathered(meta, asked, parts.status)
+    return combine_facts(meta, asked, parts.status)
 
 
 @sized_cache(PARTS_BYTES_MAX, lengths)
-def _described(raw: bytes) -> Described:
-    return describe(read_metadata(raw))
+def _described(raw: bytes) -> PodMetadataFacts:
+    return metadata_facts(read_metadata(raw))
 
 
 @sized_cache(PARTS_BYTES_MAX, lengths)
-def _asked(raw: bytes) -> Asked:
-    return asked_by(read_pod_spec(raw))
+def _asked(raw: bytes) -> PodSpecFacts:
+    return spec_facts(read_pod_spec(raw))

@@ -56,7 +56,7 @@ DECISION: Final = "muster.sh/decision"
 """Annotation of a bound pod: the position of the decision that bound it."""
 POSITION_DIGITS_MAX: Final = 18
 """A position has no more digits: it is stored in 64 bits."""
-LAPSED_MAX: Final = 4
+FAILED_BINDINGS_MAX: Final = 4
 """Decisions without effect that are remembered of a pod, the newest."""
 NODE_OWNERS: Final = ("DaemonSet", "Node")
 """Owners of pods that belong on their node."""
@@ -98,12 +98,12 @@ class PodFacts(Struct, frozen=True):
     task_priority: int
     owner: Owner | None
     reason: str = ""
-    told: str = ""
+    scheduled_message: str = ""
     """Why it waits, as its condition PodScheduled says; empty where it says nothing."""
     is_evictable: bool = True
     """Whether it may be evicted in favour of others at all."""
     labels: Labels = ()
-    nominated: str = ""
+    nominated_node: str = ""
     """The node where somebody made room for it, or empty."""
     problem: str = ""
     """Why it is refused: an annotation or a field that names something cannot be a name. Empty where all can."""
@@ -114,7 +114,7 @@ class PodFacts(Struct, frozen=True):
     server store all of it again, and send it to everything that watches."""
 
 
-class Described(Struct, frozen=True):
+class PodMetadataFacts(Struct, frozen=True):
     """What the metadata of a pod says."""
 
     namespace: str
@@ -138,7 +138,7 @@ class Described(Struct, frozen=True):
     decision: int = 0
 
 
-class Asked(Struct, frozen=True):
+class PodSpecFacts(Struct, frozen=True):
     """What the spec of a pod says."""
 
     spec: PodSpec
@@ -146,7 +146,7 @@ class Asked(Struct, frozen=True):
     problem: str = ""
 
 
-def describe(meta: Metadata) -> Described:
+def metadata_facts(meta: Metadata) -> PodMetadataFacts:
     """What muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
     names = _Names()
@@ -154,7 +154,7 @@ def describe(meta: Metadata) -> Described:
     owner = next((one for one in meta.ownerReferences or () if one.controller), None)
     if owner is not None and not names.read("metadata.ownerReferences", owner.uid):
         owner = None
-    return Described(
+    return PodMetadataFacts(
         namespace=meta.namespace or "default",
         name=meta.name,
         uid=meta.uid or "",
@@ -203,17 +203,21 @@ def _position(text: str) -> int:
     return int(text) if is_number else 0
 
 
-def asked_by(spec: PodSpec) -> Asked:
+def spec_facts(spec: PodSpec) -> PodSpecFacts:
     """What muster reads of the spec of a pod."""
-    return Asked(spec, demands_of(spec), long_field_problem(spec))
+    return PodSpecFacts(spec, demands_of(spec), long_field_problem(spec))
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
     """What muster reads of a Pod, and the key of its class."""
-    return gathered(describe(obj.metadata), asked_by(obj.spec or PodSpec()), obj.status)
+    return combine_facts(
+        metadata_facts(obj.metadata), spec_facts(obj.spec or PodSpec()), obj.status
+    )
 
 
-def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[PodFacts, ClassKey]:
+def combine_facts(
+    meta: PodMetadataFacts, asked: PodSpecFacts, status: PodStatus | None
+) -> tuple[PodFacts, ClassKey]:
     """The facts of a pod out of its parts, and the key of its class."""
     spec, status = asked.spec, status or PodStatus()
     return PodFacts(
@@ -237,10 +241,10 @@ def gathered(meta: Described, asked: Asked, status: PodStatus | None) -> tuple[P
         task_priority=_number(meta.task_priority, 1 if spec.priority is None else spec.priority),
         owner=meta.owner,
         reason=status.reason or "",
-        told=_told(status),
+        scheduled_message=_told(status),
         is_evictable=meta.is_evictable,
         labels=meta.labels,
-        nominated=status.nominatedNodeName or "",
+        nominated_node=status.nominatedNodeName or "",
         problem=meta.problem or asked.problem,
         decision=meta.decision,
         is_cut=bool(asked.problem),
@@ -297,8 +301,19 @@ class Pod:
     """A pod, and what muster has decided about it. Only State changes it."""
 
     __slots__ = (
-        "asked", "assumed", "bound_at", "charge", "decision", "digest", "evicted", "facts", "group_key",
-        "heading", "lapsed", "pod_class", "told",
+        "assumed",
+        "bound_at",
+        "charge",
+        "decision",
+        "digest",
+        "evicted",
+        "facts",
+        "failed_bindings",
+        "group_key",
+        "pod_class",
+        "reported_at",
+        "requested_charge",
+        "sort_key",
     )  # fmt: skip
 
     def __init__(
@@ -313,20 +328,20 @@ class Pod:
         """The node we decided on, until the API server shows the pod there."""
         self.decision = 0
         """Position of the decision that bound it; 0 when someone else did."""
-        self.lapsed: tuple[tuple[int, str], ...] = ()
+        self.failed_bindings: tuple[tuple[int, str], ...] = ()
         """Decisions that were recorded as without effect, each with its node, oldest first. Should the pod turn
         up on that node by that decision, it was bound after all."""
         self.bound_at = 0
         """Position of the record since which it has its node; 0 without one."""
         self.evicted = 0
         """Position of the decision by which it must leave; 0 where none stands."""
-        self.told = 0
+        self.reported_at = 0
         """Position of the refusal that its condition has been told of."""
-        self.asked: Charge = ()
+        self.requested_charge: Charge = ()
         """What its queue would be charged, as counted among the waiting; empty when it does not wait."""
         self.charge: Charge | None = None
         """What its queue is charged, fixed when it got its node; None when nothing is."""
-        self.heading = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
+        self.sort_key = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
         """Its place among the pods of its group: priority, index, age, UID."""
 
     @property
@@ -364,13 +379,13 @@ class Pod:
         """Whether it takes room on its node."""
         return bool(self.node) and self.facts.phase not in ("Succeeded", "Failed")
 
-    def twin(self) -> "Pod":
+    def copy(self) -> "Pod":
         """The same pod, to be changed while this one is still in the sums."""
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge = self.bound_at, self.charge
-        twin.evicted, twin.told = self.evicted, self.told
-        twin.lapsed = self.lapsed
+        twin.evicted, twin.reported_at = self.evicted, self.reported_at
+        twin.failed_bindings = self.failed_bindings
         return twin
 
 
@@ -382,20 +397,20 @@ def node_share(pod: Pod | None) -> NodeShare | None:
     return pod.node, kind, pod.pod_class.request
 
 
-def is_asked_alike(old: Pod | None, new: Pod | None) -> bool:
+def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
     """Whether a pod asks for the same and stands where it stood, whatever else changed of it."""
     if old is None or new is None or old.pod_class is not new.pod_class:
         return False
     return (
         old.status == new.status
         and old.node == new.node
-        and old.heading == new.heading
+        and old.sort_key == new.sort_key
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
     )
 
 
-def is_charged_alike(old: Pod | None, new: Pod | None) -> bool:
+def has_same_charge(old: Pod | None, new: Pod | None) -> bool:
     """Whether a pod stays charged for the same, whatever else changed of it."""
     if old is None or new is None or old.pod_class is not new.pod_class:
         return False

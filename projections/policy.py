@@ -32,7 +32,7 @@ PREEMPTING = ("preempt", "gangpreempt")
 RECLAIMING = ("reclaim", "gangreclaim")
 EVICTING = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
 """Actions that evict pods in favour of others: of the same queue, or of other queues."""
-GANGING = EVICTING[2:]
+GANG_EVICTING = EVICTING[2:]
 """Those of them that look at whole gangs."""
 _ACTIONS_ELSEWHERE = ("shuffle", "reschedule")
 QUOTA_PLUGINS = ("capacity", "capacity-card", "proportion")
@@ -66,7 +66,7 @@ _FLAGS = frozenset(
 """Switches of a plugin that are on unless they are said to be off."""
 _FLAGS_OFF = frozenset({"enableHierarchy", "enabledClusterOrder"})
 """Switches that are off unless they are said to be on."""
-_UNHEEDED: Final = {
+_NO_EFFECT: Final = {
     ("gang", "enableJobReady"): "a gang is always whole",
     ("priority", "enableTaskOrder"): "pods of a group always go by priority",
     ("capacity-card", "enabledAllocatable"): "quotas of cards always hold",
@@ -102,7 +102,7 @@ class Policy(Struct, frozen=True):
     """A policy as muster understands it."""
 
     actions: tuple[str, ...] = ACTIONS
-    told: ActionArguments = ActionArguments()
+    action_arguments: ActionArguments = ActionArguments()
     """What actions are told."""
     tiers: tuple[tuple[Plugin, ...], ...] = ()
     quota: str = ""
@@ -162,7 +162,7 @@ class Policy(Struct, frozen=True):
         return any(one.name == name and one.takes_part(flag) for one in self.plugins)
 
 
-class Warned(Struct, frozen=True):
+class PolicyWarning(Struct, frozen=True):
     """Something in a policy that is skipped."""
 
     path: str
@@ -188,7 +188,7 @@ _PLUGINS: Final = frozenset(
 )
 
 
-def parse_policy(content: bytes) -> tuple[Policy, tuple[Warned, ...]]:
+def parse_policy(content: bytes) -> tuple[Policy, tuple[PolicyWarning, ...]]:
     """The policy of a JSON document, and what in it was skipped. Raises PolicyError."""
     try:
         document = msgspec.json.decode(content)
@@ -201,9 +201,9 @@ class _Parser:
     """Reads one document; collects what it skips."""
 
     def __init__(self) -> None:
-        self.warned: list[Warned] = []
+        self.warned: list[PolicyWarning] = []
 
-    def policy(self, document: JsonObject) -> tuple[Policy, tuple[Warned, ...]]:
+    def policy(self, document: JsonObject) -> tuple[Policy, tuple[PolicyWarning, ...]]:
         for key in document:
             if key not in ("actions", "tiers", "configurations", "metrics"):
                 self.warn(key, "muster does not know this key")
@@ -223,7 +223,7 @@ class _Parser:
         keeper = quota[0] if quota else ""
         policy = Policy(
             actions=actions,
-            told=told,
+            action_arguments=told,
             tiers=tuple(tiers),
             quota=keeper,
             capacity=_as(found.get("capacity"), Capacity) or Capacity(),
@@ -259,7 +259,7 @@ class _Parser:
         return policy, tuple(self.warned)
 
     def warn(self, path: str, message: str) -> None:
-        self.warned.append(Warned(path=path, message=message))
+        self.warned.append(PolicyWarning(path=path, message=message))
 
     def _actions(self, value: object) -> tuple[str, ...]:
         names = [name.strip() for name in text_at(value, "actions").split(",")]
@@ -304,7 +304,7 @@ class _Parser:
                 self.warn(f"{path}.{key}", "muster does not know this key")
             elif truth_at(value, f"{path}.{key}") != (key in _FLAGS):
                 switched.add(key)
-                if reason := _UNHEEDED.get((name, key)):
+                if reason := _NO_EFFECT.get((name, key)):
                     self.warn(f"{path}.{key}", f"changes nothing: {reason}")
         return frozenset(switched)
 

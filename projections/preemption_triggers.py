@@ -8,30 +8,30 @@ from typing import Final, Protocol
 
 from projections.disruption_budgets import Budgets
 from projections.nodes import NodeTable
-from projections.pod_groups import LineKey, PodGroup
+from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
-from projections.policy import EVICTING, GANGING, Policy
+from projections.policy import EVICTING, GANG_EVICTING, Policy
 from projections.queues import Queue
-from projections.quota_charging import Books
+from projections.quota_charging import QuotaState
 from projections.refusals import NODE_CODES
 from projections.wakeup_events import WakeupEvents
 
-ROOM_CODES: Final = NODE_CODES | {
+PREEMPTION_CODES: Final = NODE_CODES | {
     "InsufficientCPUQuota",
     "InsufficientMemoryQuota",
     "InsufficientScalarQuota",
 }
 """Refusals by `allocate` that an eviction could end."""
 
-MOVABLE: Final = (BOUND, RUNNING)
+EVICTABLE: Final = (BOUND, RUNNING)
 """Statuses in which a pod may be evicted: on its node, for all that is known, and not on its way there or away."""
 
 
-LOWEST: Final = -(1 << 63)
+LOWEST_PRIORITY: Final = -(1 << 63)
 """Lower than any priority."""
 
 
-class Contested(Protocol):
+class PreemptionState(Protocol):
     """The part of the cluster that is noted in."""
 
     policy: Policy
@@ -48,7 +48,7 @@ def is_starving(policy: Policy, group: PodGroup, placed: int = 0) -> bool:
     In the first tier with plugins that judge it all must say so (Volcano's `gang`: fewer pods than the
     gang needs; `priority`: fewer than there are).
     """
-    have = group.ready_count - group.best_effort_count + len(group.promise) + placed
+    have = group.ready_count - group.best_effort_count + len(group.nominations) + placed
     for tier in policy.tiers:
         judges = [one.name for one in tier if one.takes_part("enableJobStarving")]
         said = [
@@ -61,16 +61,16 @@ def is_starving(policy: Policy, group: PodGroup, placed: int = 0) -> bool:
     return False
 
 
-def contest_keys(
-    books: Books, group: PodGroup, step: tuple[object, ...] | None
-) -> tuple[LineKey, ...]:
+def eviction_keys(
+    cluster: QuotaState, group: PodGroup, step: tuple[object, ...] | None
+) -> tuple[EquivalenceKey, ...]:
     """The lines of evicting actions in which a group waits. `step` is its next step, if others have the same.
 
     A group with pods of its own on nodes is like no other: they, too, may be evicted for it. For groups with
     a network topology nobody is preempted (volcano B.11); for those that must be close only actions for whole
     gangs evict, and for those with sub-groups none does: room would be made where it does not help.
     """
-    actions = books.policy.evicting
+    actions = cluster.policy.evicting
     if not actions:
         return ()
     refusal = group.refusals.get("allocate") if group.pending_classes else None
@@ -78,13 +78,17 @@ def contest_keys(
         # For pods that ask for nothing but a place only others like them are preempted.
         refusal = group.refusals.get("backfill")
         actions = tuple([one for one in actions if one == "preempt"])
-    if refusal is None or refusal.code not in ROOM_CODES or not is_starving(books.policy, group):
+    if (
+        refusal is None
+        or refusal.code not in PREEMPTION_CODES
+        or not is_starving(cluster.policy, group)
+    ):
         return ()
-    closeness = group.closeness
-    if group.parts is not None:
+    closeness = group.topology_constraint
+    if group.sub_groups is not None:
         return ()
     if closeness is not None and closeness.is_hard:
-        actions = tuple([one for one in actions if one in GANGING])
+        actions = tuple([one for one in actions if one in GANG_EVICTING])
     elif closeness is not None:
         actions = tuple([one for one in actions if one != "preempt"])
     alike: tuple[object, ...] = ("alone", group.key)
@@ -93,17 +97,19 @@ def contest_keys(
     return tuple((action, alike) for action in actions)
 
 
-def asks(keys: tuple[LineKey, ...]) -> tuple[LineKey, ...]:
+def without_evicting(keys: tuple[EquivalenceKey, ...]) -> tuple[EquivalenceKey, ...]:
     """The lines in which a group asks for room that is there: not those of evicting actions."""
     return tuple([key for key in keys if key[0] not in EVICTING])
 
 
-def note_arrival(cluster: Contested, group: PodGroup, old: Pod | None, new: Pod) -> None:
+def record_victim_added(
+    cluster: PreemptionState, group: PodGroup, old: Pod | None, new: Pod
+) -> None:
     """A pod may have come to stand where it can be evicted."""
     if not cluster.policy.evicting:
         return
     status, is_evictable = new.status, new.facts.is_evictable
-    if status not in MOVABLE:
+    if status not in EVICTABLE:
         return
     if old is not None and (old.status, old.facts.is_evictable) == (status, is_evictable):
         return
@@ -112,43 +118,43 @@ def note_arrival(cluster: Contested, group: PodGroup, old: Pod | None, new: Pod)
     cluster.nodes.invalidate(new.node)
 
 
-def heed_budgets(cluster: Contested, old: Pod | None, new: Pod | None) -> None:
+def update_budgets(cluster: PreemptionState, old: Pod | None, new: Pod | None) -> None:
     """A pod came, changed or went: others may leave that their budgets held."""
     if cluster.budgets.shift(old, new):
-        anyone_may_leave(cluster)
+        wake_preemptors(cluster)
 
 
-def anyone_may_leave(cluster: Contested) -> None:
+def wake_preemptors(cluster: PreemptionState) -> None:
     """Who is held back from leaving has changed."""
     for queue in cluster.queues if cluster.policy.evicting else ():
-        cluster.wakeup_events.victims_added[queue] = LOWEST
+        cluster.wakeup_events.victims_added[queue] = LOWEST_PRIORITY
 
 
-def settle_contest(cluster: Contested, group: PodGroup) -> None:
+def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:
     """Bring in line what others look at when they contend for the room of a group: its priority (that of
     its class, where it has an object), and whether it has pods to spare."""
     priority = group.priority
     if group.facts is not None:
         priority = priority_of(cluster.priority_classes, group.facts.priority_class)
-    has_spare = group.ready_count - group.best_effort_count > group.min_available
+    has_surplus = group.ready_count - group.best_effort_count > group.min_available
     if priority != group.priority:
         queue = cluster.queues[group.queue]
         for pod in [one for one in group.pods.values() if one.status in ALLOCATED]:
-            queue.offer(pod, group.priority, -1)
-            queue.offer(pod, priority, 1)
-    if (priority, has_spare) != (group.priority, group.has_spare):
-        group.priority, group.has_spare = priority, has_spare
-        stir(cluster, group)
+            queue.add_evictable(pod, group.priority, -1)
+            queue.add_evictable(pod, priority, 1)
+    if (priority, has_surplus) != (group.priority, group.has_surplus):
+        group.priority, group.has_surplus = priority, has_surplus
+        invalidate_victims(cluster, group)
     if cluster.policy.evicting and group.allocated_count:
-        _settle_stake(cluster, group)
+        _invalidate_on_gang_change(cluster, group)
 
 
-def _settle_stake(cluster: Contested, group: PodGroup) -> None:
+def _invalidate_on_gang_change(cluster: PreemptionState, group: PodGroup) -> None:
     """Whoever looked at nodes of the group must look again where it has more or less to lose than before."""
     stake = (group.ready_count, group.best_effort_count, group.min_available, *group.held.items())
-    if stake == group.at_stake:
+    if stake == group.victim_fingerprint:
         return
-    group.at_stake = stake
+    group.victim_fingerprint = stake
     if group.allocated_count > 1:
         cluster.nodes.gang_version += 1
     else:
@@ -157,7 +163,7 @@ def _settle_stake(cluster: Contested, group: PodGroup) -> None:
                 cluster.nodes.invalidate(pod.node)
 
 
-def stir(cluster: Contested, group: PodGroup) -> None:
+def invalidate_victims(cluster: PreemptionState, group: PodGroup) -> None:
     """Who may evict the pods of this group has changed: look again at the nodes they are on."""
     if not group.allocated_count or not cluster.policy.evicting:
         return

@@ -8,7 +8,7 @@ from projections.pod_groups import PodGroup
 UNKNOWN_CLASS: Final = "UnknownPriorityClass"
 
 
-def put_class(cluster: Cluster, name: str, said: tuple[int, bool] | None) -> None:
+def put_priority_class(cluster: Cluster, name: str, said: tuple[int, bool] | None) -> None:
     """A class came or changed, with its value and whether it is the default, or is gone."""
     if cluster.priority_classes.get(name) == said:
         return
@@ -16,20 +16,20 @@ def put_class(cluster: Cluster, name: str, said: tuple[int, bool] | None) -> Non
         del cluster.priority_classes[name]
     else:
         cluster.priority_classes[name] = said
-    cluster.settle_all()
+    cluster.update_all_groups()
     for group in cluster.groups.values():
-        heed_class(cluster, group)
+        check_priority_class(cluster, group)
 
 
-def heed_class(cluster: Cluster, group: PodGroup) -> None:
+def check_priority_class(cluster: Cluster, group: PodGroup) -> None:
     """Note whether the class that a PodGroup names exists."""
     if group.facts is None:
         return
     subject, name = f"PodGroup/{group.key}", group.facts.priority_class
-    standing = cluster.faults.standing.get(subject, ())
+    standing = cluster.config_errors.current.get(subject, ())
     faults = tuple(one for one in standing if one[0] != UNKNOWN_CLASS)
     if name and name not in cluster.priority_classes and not group.is_foreign:
         text = f"spec.priorityClassName: PriorityClass {name} does not exist; the default counts"
         faults = (*faults, (UNKNOWN_CLASS, text))
     if faults != standing:
-        cluster.faults.put(subject, faults)
+        cluster.config_errors.put(subject, faults)

@@ -26,7 +26,7 @@ _NEARLY: Final = 1_000
 """What lacks no more of a whole counts as one."""
 
 
-class Asking(Struct):
+class QueueDemand(Struct):
     """A queue that asks for something, all amounts in millionths."""
 
     name: str
@@ -38,24 +38,24 @@ class Asking(Struct):
     """Resource to guarantee."""
 
 
-class Heeding(Protocol):
+class ProportionState(Protocol):
     """The part of the cluster in which requests are heeded."""
 
     policy: Policy
     cluster_totals: ClusterTotals
     queues: dict[str, Queue]
-    moved: dict[str, None]
+    changed_queues: dict[str, None]
 
     def mark_quota_released(self, queue: str, resource: str = ...) -> None:
         """Remember that a queue may now admit what it could not before."""
 
 
-def heed_requests(cluster: Heeding) -> None:
+def update_requests(cluster: ProportionState) -> None:
     """After a record: where the requests of a queue are others, all queues may deserve something else."""
     if cluster.policy.quota != "proportion":
         return
     known = cluster.cluster_totals.requests
-    for name in cluster.moved:
+    for name in cluster.changed_queues:
         queue = cluster.queues.get(name)
         request = {} if queue is None else queue.request
         if known.get(name, {}) != request:
@@ -65,7 +65,7 @@ def heed_requests(cluster: Heeding) -> None:
             known.pop(name, None)
 
 
-def deserve(total: Amounts, asking: list[Asking]) -> dict[str, Amounts]:
+def compute_deserved(total: Amounts, asking: list[QueueDemand]) -> dict[str, Amounts]:
     """What each queue deserves of the total, by resource."""
     remaining = {name: amount * WHOLE for name, amount in total.items()}
     deserved: dict[str, Amounts] = {one.name: {} for one in asking}
@@ -73,7 +73,7 @@ def deserve(total: Amounts, asking: list[Asking]) -> dict[str, Amounts]:
     while unmet and any(remaining.values()):
         weights = sum(one.weight for one in unmet)
         increase: Amounts = {}
-        still: list[Asking] = []
+        still: list[QueueDemand] = []
         for one in unmet:
             before = deserved[one.name]
             after = _raised(one, before, remaining, weights)
@@ -94,7 +94,7 @@ def deserve(total: Amounts, asking: list[Asking]) -> dict[str, Amounts]:
     }
 
 
-def _raised(one: Asking, before: Amounts, remaining: Amounts, weights: int) -> Amounts:
+def _raised(one: QueueDemand, before: Amounts, remaining: Amounts, weights: int) -> Amounts:
     after: Amounts = {}
     for name in {**remaining, **one.least}:
         amount = before.get(name, 0) + remaining.get(name, 0) * one.weight // weights

@@ -16,57 +16,61 @@ from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
 ROOT: Final = "root"
 
 
-class Grove(Protocol):
+class QueueTreeState(Protocol):
     """The part of the cluster that has queues."""
 
     policy: Policy
     cluster_totals: ClusterTotals
     queues: dict[str, Queue]
-    moved: dict[str, None]
+    changed_queues: dict[str, None]
     tree_version: int
-    unsettled: dict[str, None]
+    groups_to_update: dict[str, None]
 
 
-def rewire(cluster: Grove) -> None:
+def rebuild_queue_tree(cluster: QueueTreeState) -> None:
     """Find again who is above whom, and count what that adds up to."""
-    cluster.cluster_totals.stated, cluster.cluster_totals.guaranteed = {}, {}
+    cluster.cluster_totals.named_children, cluster.cluster_totals.guaranteed = {}, {}
     for queue in cluster.queues.values():
-        queue.uproot()
-        cluster.cluster_totals.stated.setdefault(_stated(queue), {})[queue.name] = None
-    plant(cluster, list(cluster.queues.values()))
+        queue.reset_place()
+        cluster.cluster_totals.named_children.setdefault(_named_parent(queue), {})[queue.name] = (
+            None
+        )
+    attach_queues(cluster, list(cluster.queues.values()))
 
 
-def lift(cluster: Grove, queue: Queue) -> list[Queue]:
+def detach_subtree(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
     """Take a queue that is about to change, and the queues below it, out of the tree."""
     lifted = _below(cluster, queue)
     for one in lifted:
         _count(cluster, one, -1)
     for one in lifted:
         if one.misplaced:
-            cluster.unsettled.update(one.groups)
+            cluster.groups_to_update.update(one.groups)
         if one.parent is not None:
             one.parent.children.pop(one.name, None)
             # A queue that lost or got a child may take pod groups again, or none any more.
-            cluster.unsettled.update(one.parent.groups)
+            cluster.groups_to_update.update(one.parent.groups)
         one.parent, one.misplaced = None, ""
-    named = cluster.cluster_totals.stated.get(_stated(queue), {})
+    named = cluster.cluster_totals.named_children.get(_named_parent(queue), {})
     named.pop(queue.name, None)
     return lifted
 
 
-def plant(cluster: Grove, lifted: list[Queue]) -> None:
+def attach_queues(cluster: QueueTreeState, lifted: list[Queue]) -> None:
     """Give queues their places, by what their objects say now."""
     cluster.tree_version += 1
     for queue in lifted:
         if cluster.queues.get(queue.name) is not queue:
             continue
-        cluster.cluster_totals.stated.setdefault(_stated(queue), {})[queue.name] = None
+        cluster.cluster_totals.named_children.setdefault(_named_parent(queue), {})[queue.name] = (
+            None
+        )
         if cluster.policy.has_queue_tree:
             _find_place(cluster, queue)
             if queue.misplaced:
-                cluster.unsettled.update(queue.groups)
+                cluster.groups_to_update.update(queue.groups)
             elif queue.parent is not None:
-                cluster.unsettled.update(queue.parent.groups)
+                cluster.groups_to_update.update(queue.parent.groups)
     for queue in lifted:
         if cluster.queues.get(queue.name) is queue:
             _count(cluster, queue, 1)
@@ -77,12 +81,12 @@ def siblings_of(queue: Queue) -> str:
     return "" if queue.parent is None else queue.parent.name
 
 
-def _stated(queue: Queue) -> str:
+def _named_parent(queue: Queue) -> str:
     """The queue that it says is above it."""
     return (queue.facts.parent if queue.facts is not None else "") or ROOT
 
 
-def _below(cluster: Grove, queue: Queue) -> list[Queue]:
+def _below(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
     """A queue and those below it by what they say, as far down as its place matters to theirs."""
     found = {queue.name: queue}
     if not cluster.policy.has_queue_tree:
@@ -92,7 +96,7 @@ def _below(cluster: Grove, queue: Queue) -> list[Queue]:
         names = [
             name
             for one in level
-            for name in cluster.cluster_totals.stated.get(one, {})
+            for name in cluster.cluster_totals.named_children.get(one, {})
             if name not in found and name != ROOT
         ]
         for name in names:
@@ -101,13 +105,13 @@ def _below(cluster: Grove, queue: Queue) -> list[Queue]:
     return list(found.values())
 
 
-def _find_place(cluster: Grove, queue: Queue) -> None:
+def _find_place(cluster: QueueTreeState, queue: Queue) -> None:
     if queue.name == ROOT:
         return
     parent = _above(cluster, queue)
     if parent is None:
-        if _stated(queue) != ROOT:
-            queue.misplaced = f"its parent <{_stated(queue)}> does not exist"
+        if _named_parent(queue) != ROOT:
+            queue.misplaced = f"its parent <{_named_parent(queue)}> does not exist"
         return
     way: dict[str, None] = {queue.name: None}
     above: Queue | None = parent
@@ -124,13 +128,13 @@ def _find_place(cluster: Grove, queue: Queue) -> None:
     parent.children[queue.name] = None
 
 
-def _above(cluster: Grove, queue: Queue) -> Queue | None:
+def _above(cluster: QueueTreeState, queue: Queue) -> Queue | None:
     """The queue that it says is above it, where that has an object."""
-    parent = cluster.queues.get(_stated(queue)) if queue.name != ROOT else None
+    parent = cluster.queues.get(_named_parent(queue)) if queue.name != ROOT else None
     return parent if parent is not None and parent.facts is not None else None
 
 
-def _count(cluster: Grove, queue: Queue, sign: int) -> None:
+def _count(cluster: QueueTreeState, queue: Queue, sign: int) -> None:
     """Add what stands in a queue, and what is guaranteed to it, to what is above it; or take it off."""
     above = queue.parent
     while above is not None:

@@ -32,7 +32,7 @@ HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
-LEDGERS = ("allocated", "held", "promised", "inqueue", "elastic")
+LEDGERS = ("allocated", "held", "nominated", "inqueue", "elastic")
 """What is summed up for the queues above."""
 
 DEFAULT = "default"
@@ -60,7 +60,7 @@ class QueueFacts(Struct, frozen=True):
     """Names and weights in thousandths from the root of all queues down to this one, where annotations say them."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of what could not be read."""
-    told: tuple[tuple[str, int], ...] = ()
+    reported_allocated: tuple[tuple[str, int], ...] = ()
     """What its status says is allocated, by name; -1 for what cannot be read."""
 
 
@@ -95,7 +95,9 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
         parent=parent,
         path=path,
         faults=tuple(faults),
-        told=tuple((name, _told(name, given)) for name, given in sorted(_stated(status))),
+        reported_allocated=tuple(
+            (name, _told(name, given)) for name, given in sorted(_stated(status))
+        ),
     )
 
 
@@ -155,8 +157,25 @@ class Queue:
     """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
 
     __slots__ = (
-        "_entitled", "_moved", "allocated", "below", "children", "digest", "elastic", "facts", "faults_told",
-        "groups", "held", "inqueue", "is_mute", "misplaced", "name", "offered", "parent", "pending", "promised",
+        "_changes",
+        "_deserved",
+        "allocated",
+        "below",
+        "children",
+        "digest",
+        "elastic",
+        "evictable",
+        "facts",
+        "groups",
+        "held",
+        "inqueue",
+        "misplaced",
+        "name",
+        "nominated",
+        "parent",
+        "pending",
+        "rejects_status_updates",
+        "reported_errors",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -164,7 +183,7 @@ class Queue:
         self.facts: QueueFacts | None = None
         """None where there is no such object."""
         self.digest = ""
-        self.is_mute = False
+        self.rejects_status_updates = False
         """Whether its object will not hear what is allocated: not until it changes."""
         self.groups: dict[str, None] = {}
         """Keys of the pod groups in it."""
@@ -172,9 +191,9 @@ class Queue:
         """Charges of pods that are binding, bound or running."""
         self.held: Amounts = {}
         """What pods that are binding, bound or running request, by resource, charged or not."""
-        self.offered: dict[int, tuple[Amounts, Amounts]] = {}
+        self.evictable: dict[int, tuple[Amounts, Amounts]] = {}
         """Priority to the charges and requests of those of these pods that may be evicted."""
-        self.promised: Amounts = {}
+        self.nominated: Amounts = {}
         """Charges of pods that are promised room."""
         self.pending: Amounts = {}
         """What waiting pods would be charged; a choice of cards stands under its compound name."""
@@ -182,8 +201,8 @@ class Queue:
         """Reserved by admitted groups and not yet used by them."""
         self.elastic: Amounts = {}
         """Used by groups above their minimum."""
-        self._entitled: tuple[QueueFacts | None, Amounts] = (None, {})
-        self._moved: tuple[Amounts, Amounts] = ({}, {})
+        self._deserved: tuple[QueueFacts | None, Amounts] = (None, {})
+        self._changes: tuple[Amounts, Amounts] = ({}, {})
         """How what is used, and what is used or reserved, changed with the record being applied."""
         self.parent: Queue | None = None
         """The queue above it, where queues are a tree."""
@@ -192,10 +211,10 @@ class Queue:
         """Why it has no place in the tree, if so."""
         self.below: dict[str, Amounts] = {}
         """Ledger to what stands there in all queues below it."""
-        self.faults_told: tuple[tuple[str, str], ...] = ()
+        self.reported_errors: tuple[tuple[str, str], ...] = ()
         """The faults of its object that the log already names."""
 
-    def is_as(self, facts: QueueFacts | None) -> bool:
+    def has_same_spec(self, facts: QueueFacts | None) -> bool:
         """Whether the object says the same as before, but for what it has been told."""
         before = self.facts
         if before is None or facts is None:
@@ -226,7 +245,7 @@ class Queue:
             return "QueueNotLeaf", text
         return None
 
-    def uproot(self) -> None:
+    def reset_place(self) -> None:
         """Let the queue stand alone."""
         self.parent, self.children, self.misplaced, self.below = None, {}, "", {}
 
@@ -238,12 +257,12 @@ class Queue:
         return own.get(name, 0) + self.below.get(ledger, {}).get(name, 0)
 
     @property
-    def entitled(self) -> Amounts:
+    def deserved(self) -> Amounts:
         """What its object says that it deserves, cards by their quota; found once for each object."""
-        if self._entitled[0] is not self.facts:
+        if self._deserved[0] is not self.facts:
             stated = {**self.facts.deserved, **self.facts.quota} if self.facts else {}
-            self._entitled = (self.facts, {name: one for name, one in stated.items() if one})
-        return self._entitled[1]
+            self._deserved = (self.facts, {name: one for name, one in stated.items() if one})
+        return self._deserved[1]
 
     @property
     def faults(self) -> Faults:
@@ -251,9 +270,9 @@ class Queue:
         return () if self.facts is None else self.facts.faults
 
     @property
-    def untold(self) -> Faults:
+    def unreported_errors(self) -> Faults:
         """The faults that the log does not name yet."""
-        return tuple(one for one in self.faults if one not in self.faults_told)
+        return tuple(one for one in self.faults if one not in self.reported_errors)
 
     @property
     def request(self) -> Amounts:
@@ -264,39 +283,39 @@ class Queue:
                 total[name] = total.get(name, 0) + amount
         return total
 
-    def book(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
-        """Add a charge to `allocated`, `promised`, `inqueue` or `elastic`, or take it off."""
+    def add_charge(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
+        """Add a charge to `allocated`, `nominated`, `inqueue` or `elastic`, or take it off."""
         if not charge:
             return
         add(getattr(self, ledger), charge, sign)
-        self.note(ledger, charge, sign)
+        self.record_change(ledger, charge, sign)
         above = self.parent
         while above is not None:
             add(above.below.setdefault(ledger, {}), charge, sign)
-            above.note(ledger, charge, sign)
+            above.record_change(ledger, charge, sign)
             above = above.parent
 
-    def hold(self, pod: Pod, priority: int, sign: int) -> None:
+    def add_held(self, pod: Pod, priority: int, sign: int) -> None:
         """Count what a charged pod requests, for the queue and all above it; and as what it could give up."""
         request = pod.pod_class.request
-        self.offer(pod, priority, sign)
+        self.add_evictable(pod, priority, sign)
         add(self.held, request, sign)
         above = self.parent
         while above is not None:
             add(above.below.setdefault("held", {}), request, sign)
             above = above.parent
 
-    def offer(self, pod: Pod, priority: int, sign: int) -> None:
+    def add_evictable(self, pod: Pod, priority: int, sign: int) -> None:
         """Count a charged pod as what groups above its group's priority could take, if it may be evicted."""
         if not pod.facts.is_evictable:
             return
-        offered = self.offered.setdefault(priority, ({}, {}))
+        offered = self.evictable.setdefault(priority, ({}, {}))
         add(offered[0], pod.charge or (), sign)
         add(offered[1], pod.pod_class.request, sign)
         if not offered[1]:
-            del self.offered[priority]
+            del self.evictable[priority]
 
-    def recount_offers(self, pods: Iterable[tuple[int, Pod]]) -> None:
+    def recount_evictable(self, pods: Iterable[tuple[int, Pod]]) -> None:
         """Count again what is offered, from its pods and the priorities of their groups, to prove it."""
         counted: dict[int, tuple[Amounts, Amounts]] = {}
         for priority, pod in pods:
@@ -304,26 +323,28 @@ class Queue:
                 charges, requests = counted.setdefault(priority, ({}, {}))
                 add(charges, pod.charge or (), 1)
                 add(requests, pod.pod_class.request, 1)
-        assert self.offered == counted, f"queue {self.name} offers {self.offered}, not {counted}"
+        assert self.evictable == counted, (
+            f"queue {self.name} offers {self.evictable}, not {counted}"
+        )
 
-    def note(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
+    def record_change(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Remember how the record being applied changes what is used or reserved."""
-        used, reserved = self._moved
+        used, reserved = self._changes
         for name, amount in charge:
             change = -sign * amount if ledger == "elastic" else sign * amount
             reserved[name] = reserved.get(name, 0) + change
-            if ledger in ("allocated", "promised"):
+            if ledger in ("allocated", "nominated"):
                 used[name] = used.get(name, 0) + change
 
-    def settle_moves(self, members: Callable[[str], tuple[str, ...]]) -> list[str]:
+    def take_released(self, members: Callable[[str], tuple[str, ...]]) -> list[str]:
         """Of what does it carry less than when this was last asked: used, or used and reserved.
 
         A choice of cards that became one of its cards is no less: `members` says which these are.
         """
-        used, reserved = self._moved
+        used, reserved = self._changes
         if not used and not reserved:
             return []
-        self._moved = ({}, {})
+        self._changes = ({}, {})
         lesser = [name for name, change in used.items() if change < 0]
         gains = {name: change for name, change in reserved.items() if change > 0}
         if len(gains) == len(reserved):

@@ -48,7 +48,7 @@ class Cards:
         return True
 
 
-class Books(Protocol):
+class QuotaState(Protocol):
     """What of State the rules look at."""
 
     policy: Policy
@@ -62,120 +62,120 @@ class Books(Protocol):
     rules change."""
 
 
-def ask(books: Books, pod_class: PodClass) -> Charge:
+def requested(cluster: QuotaState, pod_class: PodClass) -> Charge:
     """What a waiting pod of this class would be charged, a choice of cards under its compound name."""
-    return _charge(books, pod_class, "")
+    return _charge(cluster, pod_class, "")
 
 
-def charge(books: Books, pod: Pod) -> Charge:
+def charge(cluster: QuotaState, pod: Pod) -> Charge:
     """What a pod is charged where it is."""
-    return _charge(books, pod.pod_class, pod.node)
+    return _charge(cluster, pod.pod_class, pod.node)
 
 
-def is_open(books: Books, pod: Pod) -> bool:
+def is_unresolved(cluster: QuotaState, pod: Pod) -> bool:
     """Whether a pod is charged for a choice of cards, as its node was not there to tell which it got."""
-    return any("|" in name or name in books.cards.by_resource for name, _ in pod.charge or ()) and (
-        not books.policy.charges_resources
-    )
+    return any(
+        "|" in name or name in cluster.cards.by_resource for name, _ in pod.charge or ()
+    ) and (not cluster.policy.charges_resources)
 
 
-def charge_on(books: Books, pod_class: PodClass, node: str) -> Charge:
+def charge_on(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
     """What a pod of this class is charged on a node."""
-    return _charge(books, pod_class, node)
+    return _charge(cluster, pod_class, node)
 
 
-def _charge(books: Books, pod_class: PodClass, node: str) -> Charge:
+def _charge(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
     """Nodes with the same cards charge the same."""
-    found = books.nodes.nodes.get(node) if node else None
-    mix = "" if found is None else found.mix
-    of_class = books.charges.get(pod_class.index)
+    found = cluster.nodes.nodes.get(node) if node else None
+    mix = "" if found is None else found.card_layout
+    of_class = cluster.charges.get(pod_class.index)
     if of_class is None:
-        of_class = books.charges[pod_class.index] = {}
+        of_class = cluster.charges[pod_class.index] = {}
     known = of_class.get(mix)
     if known is None:
         there = {} if found is None or found.facts is None else found.facts.cards
-        known = of_class[mix] = _charge_for(books, pod_class, there)
+        known = of_class[mix] = _charge_for(cluster, pod_class, there)
     return known
 
 
-def _charge_for(books: Books, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
-    if books.policy.charges_resources:
+def _charge_for(cluster: QuotaState, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
+    if cluster.policy.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
-    by_resource = books.cards.by_resource
+    by_resource = cluster.cards.by_resource
     cards: list[tuple[str, int]] = []
     for name, amount in pod_class.request:
         if name in by_resource:
-            cards.append((_card(books, pod_class, name, on), amount))
-    if books.policy.cards.cardUnlimitedCpuMemory and (cards or pod_class.cards):
+            cards.append((_card(cluster, pod_class, name, on), amount))
+    if cluster.policy.cards.cardUnlimitedCpuMemory and (cards or pod_class.cards):
         return tuple(cards)
     plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
     return (*cards, *plain)
 
 
-def _card(books: Books, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
+def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
     """The card charged for a resource: that of the node, else the choice, else the resource itself."""
     if resource in on:
         return on[resource]
-    there = books.cards.by_resource.get(resource, {})
+    there = cluster.cards.by_resource.get(resource, {})
     listed = tuple(name for name in pod_class.cards if name in there)
-    if not listed and not any(name in books.cards.resource for name in pod_class.cards):
+    if not listed and not any(name in cluster.cards.resource for name in pod_class.cards):
         listed = pod_class.cards
     return compound(listed) if listed else resource
 
 
-def members(books: Books, name: str) -> tuple[str, ...]:
+def members(cluster: QuotaState, name: str) -> tuple[str, ...]:
     """The cards that a charge name stands for: those of a compound, or of a card resource."""
     if "|" in name:
         return tuple(name.split("|"))
-    if name in books.cards.by_resource:
-        return tuple(sorted(books.cards.by_resource[name]))
+    if name in cluster.cards.by_resource:
+        return tuple(sorted(cluster.cards.by_resource[name]))
     return (name,)
 
 
-def minimum(books: Books, group: PodGroup) -> Amounts | None:
+def minimum(cluster: QuotaState, group: PodGroup) -> Amounts | None:
     """What the gang needs at least, by charge name; None where nothing says so and nothing is checked."""
     if group.facts is None:
-        return _least(books, group, cards_only=False)
+        return _least(cluster, group, cards_only=False)
     if group.facts.min_resources is None:
         return None
     stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
-    if books.policy.charges_resources:
+    if cluster.policy.charges_resources:
         stated.pop("pods", None)
         return stated
     cards = (
-        _least(books, group, cards_only=True) if group.live_classes else group.facts.card_request
+        _least(cluster, group, cards_only=True) if group.live_classes else group.facts.card_request
     )
-    if cards and books.policy.cards.cardUnlimitedCpuMemory:
+    if cards and cluster.policy.cards.cardUnlimitedCpuMemory:
         return dict(cards)
     plain: Amounts = {name: amount for name, amount in stated.items() if name in ("cpu", "memory")}
     return {**plain, **cards}
 
 
-def _least(books: Books, group: PodGroup, *, cards_only: bool) -> Amounts:
+def _least(cluster: QuotaState, group: PodGroup, *, cards_only: bool) -> Amounts:
     """What the first `min_available` pods ask for, in task order, finished and leaving pods left out."""
     total: Amounts = {}
-    for pod_class, count in first_classes(group):
-        for name, amount in ask(books, pod_class):
+    for pod_class, count in min_member_classes(group):
+        for name, amount in requested(cluster, pod_class):
             if name in ("cpu", "memory"):
                 if cards_only:
                     continue
-            elif _is_denied(books, pod_class, name):
+            elif _is_denied(cluster, pod_class, name):
                 continue
             total[name] = total.get(name, 0) + amount * count
     return total
 
 
-def _is_denied(books: Books, pod_class: PodClass, name: str) -> bool:
+def _is_denied(cluster: QuotaState, pod_class: PodClass, name: str) -> bool:
     """Whether no pod of the class can ever be charged this: cards that it should have named, and did not.
 
     Nothing is reserved for such a pod, or it would stand in the way of others for ever.
     """
-    if books.policy.charges_resources or name not in books.cards.by_resource:
+    if cluster.policy.charges_resources or name not in cluster.cards.by_resource:
         return False
-    return bool(pod_class.cards) or books.policy.cards.unnamedCardPolicy != "infer"
+    return bool(pod_class.cards) or cluster.policy.cards.unnamedCardPolicy != "infer"
 
 
-def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
+def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
     """The classes of the first `min_available` live pods, each with how many of them.
 
     Where roles have minimums of their own the first pods of each role come before all others.
@@ -189,21 +189,21 @@ def first_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
         return counted
     if len({(one.request, one.cards) for one, _ in counted}) == 1:
         return [(counted[0][0], wanted)]
-    return [(group.classes[index], count) for index, count in group.first.classes()]
+    return [(group.classes[index], count) for index, count in group.min_member_set.classes()]
 
 
-def request_differs(books: Books, group: PodGroup) -> str:
+def request_differs(cluster: QuotaState, group: PodGroup) -> str:
     """How the cards that the pods ask for differ from what the group said; empty where they do not."""
     stated = {} if group.facts is None else group.facts.card_request
-    if not stated or books.policy.charges_resources:
+    if not stated or cluster.policy.charges_resources:
         return ""
     asked: Amounts = {}
     for pod in group.pods.values():
-        for name, amount in ask(books, pod.pod_class):
+        for name, amount in requested(cluster, pod.pod_class):
             if name not in ("cpu", "memory"):
                 asked[name] = asked.get(name, 0) + amount
-    listed = {card for name in stated for card in members(books, name)}
-    is_listed = all(card in listed for name in asked for card in members(books, name))
+    listed = {card for name in stated for card in members(cluster, name)}
+    is_listed = all(card in listed for name in asked for card in members(cluster, name))
     if is_listed and sum(asked.values()) == sum(stated.values()):
         return ""
     theirs, ours = (_listed(one) for one in (stated, asked))
@@ -214,17 +214,17 @@ def _listed(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{amounts[name]} {name}" for name in sorted(amounts)) or "none"
 
 
-def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
+def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
     """What the group adds to its queue's `inqueue` and `elastic`."""
     if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
-    least = minimum(books, group)
+    least = minimum(cluster, group)
     if least is None:
         return (), tuple(group.allocated.items())
     used = dict(group.allocated)
     missing: list[tuple[str, int]] = []
     for name, amount in least.items():
-        for member in members(books, name):
+        for member in members(cluster, name):
             taken = min(used.get(member, 0), amount)
             if taken:
                 used[member] -= taken
@@ -235,44 +235,44 @@ def reservation(books: Books, group: PodGroup) -> tuple[Charge, Charge]:
             amount -= taken
         if amount:
             missing.append((name, amount))
-    if missing and any(used.values()) and not books.policy.charges_resources:
-        missing = _with_strays(books, group, missing, used)
-    reserves = bool(missing) and not is_blocked(books, group)
+    if missing and any(used.values()) and not cluster.policy.charges_resources:
+        missing = _with_strays(cluster, group, missing, used)
+    reserves = bool(missing) and not is_blocked(cluster, group)
     if group.phase == INQUEUE:
-        reserves = reserves and not group.is_hopeless
+        reserves = reserves and not group.never_fits
     else:
         is_running = group.phase == RUNS and group.allocated_count >= group.min_available
         reserves = reserves and is_running
-    if reserves and books.policy.charges_resources and group.counts.get(GATED):
-        missing = _without_gated(books, group, missing)
+    if reserves and cluster.policy.charges_resources and group.counts.get(GATED):
+        missing = _without_gated(cluster, group, missing)
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic
 
 
 def _without_gated(
-    books: Books, group: PodGroup, missing: list[tuple[str, int]]
+    cluster: QuotaState, group: PodGroup, missing: list[tuple[str, int]]
 ) -> list[tuple[str, int]]:
     """What is missing, less what pods ask for that are held back by gates (Volcano's `capacity`)."""
     gated: Amounts = {}
     for pod in group.pods.values():
-        for name, amount in ask(books, pod.pod_class) if pod.status == GATED else ():
+        for name, amount in requested(cluster, pod.pod_class) if pod.status == GATED else ():
             gated[name] = gated.get(name, 0) + amount
     left = [(name, amount - gated.get(name, 0)) for name, amount in missing]
     return [one for one in left if one[1] > 0]
 
 
 def _with_strays(
-    books: Books, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
+    cluster: QuotaState, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
 ) -> list[tuple[str, int]]:
     """What is missing of cards, less what pods are charged of cards that none of them asks for.
 
     Such a pod has what it needs: its node has another label by now, or somebody else placed it there.
     """
-    live = _asked_by(books, [group.classes[index] for index in group.live_classes])
+    live = _asked_by(cluster, [group.classes[index] for index in group.live_classes])
     if all(name in live for name in used if name not in ("cpu", "memory")):
         return missing
     classes = {pod.pod_class.index: pod.pod_class for pod in group.pods.values()}
-    asked = _asked_by(books, classes.values())
+    asked = _asked_by(cluster, classes.values())
     strays = [name for name in used if name not in ("cpu", "memory") and name not in asked]
     left: list[tuple[str, int]] = []
     for name, amount in missing:
@@ -285,11 +285,11 @@ def _with_strays(
     return left
 
 
-def _asked_by(books: Books, classes: Iterable[PodClass]) -> set[str]:
+def _asked_by(cluster: QuotaState, classes: Iterable[PodClass]) -> set[str]:
     """The cards that pods of these classes ask for, and whatever else they are charged."""
     return {
         card
         for one in classes
-        for name, _ in ask(books, one)
-        for card in (name, *members(books, name))
+        for name, _ in requested(cluster, one)
+        for card in (name, *members(cluster, name))
     }

@@ -26,12 +26,12 @@ def discard_unconfirmed(state: RollbackState, resource: str) -> None:
             _discard_unconfirmed_pods(state)
         case "PodGroup":
             for group in state.cluster.groups.values():
-                group.voice.told = group.voice.conditions_told = 0
-                state.cluster.telling.weigh(group)
+                group.reported_status.reported_at = group.reported_status.conditions_reported_at = 0
+                state.cluster.pending_status.update(group)
         case "Queue":
             for name, queue in state.cluster.queues.items():
-                queue.is_mute = False
-                state.cluster.telling.queues[name] = None
+                queue.rejects_status_updates = False
+                state.cluster.pending_status.queues[name] = None
         case _:
             pass
 
@@ -42,10 +42,10 @@ def _discard_unconfirmed_pods(state: RollbackState) -> None:
     state.evictions.clear()
     for uid, old in list(cluster.pods.items()):
         is_bound_unseen = bool(old.assumed) and not old.facts.node and uid not in state.commitments
-        if not (is_bound_unseen or old.evicted or old.told):
+        if not (is_bound_unseen or old.evicted or old.reported_at):
             continue
-        pod = without_node(old) if is_bound_unseen else old.twin()
-        pod.evicted = pod.told = 0
+        pod = without_node(old) if is_bound_unseen else old.copy()
+        pod.evicted = pod.reported_at = 0
         cluster.replace_pod(old, pod)
         if old.evicted and pod.node:
             cluster.mark_node_freed(pod.node)

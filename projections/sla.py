@@ -15,55 +15,55 @@ from msgspec import structs
 
 from projections.group_facts import WAITING_TIME, waiting_time
 from projections.pod_groups import WAITING, PodGroup, Refusal
-from projections.quota_charging import Books
+from projections.quota_charging import QuotaState
 from projections.wakeup_events import WakeupEvents
 
 RESERVATION_TIMEOUT_NS: Final = 300_000_000_000
 """How long that is."""
 
 
-class SlaState(Books, Protocol):
+class SlaState(QuotaState, Protocol):
     """The part of the cluster in which deadlines are kept."""
 
     groups: dict[str, PodGroup]
     wakeup_events: WakeupEvents
     position: int
 
-    def settle(self, group: PodGroup) -> None:
+    def update_group(self, group: PodGroup) -> None:
         """Bring what follows from a group's pods in line."""
 
 
-def deadline_of(books: Books, group: PodGroup) -> int | None:
+def deadline_of(cluster: QuotaState, group: PodGroup) -> int | None:
     """When the group has waited as long as it may; None where it may wait for ever."""
-    rules = books.policy.sla
+    rules = cluster.policy.sla
     if rules is None:
         return None
-    stated = _of_owner(books, group) if group.facts is None else group.facts.waiting_ns
+    stated = _of_owner(cluster, group) if group.facts is None else group.facts.waiting_ns
     waiting = rules.waiting_ns if stated is None else stated
     return None if waiting is None else group.created_ns + waiting
 
 
-def _of_owner(books: Books, group: PodGroup) -> int | None:
+def _of_owner(cluster: QuotaState, group: PodGroup) -> int | None:
     """What the owner says whose pods are a group without an object."""
-    said = books.owners.get(group.key.partition("/podgroup-")[2])
+    said = cluster.owners.get(group.key.partition("/podgroup-")[2])
     return None if said is None else waiting_time(said.get(WAITING_TIME))[0]
 
 
-def is_overdue(books: Books, group: PodGroup) -> bool:
+def is_overdue(cluster: QuotaState, group: PodGroup) -> bool:
     """Whether the group has waited longer than it may."""
-    return group.key in books.cluster_totals.overdue
+    return group.key in cluster.cluster_totals.overdue
 
 
-def update_deadline(books: Books, group: PodGroup) -> None:
+def update_deadline(cluster: QuotaState, group: PodGroup) -> None:
     """Keep the deadline of a group that waits for something."""
-    cluster_totals = books.cluster_totals
+    cluster_totals = cluster.cluster_totals
     if group.key in cluster_totals.reservation_timeouts and not _keeps_reservation(
         group.refusals.get("allocate")
     ):
         del cluster_totals.reservation_timeouts[group.key]
-    if books.policy.sla is None and not cluster_totals.deadlines and not cluster_totals.overdue:
+    if cluster.policy.sla is None and not cluster_totals.deadlines and not cluster_totals.overdue:
         return
-    deadline = deadline_of(books, group)
+    deadline = deadline_of(cluster, group)
     if cluster_totals.overdue.get(group.key, deadline) != deadline:
         del cluster_totals.overdue[group.key]
     waits = (group.phase == WAITING or bool(group.pending)) and not group.is_foreign
@@ -74,26 +74,28 @@ def update_deadline(books: Books, group: PodGroup) -> None:
 
 
 def _keeps_reservation(refusal: Refusal | None) -> bool:
-    return refusal is not None and refusal.is_shut and not refusal.is_hopeless
+    return refusal is not None and refusal.fits_only_closed_nodes and not refusal.never_fits
 
 
-def start_reservation_timeout(books: Books, group: PodGroup, refusal: Refusal, now_ns: int) -> None:
+def start_reservation_timeout(
+    cluster: QuotaState, group: PodGroup, refusal: Refusal, now_ns: int
+) -> None:
     """A group was refused: if nodes are closed to it, it keeps what is reserved for it a while longer."""
     if (
-        "enqueue" in books.policy.actions
+        "enqueue" in cluster.policy.actions
         and _keeps_reservation(refusal)
         and not refusal.is_timed_out
     ):
-        books.cluster_totals.reservation_timeouts.setdefault(
+        cluster.cluster_totals.reservation_timeouts.setdefault(
             group.key, now_ns + RESERVATION_TIMEOUT_NS
         )
 
 
-def forget_deadlines(books: Books, key: str) -> None:
+def forget_deadlines(cluster: QuotaState, key: str) -> None:
     """The group is gone."""
-    books.cluster_totals.reservation_timeouts.pop(key, None)
-    books.cluster_totals.deadlines.pop(key, None)
-    books.cluster_totals.overdue.pop(key, None)
+    cluster.cluster_totals.reservation_timeouts.pop(key, None)
+    cluster.cluster_totals.deadlines.pop(key, None)
+    cluster.cluster_totals.overdue.pop(key, None)
 
 
 def expire_timeouts(cluster: SlaState, at_ns: int) -> None:
@@ -106,7 +108,7 @@ def expire_timeouts(cluster: SlaState, at_ns: int) -> None:
         # In an order that does not depend on the one in which groups came to wait.
         del cluster_totals.deadlines[key]
         cluster_totals.overdue[key] = deadline
-        cluster.settle(cluster.groups[key])
+        cluster.update_group(cluster.groups[key])
     ended = takewhile(lambda one: one[1] <= at_ns, cluster_totals.reservation_timeouts.items())
     for key in [key for key, _ in ended]:
         group = cluster.groups[key]

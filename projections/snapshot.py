@@ -19,19 +19,19 @@ from projections.hyper_nodes import HyperNodeFacts
 from projections.node_updates import put_hyper_node, put_node
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
-from projections.pod_groups import PodGroup, Promise, Refusal, Voice
+from projections.pod_groups import Nomination, PodGroup, Refusal, ReportedStatus
 from projections.pod_terms import shared
 from projections.pods import Charge, Pod, PodFacts
 from projections.policy import parse_policy
 from projections.quarantine import Quarantine
-from projections.queue_objects import tell_faults
-from projections.queue_tree import rewire
+from projections.queue_objects import update_reported_errors
+from projections.queue_tree import rebuild_queue_tree
 from projections.queues import QueueFacts
 from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -54,8 +54,8 @@ class PodImage(Struct, frozen=True, array_like=True):
     bound_at: int
     charge: Charge | None
     evicted: int
-    told: int
-    lapsed: tuple[tuple[int, str], ...]
+    reported_at: int
+    failed_bindings: tuple[tuple[int, str], ...]
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -73,9 +73,9 @@ class GroupImage(Struct, frozen=True, array_like=True):
     min_tasks: dict[str, int]
     phase: str
     refusals: dict[str, Refusal]
-    promise: dict[str, Promise]
+    nominations: dict[str, Nomination]
     cause: int
-    voice: Voice
+    reported_status: ReportedStatus
 
 
 class QueueImage(Struct, frozen=True, array_like=True):
@@ -84,7 +84,7 @@ class QueueImage(Struct, frozen=True, array_like=True):
     name: str
     facts: QueueFacts | None
     digest: str
-    faults_told: tuple[tuple[str, str], ...]
+    reported_errors: tuple[tuple[str, str], ...]
 
 
 class Image(Struct, frozen=True):
@@ -115,7 +115,7 @@ class Image(Struct, frozen=True):
     others: dict[str, dict[str, tuple[str, str]]]
     quarantined: dict[str, dict[str, Quarantine]]
     faults: dict[str, Pairs]
-    faults_told: dict[str, Pairs]
+    reported_errors: dict[str, Pairs]
     due: WakeupEvents
     deferred: DeferredWork
     priority_classes: dict[str, tuple[int, bool]]
@@ -163,11 +163,11 @@ def take(state: State) -> bytes:
         eviction_backoff=cluster.eviction_backoff,
         suspended=cluster.internal_errors.groups,
         failed_actions=cluster.internal_errors.actions,
-        tellable=cluster.telling.reasons,
+        tellable=cluster.pending_status.conditions,
         others=cluster.others,
         quarantined=state.quarantined,
-        faults=cluster.faults.standing,
-        faults_told=cluster.faults.told,
+        faults=cluster.config_errors.current,
+        reported_errors=cluster.config_errors.reported,
         due=cluster.wakeup_events,
         deferred=state.deferred_work,
         priority_classes=cluster.priority_classes,
@@ -175,8 +175,8 @@ def take(state: State) -> bytes:
         budgets=cluster.budgets.facts(),
         namespace_labels=cluster.regards.namespaces,
         owners=cluster.owners,
-        schedulers=cluster.strangers.schedulers,
-        gone_workloads=cluster.strangers.gone,
+        schedulers=cluster.foreign_groups.schedulers,
+        gone_workloads=cluster.foreign_groups.deleted_owners,
         hyper_nodes=list(cluster.nodes.hyper.facts.values()),
         classes=[
             (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
@@ -184,7 +184,8 @@ def take(state: State) -> bytes:
         next_class=cluster.regards.classes.next_index,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
-            QueueImage(q.name, q.facts, q.digest, q.faults_told) for q in cluster.queues.values()
+            QueueImage(q.name, q.facts, q.digest, q.reported_errors)
+            for q in cluster.queues.values()
         ],
         groups=[_group_image(group) for group in cluster.groups.values()],
         pods=[_pod_image(pod) for pod in cluster.pods.values()],
@@ -212,8 +213,8 @@ def restore(payload: bytes) -> State:
     for budget in image.budgets:
         cluster.budgets.put(budget, ())
     cluster.owners, cluster.cluster_totals.totals = image.owners, image.totals
-    cluster.strangers.schedulers = image.schedulers
-    cluster.strangers.gone = image.gone_workloads
+    cluster.foreign_groups.schedulers = image.schedulers
+    cluster.foreign_groups.deleted_owners = image.gone_workloads
     cluster.cluster_totals.deserved, cluster.cluster_totals.overdue = image.deserved, image.overdue
     cluster.cluster_totals.reservation_timeouts = image.reservation_timeouts
     cluster.internal_errors.actions = image.failed_actions
@@ -225,18 +226,18 @@ def restore(payload: bytes) -> State:
         put_hyper_node(cluster, hyper)
     for node in image.nodes:
         _put_node(cluster, node)
-    cluster.faults.told = image.faults_told
-    cluster.faults.standing.clear()
+    cluster.config_errors.reported = image.reported_errors
+    cluster.config_errors.current.clear()
     for subject, faults in image.faults.items():
-        cluster.faults.put(subject, faults)
+        cluster.config_errors.put(subject, faults)
     for name, of_node in image.quarantined.items():
         _restore_quarantine(state, name, of_node)
     _restore_groups(state, image)
-    cluster.balance()
+    cluster.finish_record()
     cluster.clear_changed_rows()
     cluster.wakeup_events, state.deferred_work = image.due, image.deferred
-    cluster.telling.reasons = image.tellable
-    cluster.telling.queues = dict.fromkeys(cluster.queues)
+    cluster.pending_status.conditions = image.tellable
+    cluster.pending_status.queues = dict.fromkeys(cluster.queues)
     return state
 
 
@@ -261,13 +262,13 @@ def _restore_groups(state: State, image: Image) -> None:
     for kept in image.queues:
         queue = cluster.queue(kept.name)
         queue.facts, queue.digest = kept.facts, kept.digest
-        queue.faults_told = kept.faults_told
+        queue.reported_errors = kept.reported_errors
         cluster.queue_objects += kept.facts is not None
-        tell_faults(cluster, queue)
-    rewire(cluster)
+        update_reported_errors(cluster, queue)
+    rebuild_queue_tree(cluster)
     for saved in image.groups:
         group = cluster.group(saved.key)
-        group.obey(saved.facts)
+        group.set_object(saved.facts)
         group.uid, group.digest = saved.uid, saved.digest
         group.needs_object, group.priority = saved.needs_object, saved.priority
         group.created_ns, group.min_available = saved.created_ns, saved.min_available
@@ -280,16 +281,16 @@ def _restore_groups(state: State, image: Image) -> None:
     for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
         cluster.regards.count(pod, -1)
-        cluster.strangers.count(pod, 1)
+        cluster.foreign_groups.count(pod, 1)
     # What was put back is no change of a group.
     cluster.internal_errors.groups = image.suspended
     for saved in image.groups:
         group = cluster.groups[saved.key]
         group.phase = saved.phase
         group.refusals = dict(saved.refusals)
-        group.voice = saved.voice
-        cluster.hold(group, saved.promise)
-        cluster.settle(group)
+        group.reported_status = saved.reported_status
+        cluster.set_nominations(group, saved.nominations)
+        cluster.update_group(group)
         group.cause = saved.cause
 
 
@@ -299,8 +300,8 @@ def _pod(cluster: Cluster, one: PodImage) -> Pod:
     pod = Pod(one.facts, cluster.regards.classes.by_index[one.pod_class], one.digest)
     pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
     pod.bound_at, pod.charge = one.bound_at, one.charge
-    pod.evicted, pod.told = one.evicted, one.told
-    pod.lapsed = one.lapsed
+    pod.evicted, pod.reported_at = one.evicted, one.reported_at
+    pod.failed_bindings = one.failed_bindings
     return pod
 
 
@@ -318,9 +319,9 @@ def _group_image(group: PodGroup) -> GroupImage:
         min_tasks=group.min_tasks,
         phase=group.phase,
         refusals=group.refusals,
-        promise=group.promise,
+        nominations=group.nominations,
         cause=group.cause,
-        voice=group.voice,
+        reported_status=group.reported_status,
     )
 
 
@@ -335,8 +336,8 @@ def _pod_image(pod: Pod) -> PodImage:
         bound_at=pod.bound_at,
         charge=pod.charge,
         evicted=pod.evicted,
-        told=pod.told,
-        lapsed=pod.lapsed,
+        reported_at=pod.reported_at,
+        failed_bindings=pod.failed_bindings,
     )
 
 

@@ -81,7 +81,7 @@ from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline, quarantine_resources
 from projections.deferred_work import DeferredWork
-from projections.foreign_pod_groups import count_anew, count_pod
+from projections.foreign_pod_groups import count_foreign_pod, recount_foreign_pods
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.pods import Pod
@@ -171,7 +171,7 @@ class State:
             return
         try:
             self._apply(record, event, content, on_error)
-            self.cluster.balance()
+            self.cluster.finish_record()
         except MusterError:
             raise
         except Exception as error:  # a bug, whatever it is
@@ -366,7 +366,7 @@ class State:
             cluster.replace_pod(None, pod)
         else:
             cluster.replace_pod(old, pod)
-        count_pod(cluster, old, pod)
+        count_foreign_pod(cluster, old, pod)
 
     def _pod_deleted(self, event: PodDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
@@ -374,8 +374,8 @@ class State:
             kept.pop(event.uid, None)
         if old is not None:
             self.cluster.replace_pod(old, None)
-            self.cluster.faults.put(f"Pod/{old.key}", ())
-            count_pod(self.cluster, old, None)
+            self.cluster.config_errors.put(f"Pod/{old.key}", ())
+            count_foreign_pod(self.cluster, old, None)
 
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
@@ -390,7 +390,7 @@ class State:
             if pod.facts.scheduler in event.scheduler_names:
                 cluster.adopt(pod)
             cluster.replace_pod(None, pod)
-        count_anew(cluster, cluster.pods.values())
+        recount_foreign_pods(cluster, cluster.pods.values())
 
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
         policy, _ = parse_policy(bytes(event.policy))
@@ -411,7 +411,7 @@ class State:
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:
     """What muster decided about a pod outlives a new sight of it, unless it shows otherwise."""
-    pod.evicted, pod.lapsed = old.evicted, old.lapsed
+    pod.evicted, pod.failed_bindings = old.evicted, old.failed_bindings
     if old.facts.node and not pod.facts.node:
         # No pod loses its node (K8.5) but where the server's data was set back.
         pod.evicted = 0
@@ -421,7 +421,7 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
     elif pod.facts.node == old.node:
         is_back = pod.occupies and not old.occupies
         pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
-    elif (pod.facts.decision, pod.facts.node) in old.lapsed:
+    elif (pod.facts.decision, pod.facts.node) in old.failed_bindings:
         # The answer that told of a failure was wrong, or came before the binding took effect.
         pod.decision, pod.bound_at = pod.facts.decision, record.position
         return

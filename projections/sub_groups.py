@@ -14,11 +14,11 @@ from events.limits import name_problem, quoted
 from projections.objects import NetworkTopology, SubGroupPolicy
 from projections.pod_terms import Labels, Selector, label_selector, selects
 
-PartKey: TypeAlias = tuple[int, tuple[str, ...]]
+SubGroupKey: TypeAlias = tuple[int, tuple[str, ...]]
 """A sub-group: which policy, and the values of the labels that it looks at."""
 
 
-class Closeness(Struct, frozen=True):
+class TopologyConstraint(Struct, frozen=True):
     """How close pods must be (hard), or had better be."""
 
     is_hard: bool = True
@@ -42,7 +42,7 @@ class Closeness(Struct, frozen=True):
         return f"within a HyperNode of {' and '.join(bounds)} or below"
 
 
-class PartRule(Struct, frozen=True):
+class SubGroupRule(Struct, frozen=True):
     """A policy of sub-groups."""
 
     name: str
@@ -53,10 +53,10 @@ class PartRule(Struct, frozen=True):
     """Pods that make a sub-group whole."""
     least: int
     """Sub-groups that must be whole for the gang to be whole."""
-    closeness: Closeness | None = None
+    topology_constraint: TopologyConstraint | None = None
 
 
-def closeness_of(given: NetworkTopology | None) -> Closeness | None:
+def topology_constraint_of(given: NetworkTopology | None) -> TopologyConstraint | None:
     """What `networkTopology` says. Raises ValueError."""
     if given is None:
         return None
@@ -65,32 +65,32 @@ def closeness_of(given: NetworkTopology | None) -> Closeness | None:
         raise ValueError(f"networkTopology.mode: {quoted(mode)} is neither hard nor soft")
     if problem := name_problem(given.highestTierName or ""):
         raise ValueError(f"networkTopology.highestTierName: {problem}")
-    return Closeness(mode == "hard", given.highestTierAllowed, given.highestTierName or "")
+    return TopologyConstraint(mode == "hard", given.highestTierAllowed, given.highestTierName or "")
 
 
-def part_rules(given: list[SubGroupPolicy] | None) -> tuple[PartRule, ...]:
+def sub_group_rules(given: list[SubGroupPolicy] | None) -> tuple[SubGroupRule, ...]:
     """What `subGroupPolicy` says. Raises ValueError (msgspec.ValidationError is one)."""
     return tuple(
-        PartRule(
+        SubGroupRule(
             name=one.name,
             selector=label_selector(one.labelSelector),
             keys=tuple(one.matchLabelKeys or ()),
             size=max(1, one.subGroupSize or 1),
             least=max(0, one.minSubGroups or 0),
-            closeness=closeness_of(one.networkTopology),
+            topology_constraint=topology_constraint_of(one.networkTopology),
         )
         for one in given or ()
     )
 
 
-class Parts:
+class SubGroups:
     """The sub-groups of one group: how many of their pods count towards the gang."""
 
-    def __init__(self, rules: tuple[PartRule, ...]) -> None:
+    def __init__(self, rules: tuple[SubGroupRule, ...]) -> None:
         self.rules = rules
-        self.ready: dict[PartKey, int] = {}
+        self.ready: dict[SubGroupKey, int] = {}
 
-    def key_of(self, labels: Labels) -> PartKey | None:
+    def key_of(self, labels: Labels) -> SubGroupKey | None:
         """The sub-group of a pod with these labels: of the first policy that takes it; None for no one's."""
         there = dict(labels)
         for index, rule in enumerate(self.rules):
@@ -100,7 +100,7 @@ class Parts:
                 return index, tuple(there[key] for key in rule.keys)
         return None
 
-    def count(self, key: PartKey, sign: int) -> None:
+    def count(self, key: SubGroupKey, sign: int) -> None:
         """A pod of a sub-group counts, or (-1) no longer."""
         left = self.ready.get(key, 0) + sign
         if left:
@@ -108,7 +108,7 @@ class Parts:
         else:
             del self.ready[key]
 
-    def are_whole_with(self, more: Mapping[PartKey, int]) -> bool:
+    def are_enough_ready(self, more: Mapping[SubGroupKey, int]) -> bool:
         """Whether enough of them are whole once these pods count as well."""
         if not any(rule.least for rule in self.rules):
             return True

@@ -76,8 +76,8 @@ def _group(content: bytes) -> list[str]:
         f"needs {facts.min_available} pods",
         f"and {least} at least" if least else "",
         f"queue {facts.queue}" if facts.queue else "",
-        f"pods {facts.closeness.text}" if facts.closeness else "",
-        *(f"sub-groups {rule.name} of {rule.size} pods" for rule in facts.part_rules),
+        f"pods {facts.topology_constraint.text}" if facts.topology_constraint else "",
+        *(f"sub-groups {rule.name} of {rule.size} pods" for rule in facts.sub_group_rules),
         facts.problem,
     ]
 

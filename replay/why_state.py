@@ -105,7 +105,7 @@ def group_standing(state: State, group: PodGroup, waiting: Waiting | None) -> St
         "reserves": amounts_text(group.inqueue),
         "object": "PodGroup" if group.facts is not None else "none: it comes from its pods",
     }
-    pods = sorted(group.pods.values(), key=lambda pod: pod.heading)
+    pods = sorted(group.pods.values(), key=lambda pod: pod.sort_key)
     listed = [f"{pod.key} {pod.status}{f' on {pod.node}' if pod.node else ''}" for pod in pods]
     sentence = group.phase if waiting is None else _waits(waiting)
     if group.is_foreign:
@@ -130,7 +130,7 @@ def node_standing(state: State, node: Node) -> Standing:
         "allocatable": amounts_text(found.allocatable),
         "taken": amounts_text(taken),
         "leaving": amounts_text({name: one for name, one in node.releasing.items() if one}),
-        "promised": amounts_text({name: one for name, one in node.promised.items() if one}),
+        "promised": amounts_text({name: one for name, one in node.nominated.items() if one}),
         "free": amounts_text(free),
         "taints": ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in found.taints),
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items())),

@@ -140,7 +140,7 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
     """Whether an admitted group's reservation has ended or is about to end."""
     if group.phase != INQUEUE:
         return ""
-    if group.is_hopeless:
+    if group.never_fits:
         is_tired = any(one.is_timed_out for one in group.refusals.values())
         why = "too many nodes that could take its pods have been closed to it for long"
         why = why if is_tired else "no nodes there are could take the pods of its gang"
@@ -240,13 +240,17 @@ def _gang_text(group: PodGroup) -> str:
 
 def _network_hurdle(group: PodGroup, far: Unschedulable | None) -> Iterable[Hurdle]:
     """The network topology that its pods need; nothing if there is none."""
-    if not group.is_close:
+    if not group.has_topology_constraint:
         return
-    wishes = [] if group.closeness is None else [f"its pods are to be {group.closeness.text}"]
+    wishes = (
+        []
+        if group.topology_constraint is None
+        else [f"its pods are to be {group.topology_constraint.text}"]
+    )
     wishes += [
-        f"those of a sub-group {rule.name} {rule.closeness.text}"
-        for rule in (() if group.parts is None else group.parts.rules)
-        if rule.closeness is not None
+        f"those of a sub-group {rule.name} {rule.topology_constraint.text}"
+        for rule in (() if group.sub_groups is None else group.sub_groups.rules)
+        if rule.topology_constraint is not None
     ]
     yield _hurdle("network", far, ", ".join(wishes))
 
@@ -262,8 +266,8 @@ def _try(session: Session, group: PodGroup) -> _Tried | None:
 
 
 def _room_hurdles(session: Session, group: PodGroup, tried: _Tried | None) -> Iterable[Hurdle]:
-    if group.promise:
-        nodes = ", ".join(sorted({held.node for held in group.promise.values()}))
+    if group.nominations:
+        nodes = ", ".join(sorted({held.node for held in group.nominations.values()}))
         yield Hurdle("nodes", False, f"promised room that is still being freed on {nodes}")
     if tried is None:
         return
@@ -290,7 +294,7 @@ def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, .
     total: Amounts = {}
     missing = max(1, group.min_available - group.ready_count)
     for one in group.pending[:missing]:
-        for name, amount in one.asked:
+        for name, amount in one.requested_charge:
             total[name] = total.get(name, 0) + amount
     cluster = session.cluster
     return charged_limits(cluster, cluster.queue(group.queue), tuple(total.items()), {})
@@ -363,13 +367,13 @@ def _held_of(cluster: Cluster, name: str) -> Held | None:
 
 def line_of(cluster: Cluster, queue: str, action: str) -> list[PodGroup]:
     """All groups of a queue that wait for an action, in the order in which they are served."""
-    lines = cluster.lines.by_queue.get(queue, {}).values()
+    lines = cluster.scheduling_queue.by_queue.get(queue, {}).values()
     jobs = [job for line in lines if line.action == action for job in line.jobs]
     return [group for _, group in sorted(jobs, key=lambda job: job[0])]
 
 
 def _place_in_line(cluster: Cluster, group: PodGroup) -> InLine | None:
-    standing = cluster.lines.of(group)
+    standing = cluster.scheduling_queue.of(group)
     if not standing:
         return None
     keys = [one.key for one in line_of(cluster, group.queue, standing[0].action)]

@@ -14,7 +14,7 @@ from msgspec import Struct
 from events.messages import PodConditionRequest, PodGroupConditionRequest, Request
 from projections.cluster import Cluster
 from projections.group_facts import SCHEDULED, UNSCHEDULABLE
-from projections.pod_groups import PodGroup, Promise, Refusal
+from projections.pod_groups import Nomination, PodGroup, Refusal
 from projections.pods import Pod
 from projections.policy import EVICTING
 from scheduling.unschedulable import NOT_READY, first_pod_message, fit_text
@@ -47,7 +47,9 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     """What the group and its pods do not say yet and were not told since."""
     condition = condition_of(group)
     facts = group.facts
-    is_new = condition is not None and group.voice.conditions_told < condition.position
+    is_new = (
+        condition is not None and group.reported_status.conditions_reported_at < condition.position
+    )
     if (
         condition is not None
         and facts is not None
@@ -66,14 +68,14 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     refusal = _latest(group)
     if refusal is not None:
         yield from _refused(group, refusal)
-    for uid, promise in group.promise.items():
+    for uid, promise in group.nominations.items():
         yield from _nominated(cluster, group.pods[uid], promise)
 
 
 def condition_of(group: PodGroup) -> Condition | None:
     """The condition that holds of a pod group; None where nothing is known yet."""
-    if group.voice.whole_since and "enqueue" not in group.refusals:
-        return Condition(group.voice.whole_since, SCHEDULED, WHOLE)
+    if group.reported_status.ready_since and "enqueue" not in group.refusals:
+        return Condition(group.reported_status.ready_since, SCHEDULED, WHOLE)
     refusal = _latest(group)
     if refusal is not None:
         reason = _REASONS.get(refusal.code, NOT_ENOUGH)
@@ -81,12 +83,14 @@ def condition_of(group: PodGroup) -> Condition | None:
         return Condition(refusal.position, UNSCHEDULABLE, reason, text)
     if group.is_broken:
         # Its status has changed with the pod that it lost.
-        return Condition(group.voice.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", ""))
-    promise = next(iter(group.promise.values()), None)
+        return Condition(
+            group.reported_status.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", "")
+        )
+    promise = next(iter(group.nominations.values()), None)
     if promise is None:
         return None
-    nodes = ", ".join(sorted({held.node for held in group.promise.values()}))
-    text = fit_text(group, "", f"Room is being freed on {nodes}.", could=len(group.promise))
+    nodes = ", ".join(sorted({held.node for held in group.nominations.values()}))
+    text = fit_text(group, "", f"Room is being freed on {nodes}.", could=len(group.nominations))
     return Condition(promise.position, UNSCHEDULABLE, NOT_ENOUGH, text)
 
 
@@ -99,7 +103,7 @@ def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
         return message
     if pod is origin:
         return first_pod_message(message)
-    if origin is not None and pod.heading < origin.heading and not pod.pod_class.is_best_effort:
+    if origin is not None and pod.sort_key < origin.sort_key and not pod.pod_class.is_best_effort:
         return f"{HAD_A_NODE}: {message}"
     return message
 
@@ -129,17 +133,21 @@ def _already_reports(group: PodGroup, condition: Condition) -> bool:
 def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
     origin = next((one for one in group.pending if one.key == refusal.pod), None)
     for pod in group.pending:
-        if pod.told >= refusal.position or pod.facts.uid in group.promise or pod.facts.is_cut:
+        if (
+            pod.reported_at >= refusal.position
+            or pod.facts.uid in group.nominations
+            or pod.facts.is_cut
+        ):
             continue
         text = pod_text(refusal.message, pod, origin)
-        if pod.facts.told != text:
+        if pod.facts.scheduled_message != text:
             yield _unschedulable(pod, refusal.position, text)
 
 
-def _nominated(cluster: Cluster, pod: Pod, promise: Promise) -> Iterator[Request]:
+def _nominated(cluster: Cluster, pod: Pod, promise: Nomination) -> Iterator[Request]:
     """A pod for which room is being freed; it is nominated for the node where pods are evicted."""
     text = f"room is being freed for it on node {promise.node}"
-    if pod.told >= promise.position or pod.facts.told == text:
+    if pod.reported_at >= promise.position or pod.facts.scheduled_message == text:
         return
     there = cluster.nodes.node(promise.node).pods
     is_evicting = any(cluster.pods[uid].evicted for uid in there)

@@ -53,14 +53,14 @@ class Decider:
         cluster = self.session.cluster
         self.session.open_cycle()
         self.session.drop_stale()
-        for name in sorted(cluster.untold):
+        for name in sorted(cluster.queues_with_unreported_errors):
             queue = cluster.queues[name]
-            for code, message in queue.untold:
+            for code, message in queue.unreported_errors:
                 yield QueueFaulted(queue=name, code=code, message=message)
         for action in cluster.policy.actions:
             yield from self._carried_out(action)
-        for subject in sorted(cluster.faults.untold):
-            for code, message in cluster.faults.untold_of(subject):
+        for subject in sorted(cluster.config_errors.unreported):
+            for code, message in cluster.config_errors.unreported_of(subject):
                 yield ObjectFaulted(subject=subject, code=code, message=message)
         yield from self.session.deferred()
 

@@ -52,10 +52,10 @@ class GangAttempt:
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
         with self.overlay:
-            if group.parts is None:
+            if group.sub_groups is None:
                 self._place_all()
             else:
-                place_sub_groups(self, session.network, group.parts)
+                place_sub_groups(self, session.network, group.sub_groups)
 
     @property
     def is_ready(self) -> bool:
@@ -99,7 +99,7 @@ class GangAttempt:
         )
 
     def _place_all(self) -> None:
-        remembers_roles = self.session.cluster.policy.told.remembers_roles
+        remembers_roles = self.session.cluster.policy.action_arguments.remembers_roles
         # The list of waiting pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
             if pod.pod_class.is_best_effort:
@@ -141,7 +141,7 @@ class GangAttempt:
         if node is not None:
             # Without roles or sub-groups that are counted, one more pod may make the gang whole.
             group, count = self.group, len(self.overlay.now) + 1
-            is_counted = bool(group.min_tasks) or group.parts is not None
+            is_counted = bool(group.min_tasks) or group.sub_groups is not None
             is_last = not is_counted and group.is_ready_with(count, {})
             self.overlay.place(pod, node, later=False, is_last=is_last)
             self.where.record(node)
@@ -174,7 +174,7 @@ class GangAttempt:
     def _with_fit_when_empty(self, pod: Pod, reason: Unschedulable) -> Unschedulable:
         """A refusal by the queue; where there was no hope for the group anyhow, whether that is still so."""
         standing = self.group.refusals.get("allocate")
-        if standing is None or not standing.is_hopeless:
+        if standing is None or not standing.never_fits:
             return reason
         needed = min_pods_of_class(self.group, pod.pod_class)
         candidate_nodes = self.where.candidate_nodes
@@ -185,8 +185,8 @@ class GangAttempt:
 
         It stays with that one unless another has room sooner.
         """
-        held = self.group.promise.get(pod.facts.uid)
-        name = pod.facts.nominated if held is None else held.node
+        held = self.group.nominations.get(pod.facts.uid)
+        name = pod.facts.nominated_node if held is None else held.node
         node = self.session.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None or not self.where.admits(node):
             return None
@@ -197,7 +197,7 @@ class GangAttempt:
         group = self.group
         if group.min_available >= len(group.pods):
             return False
-        remembers_roles = self.session.cluster.policy.told.remembers_roles
+        remembers_roles = self.session.cluster.policy.action_arguments.remembers_roles
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role
@@ -226,9 +226,9 @@ def cards_to_charge(
     if problem := refused_demand(cluster.policy, pod_class):
         return Unschedulable("UnsupportedDemand", "", problem, pod.key, never_fits=True)
     queue = cluster.queue(group.queue)
-    plain = pod.asked
+    plain = pod.requested_charge
     if cluster.policy.quota == "capacity-card":
-        plain = tuple(one for one in pod.asked if one[0] in ("cpu", "memory"))
+        plain = tuple(one for one in pod.requested_charge if one[0] in ("cpu", "memory"))
     short = quota_check.may_allocate(cluster, queue, plain, extra)
     if short is not None:
         return quota_unschedulable(short, pod)
@@ -271,7 +271,7 @@ def too_many_classes(session: Session, group: PodGroup) -> Unschedulable | None:
     if not has_too_many_classes(session.cluster, group):
         return None
     work = class_work(session.cluster, group) // THOUSAND
-    budget = session.cluster.policy.told.class_budget
+    budget = session.cluster.policy.action_arguments.class_budget
     text = (
         f"its pods are of {len(group.classes)} classes, each with its own requests or constraints: placing them takes"
         f" {work} thousand units of work, more than classBudget of {budget} thousand"

@@ -13,7 +13,7 @@ from projections.blocked import topology_reason
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import QUEUE_CODES
-from projections.sub_groups import Closeness, PartKey
+from projections.sub_groups import SubGroupKey, TopologyConstraint
 from scheduling.gang_attempt import GangAttempt
 from scheduling.session import Session
 from scheduling.topology.candidates import CandidateDomains, PlacementRequest
@@ -31,7 +31,7 @@ def topology_problem(session: Session, group: PodGroup) -> Unschedulable | None:
 
 def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     """The attempt at a group that came furthest: a success, or the one in the domain that came nearest."""
-    closeness = group.closeness
+    closeness = group.topology_constraint
     if closeness is None:
         return GangAttempt(session, group, session.network.unconstrained)
     candidates = CandidateDomains(session.network, group, _wanted(session, group, closeness))
@@ -51,20 +51,22 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     return promised or _explain_nearest(session, group, candidates)
 
 
-def best_effort_pods(group: PodGroup) -> list[tuple[PartKey | None, list[Pod]]]:
+def best_effort_pods(group: PodGroup) -> list[tuple[SubGroupKey | None, list[Pod]]]:
     """Waiting pods that ask for nothing but a place, those together that must be close to one another."""
-    found: dict[PartKey | None, list[Pod]] = {}
+    found: dict[SubGroupKey | None, list[Pod]] = {}
     for pod in group.pending:
         if not pod.pod_class.is_best_effort:
             continue
-        key = None if group.parts is None else group.parts.key_of(pod.facts.labels)
-        is_close = key is not None and _closeness(group, key) is not group.closeness
-        found.setdefault(key if is_close else None, []).append(pod)
+        key = None if group.sub_groups is None else group.sub_groups.key_of(pod.facts.labels)
+        has_topology_constraint = (
+            key is not None and _closeness(group, key) is not group.topology_constraint
+        )
+        found.setdefault(key if has_topology_constraint else None, []).append(pod)
     return list(found.items())
 
 
 def best_effort_scopes(
-    session: Session, group: PodGroup, pods: list[Pod], part: PartKey | None
+    session: Session, group: PodGroup, pods: list[Pod], part: SubGroupKey | None
 ) -> Iterator[NodeScope]:
     """Where such pods may go together, the place tried first first; the last one is where most of them may."""
     closeness = _closeness(group, part)
@@ -86,13 +88,17 @@ def best_effort_scopes(
     yield domain_scope(session.network, group, nearest, candidates)
 
 
-def _closeness(group: PodGroup, part: PartKey | None) -> Closeness | None:
+def _closeness(group: PodGroup, part: SubGroupKey | None) -> TopologyConstraint | None:
     """How close pods of a sub-group, or (None) of the whole group, must be."""
-    own = None if part is None or group.parts is None else group.parts.rules[part[0]].closeness
-    return own or group.closeness
+    own = (
+        None
+        if part is None or group.sub_groups is None
+        else group.sub_groups.rules[part[0]].topology_constraint
+    )
+    return own or group.topology_constraint
 
 
-def _wanted(session: Session, group: PodGroup, closeness: Closeness) -> PlacementRequest:
+def _wanted(session: Session, group: PodGroup, closeness: TopologyConstraint) -> PlacementRequest:
     return PlacementRequest(
         pods=tuple(pod for pod in group.pending if not pod.pod_class.is_best_effort),
         needed=max(1, group.min_available - group.ready_count),

@@ -12,10 +12,10 @@ from projections import quota_charging
 from projections.cluster import Cluster
 from projections.nodes import Node, Request
 from projections.pod_class import Amounts
-from projections.pod_groups import PodGroup, Promise
+from projections.pod_groups import Nomination, PodGroup
 from projections.pods import Charge, Pod
 from projections.queues import add
-from projections.sub_groups import PartKey
+from projections.sub_groups import SubGroupKey
 
 
 class NodeOverlay:
@@ -32,7 +32,7 @@ class NodeOverlay:
         """What these pods would be charged."""
         self.roles: dict[str, int] = {}
         """Role to pods placed now."""
-        self.nodes_of: dict[PartKey, list[Node]] = {}
+        self.nodes_of: dict[SubGroupKey, list[Node]] = {}
         """Sub-group to the nodes of its pods that are placed now or later."""
         self.evicted: list[Pod] = []
         """Pods that would leave, in the order in which they were chosen."""
@@ -46,7 +46,7 @@ class NodeOverlay:
         """Keys of the groups of which a pod was evicted or spared, one for each time."""
         self._released_by_queue: dict[str, Amounts] = {}
         self._held: list[tuple[Node, str, Request]] = []
-        self._lifted_nominations: dict[str, Promise] = {}
+        self._lifted_nominations: dict[str, Nomination] = {}
 
     def __enter__(self) -> Self:
         """Begin: pods of the group are where the trial puts them, and not where they were promised room."""
@@ -67,9 +67,9 @@ class NodeOverlay:
         """How many pods have a node."""
         return len(self.now) + len(self.later)
 
-    def lift_nomination(self, pod: Pod) -> Promise | None:
+    def lift_nomination(self, pod: Pod) -> Nomination | None:
         """What the pod is promised already does not stand in its own way. What that is, if anything."""
-        held = self.group.promise.get(pod.facts.uid)
+        held = self.group.nominations.get(pod.facts.uid)
         if held is not None and pod.facts.uid not in self._lifted_nominations:
             self._lifted_nominations[pod.facts.uid] = held
             self._shift_nomination(held, -1)
@@ -82,7 +82,7 @@ class NodeOverlay:
         self._record_sub_group(pod, node)
         if is_last:
             return
-        kind = "promised" if later else "occupied"
+        kind = "nominated" if later else "occupied"
         node.guests[pod.facts.uid] = None
         self._held.append((node, kind, pod.pod_class.request))
         self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
@@ -95,30 +95,34 @@ class NodeOverlay:
         while len(self._held) > left:
             node, kind, request = self._held.pop()
             self.cluster.nodes.shift(node, kind, request, -1)
-            pod, _ = (self.later if kind == "promised" else self.now).pop()
+            pod, _ = (self.later if kind == "nominated" else self.now).pop()
             del node.guests[pod.facts.uid]
             self._record_sub_group(pod, None)
             self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), -1)
-            if kind != "promised":
+            if kind != "nominated":
                 self.roles[pod.facts.role] -= 1
 
     @property
-    def parts(self) -> dict[PartKey, int]:
+    def parts(self) -> dict[SubGroupKey, int]:
         """Sub-group to pods placed now or later."""
         return {key: len(nodes) for key, nodes in self.nodes_of.items()}
 
     @property
-    def parts_now(self) -> dict[PartKey, int]:
+    def parts_now(self) -> dict[SubGroupKey, int]:
         """Sub-group to pods placed now."""
         if not self.later or not self.nodes_of:
             return self.parts
-        parts = self.group.parts
+        parts = self.group.sub_groups
         keys = [] if parts is None else [parts.key_of(pod.facts.labels) for pod, _ in self.now]
         return dict(Counter(key for key in keys if key is not None))
 
     def _record_sub_group(self, pod: Pod, node: Node | None) -> None:
         """A pod of a sub-group has a node; or (None) the one that got its node last has it no longer."""
-        key = None if self.group.parts is None else self.group.parts.key_of(pod.facts.labels)
+        key = (
+            None
+            if self.group.sub_groups is None
+            else self.group.sub_groups.key_of(pod.facts.labels)
+        )
         if key is None:
             return
         if node is not None:
@@ -179,7 +183,7 @@ class NodeOverlay:
 
     def _mark_nominated(self, *, is_expected: bool) -> None:
         """Pods of the group are where the trial puts them, and not where they were promised room."""
-        for uid, held in self.group.promise.items():
+        for uid, held in self.group.nominations.items():
             node = self.cluster.nodes.node(held.node)
             if is_expected:
                 node.expected[uid] = None
@@ -187,9 +191,9 @@ class NodeOverlay:
                 node.expected.pop(uid, None)
             self.cluster.nodes.invalidate(held.node)
 
-    def _shift_nomination(self, held: Promise, sign: int) -> None:
+    def _shift_nomination(self, held: Nomination, sign: int) -> None:
         node = self.cluster.nodes.node(held.node)
-        self.cluster.nodes.shift(node, "promised", held.request, sign)
+        self.cluster.nodes.shift(node, "nominated", held.request, sign)
         self._charge(held.charge, sign)
 
     def _charge(self, charge: Charge, sign: int) -> None:

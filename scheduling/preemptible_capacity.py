@@ -135,7 +135,7 @@ def _preemptible_by_queue(cluster: Cluster, node: Node) -> _PreemptibleByQueue:
         group = cluster.groups.get(pod.group_key)
         if group is None or not pod.facts.is_evictable or pod.status not in ALLOCATED:
             continue
-        amounts = by_queue.setdefault((group.queue, group.priority, group.has_spare), {})
+        amounts = by_queue.setdefault((group.queue, group.priority, group.has_surplus), {})
         for name, amount in pod.pod_class.request:
             amounts[name] = amounts.get(name, 0) + amount
     return by_queue

@@ -15,13 +15,13 @@ from typing import Final, TypeAlias
 
 from events.union import Decision
 from projections.pod_groups import PodGroup
-from projections.scheduling_queue import Line, Order
+from projections.scheduling_queue import EquivalenceGroup, Order
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, refusal
 from scheduling.work import DECISION, LINE, PLACEMENT
 
-DecideHead: TypeAlias = Callable[[Session, Line], Iterator[Decision]]
+DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]]
 """Serves the head of a line. When it decides nothing that moves the head on, the line is done."""
 
 
@@ -98,44 +98,48 @@ class _WaitingHeap:
     Where work was deferred, those that were not looked at since come before the others.
     """
 
-    def __init__(self, lines: list[Line], looked: Mapping[str, int]) -> None:
+    def __init__(self, lines: list[EquivalenceGroup], looked: Mapping[str, int]) -> None:
         self._looked = looked
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, EquivalenceGroup] = {}
         self._heap: list[tuple[int, Order, int]] = []
-        for line in lines:
-            self.add(line)
+        for equivalence_group in lines:
+            self.add(equivalence_group)
 
-    def first(self) -> Line | None:
+    def first(self) -> EquivalenceGroup | None:
         """The line whose head is first of all. Entries that are out of date are put right on the way."""
         while self._heap:
             *place, key = self._heap[0]
-            line = self._lines.get(key)
-            if line is None or not line.jobs:
+            equivalence_group = self._lines.get(key)
+            if equivalence_group is None or not equivalence_group.jobs:
                 heapq.heappop(self._heap)
                 self._lines.pop(key, None)
-            elif list(self._place(line)) != place:
-                heapq.heapreplace(self._heap, (*self._place(line), key))
+            elif list(self._place(equivalence_group)) != place:
+                heapq.heapreplace(self._heap, (*self._place(equivalence_group), key))
             else:
-                return line
+                return equivalence_group
         return None
 
-    def add(self, line: Line) -> None:
+    def add(self, equivalence_group: EquivalenceGroup) -> None:
         """Serve a line, too. If it is there already its place is put right."""
-        self._lines[id(line)] = line
-        heapq.heappush(self._heap, (*self._place(line), id(line)))
+        self._lines[id(equivalence_group)] = equivalence_group
+        heapq.heappush(self._heap, (*self._place(equivalence_group), id(equivalence_group)))
 
-    def drop(self, line: Line) -> None:
+    def drop(self, equivalence_group: EquivalenceGroup) -> None:
         """Be done with a line."""
-        self._lines.pop(id(line), None)
+        self._lines.pop(id(equivalence_group), None)
 
-    def _place(self, line: Line) -> tuple[int, Order]:
-        order, head = line.jobs[0]
+    def _place(self, equivalence_group: EquivalenceGroup) -> tuple[int, Order]:
+        order, head = equivalence_group.jobs[0]
         return self._looked.get(head.key, 0), order
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[EquivalenceGroup]:
         """All of them."""
-        return [line for line in self._lines.values() if line.jobs]
+        return [
+            equivalence_group
+            for equivalence_group in self._lines.values()
+            if equivalence_group.jobs
+        ]
 
 
 Spent: TypeAlias = tuple[int, int]
@@ -170,54 +174,60 @@ class _FairHeap:
         self._looked = looked
         self._by_namespace: dict[str, _WaitingHeap] = {}
         self._heap: list[tuple[Spent, str]] = []
-        for line in waiting.lines:
-            self.add(line)
+        for equivalence_group in waiting.lines:
+            self.add(equivalence_group)
 
-    def first(self) -> Line | None:
+    def first(self) -> EquivalenceGroup | None:
         """The line to be served next."""
         while self._heap:
             spent, name = self._heap[0]
-            line = self._by_namespace[name].first()
-            if line is None:
+            equivalence_group = self._by_namespace[name].first()
+            if equivalence_group is None:
                 heapq.heappop(self._heap)
                 del self._by_namespace[name]
             elif self._shares.of(name) != spent:
                 heapq.heapreplace(self._heap, (self._shares.of(name), name))
-            elif _namespace(line) != name:
-                self._by_namespace[name].drop(line)
-                self.add(line)
+            elif _namespace(equivalence_group) != name:
+                self._by_namespace[name].drop(equivalence_group)
+                self.add(equivalence_group)
             else:
-                return line
+                return equivalence_group
         return None
 
-    def add(self, line: Line) -> None:
+    def add(self, equivalence_group: EquivalenceGroup) -> None:
         """Serve a line, too. If it is there already its place is put right."""
-        name = _namespace(line)
+        name = _namespace(equivalence_group)
         waiting = self._by_namespace.get(name)
         if waiting is None:
             waiting = self._by_namespace[name] = _WaitingHeap([], self._looked)
             heapq.heappush(self._heap, (self._shares.of(name), name))
-        waiting.add(line)
+        waiting.add(equivalence_group)
 
-    def drop(self, line: Line) -> None:
+    def drop(self, equivalence_group: EquivalenceGroup) -> None:
         """Be done with a line."""
         for waiting in self._by_namespace.values():
-            waiting.drop(line)
+            waiting.drop(equivalence_group)
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[EquivalenceGroup]:
         """All of them."""
-        return [line for waiting in self._by_namespace.values() for line in waiting.lines]
+        return [
+            equivalence_group
+            for waiting in self._by_namespace.values()
+            for equivalence_group in waiting.lines
+        ]
 
 
-def _namespace(line: Line) -> str:
-    return line.head.key.partition("/")[0]
+def _namespace(equivalence_group: EquivalenceGroup) -> str:
+    return equivalence_group.head.key.partition("/")[0]
 
 
 class _QueueIteration:
     """One action that serves its lines within its part of the cycle's work."""
 
-    def __init__(self, session: Session, action: str, lines: dict[str, list[Line]]) -> None:
+    def __init__(
+        self, session: Session, action: str, lines: dict[str, list[EquivalenceGroup]]
+    ) -> None:
         self._session = session
         self._action = action
         carried = session.state.carried_work
@@ -240,7 +250,7 @@ class _QueueIteration:
         if any(action in batch.actions for batch in carried.batches):
             self._start_fair_sharing()
 
-    def next(self) -> tuple[str, Line] | None:
+    def next(self) -> tuple[str, EquivalenceGroup] | None:
         """The queue whose turn it is, and the line that it serves; None once all are done."""
         while True:
             name = self.queue_heap.first()
@@ -255,14 +265,14 @@ class _QueueIteration:
                 self.queue_heap.drop(name)
                 self._parked.setdefault(level, []).append(name)
                 continue
-            line = self._waiting[name].first()
-            if line is not None:
-                return name, line
+            equivalence_group = self._waiting[name].first()
+            if equivalence_group is not None:
+                return name, equivalence_group
             self.queue_heap.drop(name)
 
-    def mark_visited(self, line: Line) -> None:
+    def mark_visited(self, equivalence_group: EquivalenceGroup) -> None:
         """A line is about to be served."""
-        self.visited[line.head.key] = None
+        self.visited[equivalence_group.head.key] = None
 
     def spend(self, queue: str, namespace: str, units: int) -> None:
         """So much work was spent on a queue for a namespace. From half of the action's part on all get even parts."""
@@ -274,18 +284,26 @@ class _QueueIteration:
         if not self._is_fair and self._session.work.is_half_used:
             self._start_fair_sharing()
 
-    def add(self, queue: str, line: Line) -> None:
+    def add(self, queue: str, equivalence_group: EquivalenceGroup) -> None:
         """Serve a line, too."""
-        self._waiting[queue].add(line)
+        self._waiting[queue].add(equivalence_group)
 
-    def drop(self, queue: str, line: Line) -> None:
+    def drop(self, queue: str, equivalence_group: EquivalenceGroup) -> None:
         """Be done with a line."""
-        self._waiting[queue].drop(line)
+        self._waiting[queue].drop(equivalence_group)
 
-    def left(self) -> list[Line]:
+    def left(self) -> list[EquivalenceGroup]:
         """Lines that were not looked at and whose answers could be others now."""
-        lines = [line for waiting in self._waiting.values() for line in waiting.lines]
-        return [line for line in lines if self._session.could_change(line)]
+        lines = [
+            equivalence_group
+            for waiting in self._waiting.values()
+            for equivalence_group in waiting.lines
+        ]
+        return [
+            equivalence_group
+            for equivalence_group in lines
+            if self._session.could_change(equivalence_group)
+        ]
 
     def _start_fair_sharing(self) -> None:
         self._is_fair = True
@@ -315,33 +333,35 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
     iteration = _QueueIteration(session, action, lines)
     queue_heap = iteration.queue_heap
     while (found := iteration.next()) is not None:
-        name, line = found
+        name, equivalence_group = found
         yield from queue_heap.failures()
-        if not session.could_change(line):
+        if not session.could_change(equivalence_group):
             # What woke it has gone to someone else in the meantime.
-            iteration.drop(name, line)
+            iteration.drop(name, equivalence_group)
             continue
         if work.is_used_up and iteration.visited:
-            session.cut_short(action, name, line.head, iteration.left(), iteration.visited)
+            session.cut_short(
+                action, name, equivalence_group.head, iteration.left(), iteration.visited
+            )
             break
-        begun, namespace = work.done, line.head.key.partition("/")[0]
-        iteration.mark_visited(line)
+        begun, namespace = work.done, equivalence_group.head.key.partition("/")[0]
+        iteration.mark_visited(equivalence_group)
         work.add(LINE)
-        head = line.head
-        before = head.mark
+        head = equivalence_group.head
+        before = head.fingerprint
         overlay_position = session.overlay_position()
         has_failed = False
         try:
-            yield from _with_work_counted(session, decide_head(session, line))
+            yield from _with_work_counted(session, decide_head(session, equivalence_group))
         except Exception as error:  # a bug, whatever it is
             has_failed = True
             yield from session.group_failed(head, action, error, overlay_position)
-        if has_failed and not line.is_led_by(head):
+        if has_failed and not equivalence_group.is_head(head):
             pass  # The next in the line is served.
-        elif head.mark == before or has_failed:
-            iteration.drop(name, line)
+        elif head.fingerprint == before or has_failed:
+            iteration.drop(name, equivalence_group)
         else:
-            for other in session.cluster.lines.of(head):
+            for other in session.cluster.scheduling_queue.of(head):
                 if other.action == action and other.queue == name:
                     session.mark_due(other)
                     iteration.add(name, other)
@@ -359,7 +379,7 @@ def _with_work_counted(session: Session, decisions: Iterator[Decision]) -> Itera
 
 
 def refuse_line(
-    line: Line,
+    equivalence_group: EquivalenceGroup,
     reason: Unschedulable,
     for_group: Callable[[PodGroup, Unschedulable], Unschedulable] | None = None,
 ) -> Iterator[Decision]:
@@ -367,18 +387,18 @@ def refuse_line(
 
     `retell` puts a reason found at the head of the line into the words for another group.
     """
-    head = line.head
+    head = equivalence_group.head
     anew = [
         group
-        for _, group in line.jobs
-        if (standing := group.refusals.get(line.action)) is None
+        for _, group in equivalence_group.jobs
+        if (standing := group.refusals.get(equivalence_group.action)) is None
         or standing.code != reason.code
         or standing.limit != reason.limit
-        or (standing.is_hopeless, standing.is_shut)
+        or (standing.never_fits, standing.fits_only_closed_nodes)
         != (reason.never_fits, reason.fits_only_closed_nodes)
-        or (standing.barred, standing.lacks_node)
+        or (standing.requeue_on_quota, standing.requeue_on_node)
         != (reason.requeue_on_quota, reason.requeue_on_node)
     ]
     for group in anew:
         told = reason if for_group is None or group is head else for_group(group, reason)
-        yield refusal(group, line.action, told)
+        yield refusal(group, equivalence_group.action, told)

@@ -75,11 +75,11 @@ class SharedScores:
         return self._cards is None or self._points_of(node) >= 0
 
     def _points_of(self, node: Node) -> int:
-        points = self._points.get(node.mix)
+        points = self._points.get(node.card_layout)
         if points is None:
             assert self._cards is not None
             points = card_points(node, self._cards, self.preferences)
-            self._points[node.mix] = points
+            self._points[node.card_layout] = points
         return points
 
     def _score(self, node: Node) -> int:
@@ -320,11 +320,11 @@ class NodeRankings:
         self._looked = (table.layout, len(table.updated_slots))
         numbers: dict[str, int] = {}
         for node in table.order:
-            numbers.setdefault(node.mix, len(numbers))
-        found = {node.mix: node for node in table.order}
+            numbers.setdefault(node.card_layout, len(numbers))
+        found = {node.card_layout: node for node in table.order}
         self._card_layouts = [found[mix] for mix in numbers]
         self._card_layout_of = np.fromiter(
-            (numbers[node.mix] for node in table.order), dtype=np.int64
+            (numbers[node.card_layout] for node in table.order), dtype=np.int64
         )
         self._soft_taints = any(
             taint.effect == "PreferNoSchedule"

@@ -16,7 +16,7 @@ from projections.deferred_work import DeferredSearch
 from projections.internal_error import OnError, ignore, report
 from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
-from projections.scheduling_queue import Line
+from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
 from scheduling.failed_preemption_cache import FailedPreemptionCache
@@ -63,7 +63,7 @@ class Session:
         """Drop the tree of shares, which an error may have left half changed."""
         self.fair = FairTree(self.cluster)
 
-    def lines_to_decide(self, action: str) -> dict[str, list[Line]]:
+    def lines_to_decide(self, action: str) -> dict[str, list[EquivalenceGroup]]:
         """By queue, the lines of an action whose answer could be another than the one that stands."""
         state, cluster = self.state, self.cluster
         self._due = self._lines_of((*state.cycle_events.groups, *cluster.wakeup_events.groups))
@@ -72,54 +72,64 @@ class Session:
             for batch in state.carried_work.batches
             if action in batch.actions
         }
-        found: dict[str, list[Line]] = {}
-        for name, lines in cluster.lines.by_queue.items():
+        found: dict[str, list[EquivalenceGroup]] = {}
+        for name, lines in cluster.scheduling_queue.by_queue.items():
             chosen = [
-                line for line in lines.values() if line.action == action and self.could_change(line)
+                equivalence_group
+                for equivalence_group in lines.values()
+                if equivalence_group.action == action and self.could_change(equivalence_group)
             ]
             if chosen:
                 found[name] = chosen
         return found
 
-    def could_change(self, line: Line) -> bool:
+    def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Whether, as things are now, the line could get another answer than the one that stands."""
-        if id(line) in self._due or self.unfinished_search(line) is not None:
+        if (
+            id(equivalence_group) in self._due
+            or self.unfinished_search(equivalence_group) is not None
+        ):
             return True
-        if is_requeued(self.state, line, self.state.cycle_events, self.donors, self._on_error):
+        if is_requeued(
+            self.state, equivalence_group, self.state.cycle_events, self.donors, self._on_error
+        ):
             return True
         carried = self.state.carried_work
         if not carried.batches:
             return False
-        return self._was_due(line, carried.looked_at(line.action, line.head.key))
+        return self._was_due(
+            equivalence_group,
+            carried.looked_at(equivalence_group.action, equivalence_group.head.key),
+        )
 
-    def unfinished_search(self, line: Line) -> DeferredSearch | None:
+    def unfinished_search(self, equivalence_group: EquivalenceGroup) -> DeferredSearch | None:
         """The search for the head of a line that an earlier cycle cut short, unless this one has gone on with it."""
-        action, key = line.action, line.head.key
+        action, key = equivalence_group.action, equivalence_group.head.key
         if self.state.deferred_work.search_of(action, key) is not None:
             return None
         return self.state.carried_work.search_of(action, key)
 
-    def is_outdated(self, line: Line, left: DeferredSearch) -> bool:
+    def is_outdated(self, equivalence_group: EquivalenceGroup, left: DeferredSearch) -> bool:
         """Whether something has changed since nodes were looked at for the head of a line."""
         if left.so_far.is_outdated:
             return True
         missed = [
             batch.events
             for batch in self.state.carried_work.batches
-            if batch.cycle > left.cycle and line.action in batch.actions
+            if batch.cycle > left.cycle and equivalence_group.action in batch.actions
         ]
         return any(
-            is_search_outdated(self.state, line, left.so_far, due, self.donors)
+            is_search_outdated(self.state, equivalence_group, left.so_far, due, self.donors)
             for due in (*missed, self.state.cycle_events)
         )
 
-    def _was_due(self, line: Line, looked_at: int) -> bool:
+    def _was_due(self, equivalence_group: EquivalenceGroup, looked_at: int) -> bool:
         """Whether the line was due in a cycle that was cut short, and has not been looked at since."""
         for batch in self.state.carried_work.batches:
-            if line.action not in batch.actions or looked_at >= batch.cycle:
+            if equivalence_group.action not in batch.actions or looked_at >= batch.cycle:
                 continue
-            if id(line) in self._due_before.get(batch.cycle, ()) or is_requeued(
-                self.state, line, batch.events, self.donors, self._on_error
+            if id(equivalence_group) in self._due_before.get(batch.cycle, ()) or is_requeued(
+                self.state, equivalence_group, batch.events, self.donors, self._on_error
             ):
                 return True
         return False
@@ -128,8 +138,10 @@ class Session:
         found: dict[int, None] = {}
         for key in keys:
             group = self.cluster.groups.get(key)
-            for line in self.cluster.lines.of(group) if group is not None else ():
-                found[id(line)] = None
+            for equivalence_group in (
+                self.cluster.scheduling_queue.of(group) if group is not None else ()
+            ):
+                found[id(equivalence_group)] = None
         return found
 
     # Work
@@ -144,7 +156,7 @@ class Session:
         action: str,
         queue: str,
         group: PodGroup,
-        left: list[Line],
+        left: list[EquivalenceGroup],
         looked: Iterable[str],
     ) -> None:
         """An action has used up its part of the work. It would have looked at this group next.
@@ -158,7 +170,10 @@ class Session:
             one.key
             for one in groups
             if last[one.queue, one.key.partition("/")[0]] == one.key
-            or any(line.action == action for line in self.cluster.lines.of(one))
+            or any(
+                equivalence_group.action == action
+                for equivalence_group in self.cluster.scheduling_queue.of(one)
+            )
         ]
         self._cut.append(
             DeferredAction(
@@ -176,9 +191,9 @@ class Session:
             work = self.work
             yield WorkDeferred(work=work.done, budget=work.budget, actions=tuple(self._cut))
 
-    def mark_due(self, line: Line) -> None:
+    def mark_due(self, equivalence_group: EquivalenceGroup) -> None:
         """A group in the line has just changed."""
-        self._due[id(line)] = None
+        self._due[id(equivalence_group)] = None
 
     def drop_stale(self) -> None:
         """Drop what is remembered of pods that are gone."""
@@ -205,7 +220,7 @@ class Session:
         is_known = nodes.is_laid_out and nodes.layout == layout
         slots = nodes.changed_slots[moved:] if is_known else range(len(nodes.order))
         audit_trials(self.state, [nodes.order[slot].name for slot in dict.fromkeys(slots)], group)
-        if group.promise and action not in EVICTING:
+        if group.nominations and action not in EVICTING:
             yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=INTERNAL_ERROR)
         yield RefusalDecided(
             pod_group=group.key,

@@ -263,7 +263,7 @@ def first_pod_message(message: str) -> str:
 
 def pipeline_withdrawal(group: PodGroup, reason: Unschedulable) -> Iterator[PipelineWithdrawn]:
     """The record by which a group loses the room that is promised to it; none where nothing is."""
-    if group.promise:
+    if group.nominations:
         yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from projections.policy import GANGING, RECLAIMING, Plugin, Policy
+from projections.policy import GANG_EVICTING, RECLAIMING, Plugin, Policy
 
 VICTIM_PLUGINS: Final[dict[str, tuple[str, ...]]] = {
     "preempt": ("priority", "gang", "conformance", "drf"),
@@ -29,8 +29,8 @@ def _takes_part(plugin: Plugin, action: str) -> bool:
 
 def needs_surplus(policy: Policy, action: str) -> bool:
     """Whether only groups give that have more pods than they need: `gang` has a say in whatever tier decides."""
-    if action in GANGING:
-        return not policy.told.of_gangs(action).breaks_gangs
+    if action in GANG_EVICTING:
+        return not policy.action_arguments.of_gangs(action).breaks_gangs
     tiers = victim_plugin_tiers(policy, action)
     return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
 

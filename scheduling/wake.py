@@ -19,7 +19,7 @@ from projections.refusals import (
     QUEUE_CODES,
     WORK_CODES,
 )
-from projections.scheduling_queue import Line
+from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import minds
@@ -42,90 +42,122 @@ def is_cycle_due(state: State, at_ns: int) -> bool:
     if deadline is not None and deadline <= at_ns:
         return True
     due = state.cluster.wakeup_events
-    if due.groups or state.cluster.untold or state.cluster.faults.untold:
+    if (
+        due.groups
+        or state.cluster.queues_with_unreported_errors
+        or state.cluster.config_errors.unreported
+    ):
         return True
     if due.is_empty:
         return False
     donors = DonorQueues(state.cluster)
     return any(
-        is_requeued(state, line, due, donors)
-        for lines in state.cluster.lines.by_queue.values()
-        for line in lines.values()
+        is_requeued(state, equivalence_group, due, donors)
+        for lines in state.cluster.scheduling_queue.by_queue.values()
+        for equivalence_group in lines.values()
     )
 
 
 def is_search_outdated(
-    state: State, line: Line, so_far: SearchDeferred, due: WakeupEvents, donors: DonorQueues
+    state: State,
+    equivalence_group: EquivalenceGroup,
+    so_far: SearchDeferred,
+    due: WakeupEvents,
+    donors: DonorQueues,
 ) -> bool:
     """Whether what happened could change what a search of the line found so far."""
-    if due.everything or (due.hyper_nodes_changed_at and line.head.is_close):
+    if due.everything or (
+        due.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
+    ):
         return True
-    if so_far.barred and _is_quota_released(state, line.queue, so_far.barred, due):
+    if so_far.barred and _is_quota_released(state, equivalence_group.queue, so_far.barred, due):
         return True
-    if line.action in RECLAIMING and not donors.has_other_than(line.queue):
+    if equivalence_group.action in RECLAIMING and not donors.has_other_than(
+        equivalence_group.queue
+    ):
         return False
-    is_quota_released = line.action != "preempt" and bool(due.quota_released.get(line.queue))
+    is_quota_released = equivalence_group.action != "preempt" and bool(
+        due.quota_released.get(equivalence_group.queue)
+    )
     return (
         is_quota_released
-        or _could_evict(state, line, due)
-        or _affected_by_pods(state, line.head, due)
+        or _could_evict(state, equivalence_group, due)
+        or _affected_by_pods(state, equivalence_group.head, due)
     )
 
 
 def is_requeued(
-    state: State, line: Line, due: WakeupEvents, donors: DonorQueues, on_error: OnError = ignore
+    state: State,
+    equivalence_group: EquivalenceGroup,
+    due: WakeupEvents,
+    donors: DonorQueues,
+    on_error: OnError = ignore,
 ) -> bool:
     """Whether what happened could change the answer that this line got; so it is where finding out raises."""
     try:
-        return _is_requeued(state, line, due, donors)
+        return _is_requeued(state, equivalence_group, due, donors)
     except Exception as error:  # a bug, whatever it is
-        report(error, f"PodGroup/{line.head.key}", line.action, on_error)
+        report(error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error)
         return True
 
 
-def _is_requeued(state: State, line: Line, due: WakeupEvents, donors: DonorQueues) -> bool:
+def _is_requeued(
+    state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents, donors: DonorQueues
+) -> bool:
     if due.everything:
         return True
-    head = line.head
-    if due.hyper_nodes_changed_at and head.is_close:
+    head = equivalence_group.head
+    if due.hyper_nodes_changed_at and head.has_topology_constraint:
         return True
-    refusal = head.refusals.get(line.action)
+    refusal = head.refusals.get(equivalence_group.action)
     if refusal is None:
-        return not head.promise or _could_place_nominated(state, line, due)
-    if head.promise and line.action == "allocate":
+        return not head.nominations or _could_place_nominated(state, equivalence_group, due)
+    if head.nominations and equivalence_group.action == "allocate":
         return True  # Refused by a release before decider 4, which did not withdraw the promise.
-    if refusal.barred and _is_quota_released(state, line.queue, refusal.barred, due):
+    if refusal.requeue_on_quota and _is_quota_released(
+        state, equivalence_group.queue, refusal.requeue_on_quota, due
+    ):
         return True
-    if refusal.lacks_node and _could_fit(state, head, due):
+    if refusal.requeue_on_node and _could_fit(state, head, due):
         return True
-    return _could_change(state, line, refusal, due, donors)
+    return _could_change(state, equivalence_group, refusal, due, donors)
 
 
 def _could_change(
-    state: State, line: Line, refusal: Refusal, due: WakeupEvents, donors: DonorQueues
+    state: State,
+    equivalence_group: EquivalenceGroup,
+    refusal: Refusal,
+    due: WakeupEvents,
+    donors: DonorQueues,
 ) -> bool:
     """Whether what happened could make an end of what was told to be in the way."""
-    head = line.head
-    if line.action == "enqueue" and _could_take_quota(state, line, refusal.code, due):
+    head = equivalence_group.head
+    if equivalence_group.action == "enqueue" and _could_take_quota(
+        state, equivalence_group, refusal.code, due
+    ):
         return True
     if refusal.code in QUEUE_CODES:
-        return _is_quota_released(state, line.queue, (refusal.limit,), due)
+        return _is_quota_released(state, equivalence_group.queue, (refusal.limit,), due)
     if refusal.code in COMMON_CODES:
         return _releases_any(state, due.quota_released.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
-        could_fit_when_empty = refusal.is_hopeless and _could_fit_when_empty(
+        could_fit_when_empty = refusal.never_fits and _could_fit_when_empty(
             state, head.pending, due
         )
         return could_fit_when_empty or _could_fit(state, head, due)
     if refusal.code in EVICTION_CODES:
-        if line.action in RECLAIMING and not donors.has_other_than(line.queue):
+        if equivalence_group.action in RECLAIMING and not donors.has_other_than(
+            equivalence_group.queue
+        ):
             return False
         # To preempt, what the quota keeps out is told by name.
-        ignores_quota = line.action == "preempt" and refusal.code == "NoVictims"
-        is_quota_released = not ignores_quota and bool(due.quota_released.get(line.queue))
+        ignores_quota = equivalence_group.action == "preempt" and refusal.code == "NoVictims"
+        is_quota_released = not ignores_quota and bool(
+            due.quota_released.get(equivalence_group.queue)
+        )
         return (
             is_quota_released
-            or _could_evict(state, line, due)
+            or _could_evict(state, equivalence_group, due)
             or _affected_by_pods(state, head, due)
         )
     if refusal.code in WORK_CODES:
@@ -133,15 +165,17 @@ def _could_change(
     return refusal.code in CARD_CODES and bool(due.nodes_freed)
 
 
-def _could_take_quota(state: State, line: Line, code: str, due: WakeupEvents) -> bool:
+def _could_take_quota(
+    state: State, equivalence_group: EquivalenceGroup, code: str, due: WakeupEvents
+) -> bool:
     """Whether somebody came from whom the line could take what keeps it from being let in, or queues changed."""
     policy = state.cluster.policy
     if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
-        others = any(name != line.queue for name in due.victims_added)
-        if others or ALL_RESOURCES in due.quota_released.get(line.queue, ()):
+        others = any(name != equivalence_group.queue for name in due.victims_added)
+        if others or ALL_RESOURCES in due.quota_released.get(equivalence_group.queue, ()):
             return True
-    lowest = due.victims_added.get(line.queue)
-    return policy.preempts and lowest is not None and lowest < line.head.priority
+    lowest = due.victims_added.get(equivalence_group.queue)
+    return policy.preempts and lowest is not None and lowest < equivalence_group.head.priority
 
 
 def _could_fit(state: State, group: PodGroup, due: WakeupEvents) -> bool:
@@ -159,40 +193,50 @@ def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     return any(minds(state.cluster, one, due) for one in classes.values())
 
 
-def _could_place_nominated(state: State, line: Line, due: WakeupEvents) -> bool:
+def _could_place_nominated(
+    state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents
+) -> bool:
     """Whether what happened could let a promise be kept, or keep it from being kept."""
-    if due.quota_released.get(line.queue):
+    if due.quota_released.get(equivalence_group.queue):
         return True
-    if any(held.node in due.nodes_freed for held in line.head.promise.values()):
+    if any(held.node in due.nodes_freed for held in equivalence_group.head.nominations.values()):
         return True
-    return _has_room_on_freed_nodes(state, line.head.pending, due) or _affected_by_pods(
-        state, line.head, due
-    )
+    return _has_room_on_freed_nodes(
+        state, equivalence_group.head.pending, due
+    ) or _affected_by_pods(state, equivalence_group.head, due)
 
 
-def _could_evict(state: State, line: Line, due: WakeupEvents) -> bool:
+def _could_evict(state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents) -> bool:
     """Whether somebody came whom the line could evict, or whether less than before is lacking."""
     cluster = state.cluster
-    if _could_free_node(state, line, due):
+    if _could_free_node(state, equivalence_group, due):
         return True
-    if line.action in RECLAIMING:
+    if equivalence_group.action in RECLAIMING:
         # A queue without an object is gone with its last pod group: pods came and went since the last cycle.
-        there = (cluster.queues.get(name) for name in due.victims_added if name != line.queue)
+        there = (
+            cluster.queues.get(name)
+            for name in due.victims_added
+            if name != equivalence_group.queue
+        )
         return any(queue is not None and can_donate(cluster, queue) for queue in there)
-    lowest = due.victims_added.get(line.queue)
+    lowest = due.victims_added.get(equivalence_group.queue)
     if lowest is None:
         return False
-    bound = priority_bound(cluster.policy, line.action, line.head.priority)
-    return bound is None or lowest < bound or bool(line.head.allocated_count)
+    bound = priority_bound(
+        cluster.policy, equivalence_group.action, equivalence_group.head.priority
+    )
+    return bound is None or lowest < bound or bool(equivalence_group.head.allocated_count)
 
 
-def _could_free_node(state: State, line: Line, due: WakeupEvents) -> bool:
+def _could_free_node(state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents) -> bool:
     """Whether nodes where something has changed could be freed for a pod of the line."""
     if len(due.nodes_freed) > FREED_MAX:
         return True
-    cluster, head = state.cluster, line.head
+    cluster, head = state.cluster, equivalence_group.head
     scope = (
-        victim_scope(cluster, line.action, head.queue, head.priority) if due.nodes_freed else None
+        victim_scope(cluster, equivalence_group.action, head.queue, head.priority)
+        if due.nodes_freed
+        else None
     )
     asked = dict.fromkeys((pod.pod_class.request, pod.pod_class.cards) for pod in head.pending)
     for name in due.nodes_freed:

@@ -86,7 +86,7 @@ def class_work(cluster: Cluster, group: PodGroup) -> int:
 def has_too_many_classes(cluster: Cluster, group: PodGroup) -> bool:
     """Whether the pods of a group are of too many classes to be placed in one attempt."""
     return len(group.classes) > 1 and class_work(cluster, group) > (
-        THOUSAND * cluster.policy.told.class_budget
+        THOUSAND * cluster.policy.action_arguments.class_budget
     )
 
 
@@ -112,7 +112,7 @@ class Work:
     def open_cycle(self) -> None:
         """A cycle begins."""
         policy = self._cluster.policy
-        self.done, self.budget = 0, THOUSAND * policy.told.work_budget
+        self.done, self.budget = 0, THOUSAND * policy.action_arguments.work_budget
         self._actions, self._begun = len(policy.actions), 0
         self._classes, self._passed = {}, {}
 

@@ -246,7 +246,7 @@ def _faults(state: State) -> Iterator[Line]:
     found = [
         (f"Queue/{one.name}", *fault) for one in cluster.queues.values() for fault in one.faults
     ]
-    for subject, faults in cluster.faults.standing.items():
+    for subject, faults in cluster.config_errors.current.items():
         found += [(subject.replace("//", "/"), *fault) for fault in faults]
     if found:
         yield from table(("faults", "code", "message"), sorted(found)[:SHOWN_MAX])

@@ -153,7 +153,7 @@ def waiting(cluster: Cluster) -> Iterator[Family]:
 
 def _who_waits(cluster: Cluster) -> Iterator[tuple[PodGroup, bool]]:
     """Each group that stands in a line, once; then those that rest."""
-    for lines in cluster.lines.by_queue.values():
+    for lines in cluster.scheduling_queue.by_queue.values():
         seen: dict[str, None] = {}
         for line in lines.values():
             for _, group in line.jobs:
@@ -180,7 +180,7 @@ def _unreadable(cluster: Cluster) -> Family:
     """How many objects of each kind could not be read, by a fault of ours."""
     found = [
         subject.partition("/")[0]
-        for subject, faults in cluster.faults.standing.items()
+        for subject, faults in cluster.config_errors.current.items()
         if any(code == UNREADABLE for code, _ in faults)
     ]
     counts = Tally(dict.fromkeys(("Node", "Pod", "PodGroup", "Queue"), 0))

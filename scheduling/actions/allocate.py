@@ -7,7 +7,7 @@ from msgspec import structs
 from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided
 from events.union import Decision
 from projections.pod_groups import WAITING, PodGroup
-from projections.scheduling_queue import Line
+from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import place_gang, topology_problem
 from scheduling.node_overlay import placements
@@ -24,8 +24,8 @@ def allocate(session: Session) -> Iterator[Decision]:
     yield from iterate_queues(session, ACTION, _place)
 
 
-def _place(session: Session, line: Line) -> Iterator[Decision]:
-    group = line.head
+def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+    group = equivalence_group.head
     problem = precheck(session, group)
     if problem is None and group.phase == WAITING and not group.pending:
         # Without an enqueue action nobody else admits it, and until then its owner makes no pods.
@@ -35,12 +35,12 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
     problem = problem or topology_problem(session, group)
     if problem is not None:
         yield from pipeline_withdrawal(group, problem)
-        if line.is_led_by(group):
-            yield from refuse_line(line, problem)
+        if equivalence_group.is_head(group):
+            yield from refuse_line(equivalence_group, problem)
         return
     if group.phase == WAITING:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
-        if not line.is_led_by(group):
+        if not equivalence_group.is_head(group):
             # Its new phase has put it into another line, which is served next.
             return
     attempt = place_gang(session, group)
@@ -56,16 +56,16 @@ def _place(session: Session, line: Line) -> Iterator[Decision]:
         yield from _promise(session, group, attempt)
     else:
         yield from pipeline_withdrawal(group, attempt.refusal)
-        if line.is_led_by(group):
+        if equivalence_group.is_head(group):
             reason = attempt.refusal
-            if reason.fits_only_closed_nodes and _is_reservation_timed_out(line):
+            if reason.fits_only_closed_nodes and _is_reservation_timed_out(equivalence_group):
                 reason = structs.replace(reason, never_fits=True)
-            yield from refuse_line(line, reason, _for_group(group))
+            yield from refuse_line(equivalence_group, reason, _for_group(group))
 
 
-def _is_reservation_timed_out(line: Line) -> bool:
+def _is_reservation_timed_out(equivalence_group: EquivalenceGroup) -> bool:
     """Whether anybody in the line, all being alike, has been shut out for long."""
-    refusals = (group.refusals.get(ACTION) for _, group in line.jobs)
+    refusals = (group.refusals.get(ACTION) for _, group in equivalence_group.jobs)
     return any(one is not None and one.is_timed_out for one in refusals)
 
 
@@ -73,7 +73,7 @@ def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterato
     """Promise room, unless exactly that is promised already."""
     tried = attempt.overlay.now + attempt.overlay.later
     if {pod.facts.uid: node.name for pod, node in tried} != {
-        uid: held.node for uid, held in group.promise.items()
+        uid: held.node for uid, held in group.nominations.items()
     }:
         yield PipelineDecided(
             pod_group=group.key,

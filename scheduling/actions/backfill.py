@@ -7,7 +7,7 @@ from events.union import Decision
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.scheduling_queue import Line
+from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import best_effort_pods, best_effort_scopes, topology_problem
 from scheduling.node_overlay import NodeOverlay, placements
@@ -25,23 +25,23 @@ def backfill(session: Session) -> Iterator[Decision]:
     yield from iterate_queues(session, ACTION, _fill)
 
 
-def _fill(session: Session, line: Line) -> Iterator[Decision]:
-    group = line.head
+def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+    group = equivalence_group.head
     session.groups_examined += 1
     reason = precheck(session, group) or missing_pods(group)
     reason = reason or too_many_classes(session, group) or topology_problem(session, group)
     found: list[tuple[Pod, Node]] = []
     if reason is None:
-        found, reason = _find(session, line)
+        found, reason = _find(session, equivalence_group)
     if found and _may_go(group, found):
         yield GangBindDecided(
             pod_group=group.key, queue=group.queue, placements=placements(session.cluster, found)
         )
     elif reason is not None:
-        if any(pod.facts.uid in group.promise for pod in group.pending if _is_free(pod)):
+        if any(pod.facts.uid in group.nominations for pod in group.pending if _is_free(pod)):
             yield from pipeline_withdrawal(group, reason)
-        if line.is_led_by(group):
-            yield from refuse_line(line, reason)
+        if equivalence_group.is_head(group):
+            yield from refuse_line(equivalence_group, reason)
 
 
 def _is_free(pod: Pod) -> bool:
@@ -55,13 +55,15 @@ def _may_go(group: PodGroup, found: list[tuple[Pod, Node]]) -> bool:
     return group.allocated_count > 0 or group.is_ready_without_waiting(pod for pod, _ in found)
 
 
-def _find(session: Session, line: Line) -> tuple[list[tuple[Pod, Node]], Unschedulable | None]:
+def _find(
+    session: Session, equivalence_group: EquivalenceGroup
+) -> tuple[list[tuple[Pod, Node]], Unschedulable | None]:
     reason: Unschedulable | None = None
-    with NodeOverlay(session.cluster, line.head) as overlay:
-        for part, pods in best_effort_pods(line.head):
+    with NodeOverlay(session.cluster, equivalence_group.head) as overlay:
+        for part, pods in best_effort_pods(equivalence_group.head):
             tried: list[tuple[int, NodeScope, Unschedulable | None]] = []
             before = overlay.count
-            for where in best_effort_scopes(session, line.head, pods, part):
+            for where in best_effort_scopes(session, equivalence_group.head, pods, part):
                 found = _find_in(session, overlay, where, pods)
                 tried.append((overlay.count - before, where, found))
                 if found is None:

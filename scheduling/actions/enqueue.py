@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from events.decision import EnqueueDecided
 from events.union import Decision
 from projections.pod_groups import PodGroup
-from projections.scheduling_queue import Line
+from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import precheck
 from scheduling.queue_iteration import iterate_queues, refuse_line
 from scheduling.quota.enqueue_check import why_not_admitted
@@ -20,8 +20,8 @@ def enqueue(session: Session) -> Iterator[Decision]:
     yield from iterate_queues(session, ACTION, _admit)
 
 
-def _admit(session: Session, line: Line) -> Iterator[Decision]:
-    group = line.head
+def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+    group = equivalence_group.head
     reason = _refusal(session, group)
     session.groups_examined += 1
     if reason is None:
@@ -29,8 +29,8 @@ def _admit(session: Session, line: Line) -> Iterator[Decision]:
         return
     # A group with a promise that is not admitted has fallen below its minimum: it does not ask for that room.
     yield from pipeline_withdrawal(group, reason)
-    if line.is_led_by(group):
-        yield from refuse_line(line, reason)
+    if equivalence_group.is_head(group):
+        yield from refuse_line(equivalence_group, reason)
 
 
 def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:

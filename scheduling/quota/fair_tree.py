@@ -185,13 +185,13 @@ class FairTree:
         """Take in what changed. What was thought of for a trial is forgotten."""
         self.discard_assumptions()
         cluster = self._cluster
-        now = (cluster.settled_version, cluster.tree_version, cluster.policy)
+        now = (cluster.changed_groups_version, cluster.tree_version, cluster.policy)
         if (*now, cluster.cluster_totals.totals) != self._as_of:
             self._as_of = (*now, dict(cluster.cluster_totals.totals))
             self._build()
             return
-        keys = dict.fromkeys(cluster.settled[self._read :])
-        self._read = len(cluster.settled)
+        keys = dict.fromkeys(cluster.changed_groups[self._read :])
+        self._read = len(cluster.changed_groups)
         self._update(keys)
 
     def changes(self) -> dict[FairNode, None] | None:
@@ -242,7 +242,7 @@ class FairTree:
         self._totals = {
             name: amount * _WHOLE for name, amount in cluster.cluster_totals.totals.items()
         }
-        self._read = len(cluster.settled)
+        self._read = len(cluster.changed_groups)
         self._update(dict.fromkeys(cluster.groups))
         self._changed = None
 

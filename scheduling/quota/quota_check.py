@@ -81,8 +81,10 @@ def admission_limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
 def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
     """What is allocated or promised of a resource, `extra` included."""
     if queue.below:
-        return queue.sum_of("allocated", name) + queue.sum_of("promised", name) + extra.get(name, 0)
-    return queue.allocated.get(name, 0) + queue.promised.get(name, 0) + extra.get(name, 0)
+        return (
+            queue.sum_of("allocated", name) + queue.sum_of("nominated", name) + extra.get(name, 0)
+        )
+    return queue.allocated.get(name, 0) + queue.nominated.get(name, 0) + extra.get(name, 0)
 
 
 def may_enqueue(

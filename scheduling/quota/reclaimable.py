@@ -65,7 +65,7 @@ class ReclaimableResources:
             if one in PREEMPTING
         ):
             return []
-        offered = self._cluster.queue(group.queue).offered
+        offered = self._cluster.queue(group.queue).evictable
         return [sums for priority, sums in offered.items() if priority < group.priority]
 
     def _reclaimable_from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:

@@ -143,7 +143,7 @@ class CandidateDomains:
             np.minimum(room, np.maximum(column, 0) // amount, out=room)
         room *= can
         # What is promised to the group itself is room as well.
-        for held in self._group.promise.values():
+        for held in self._group.nominations.values():
             node = self._cluster.nodes.nodes.get(held.node)
             if node is not None and node.facts is not None:
                 room[node.slot] = len(self.wanted.pods)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from events.decision import Placement
 from projections.pod_groups import PodGroup
-from projections.sub_groups import PartKey
+from projections.sub_groups import SubGroupKey
 from scheduling.topology.network import PLUGIN, Network, slots_by_part, slots_of
 from scheduling.topology.placement_domain import DomainScope, NodeScope, ProximityScore
 
@@ -18,8 +18,8 @@ def placement_domain_of(
     It is the smallest domain that holds all that had to be as close as the pod.
     """
     cluster = network.rankings.cluster
-    part, is_close = _closest(group, uid)
-    if not is_close or cluster.nodes.hyper.problem:
+    part, has_topology_constraint = _closest(group, uid)
+    if not has_topology_constraint or cluster.nodes.hyper.problem:
         return network.unconstrained, ""
     by_part = slots_by_part(cluster, group)
     standing = slots_of(cluster, group) if part is None else by_part.get(part, {})
@@ -42,15 +42,19 @@ def placement_domain_of(
     return place, place.candidate_nodes.name
 
 
-def _closest(group: PodGroup, uid: str) -> tuple[PartKey | None, bool]:
+def _closest(group: PodGroup, uid: str) -> tuple[SubGroupKey | None, bool]:
     """The sub-group that a pod must be close to, or None for the whole group; and whether it must be close."""
     part = _part_of(group, uid)
-    rules = () if group.parts is None else group.parts.rules
-    if part is not None and rules[part[0]].closeness is not None:
+    rules = () if group.sub_groups is None else group.sub_groups.rules
+    if part is not None and rules[part[0]].topology_constraint is not None:
         return part, True
-    return None, group.closeness is not None
+    return None, group.topology_constraint is not None
 
 
-def _part_of(group: PodGroup, uid: str) -> PartKey | None:
+def _part_of(group: PodGroup, uid: str) -> SubGroupKey | None:
     pod = group.pods.get(uid)
-    return None if group.parts is None or pod is None else group.parts.key_of(pod.facts.labels)
+    return (
+        None
+        if group.sub_groups is None or pod is None
+        else group.sub_groups.key_of(pod.facts.labels)
+    )

@@ -4,7 +4,7 @@ from typing import Final, TypeAlias
 
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
-from projections.sub_groups import Closeness, PartKey
+from projections.sub_groups import SubGroupKey, TopologyConstraint
 from scheduling.ranking import NodeRankings
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
@@ -65,7 +65,7 @@ class Network:
             self._made, self._domains, self._utilization, self._tier_decay = made, None, None, None
 
 
-def limit_of(cluster: Cluster, closeness: Closeness) -> int | None:
+def limit_of(cluster: Cluster, closeness: TopologyConstraint) -> int | None:
     """The highest tier of a domain for such pods; None where there is no such bound."""
     if not closeness.is_hard:
         return None
@@ -86,10 +86,10 @@ def slots_of(cluster: Cluster, group: PodGroup) -> Slots:
     return found
 
 
-def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[PartKey | None, Slots]:
+def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[SubGroupKey | None, Slots]:
     """The same by sub-group; pods of none stand under None."""
-    found: dict[PartKey | None, Slots] = {}
-    for (key, name), count in (group.standing or {}).items():
+    found: dict[SubGroupKey | None, Slots] = {}
+    for (key, name), count in (group.pods_by_node or {}).items():
         node = cluster.nodes.nodes.get(name)
         if node is not None and node.facts is not None:
             found.setdefault(key, {})[node.slot] = count

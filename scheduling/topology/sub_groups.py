@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
-from projections.sub_groups import PartKey, Parts
+from projections.sub_groups import SubGroupKey, SubGroups
 from scheduling.node_overlay import NodeOverlay
 from scheduling.topology.candidates import CandidateDomains, PlacementRequest
 from scheduling.topology.domain_scope import domain_scope
@@ -20,7 +20,7 @@ from scheduling.topology.network import Network, limit_of, slots_by_part
 from scheduling.topology.placement_domain import DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 
-Unit: TypeAlias = tuple[PartKey | None, list[Pod]]
+Unit: TypeAlias = tuple[SubGroupKey | None, list[Pod]]
 """Pods that are placed together, and the sub-group that they are of."""
 
 
@@ -40,7 +40,7 @@ class PlacementAttempt(Protocol):
         """Give one pod a node. Whether there was one."""
 
 
-def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: Parts) -> None:
+def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: SubGroups) -> None:
     """Try all waiting pods of a group, sub-group by sub-group."""
     placing = _Placing(attempt, network, parts)
     failed: dict[object, None] = {}
@@ -64,7 +64,7 @@ def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: Parts) 
 class _Placing:
     """Giving nodes to pods that are placed together."""
 
-    def __init__(self, attempt: PlacementAttempt, network: Network, parts: Parts) -> None:
+    def __init__(self, attempt: PlacementAttempt, network: Network, parts: SubGroups) -> None:
         self._attempt = attempt
         self._overlay = attempt.overlay
         self._network = network
@@ -72,13 +72,15 @@ class _Placing:
         cluster = network.rankings.cluster
         self._standing = slots_by_part(cluster, attempt.group)
         self._limits = [
-            None if rule.closeness is None else limit_of(cluster, rule.closeness)
+            None
+            if rule.topology_constraint is None
+            else limit_of(cluster, rule.topology_constraint)
             for rule in parts.rules
         ]
 
-    def place(self, key: PartKey | None, pods: list[Pod]) -> bool:
+    def place(self, key: SubGroupKey | None, pods: list[Pod]) -> bool:
         """Give all these pods nodes, or none of them. Whether it came about, now or later."""
-        if key is None or self._parts.rules[key[0]].closeness is None:
+        if key is None or self._parts.rules[key[0]].topology_constraint is None:
             return self._all_of(pods) is not None
         candidates = self._candidates(key, pods)
         attempt, reason = self._attempt, self._attempt.reason
@@ -133,7 +135,7 @@ class _Placing:
                 return None
         return len(overlay.later) == waits
 
-    def _find_reason(self, key: PartKey, candidates: CandidateDomains, pods: list[Pod]) -> None:
+    def _find_reason(self, key: SubGroupKey, candidates: CandidateDomains, pods: list[Pod]) -> None:
         """Find out why there is no room for a sub-group, in the domain where there is most."""
         attempt, outer = self._attempt, self._attempt.where
         domain = candidates.nearest or self._network.domains.nowhere
@@ -149,7 +151,7 @@ class _Placing:
             name = f"sub-group {sub_group_name(self._parts, key)}"
             attempt.reason = candidates.explain(attempt.reason, name, found)
 
-    def _candidates(self, key: PartKey, pods: list[Pod]) -> CandidateDomains:
+    def _candidates(self, key: SubGroupKey, pods: list[Pod]) -> CandidateDomains:
         where = self._attempt.where
         slots = Counter(self._standing.get(key, {}))
         slots.update(node.slot for node in self._overlay.nodes_of.get(key, ()))
@@ -163,9 +165,9 @@ class _Placing:
         return CandidateDomains(self._network, self._attempt.group, wanted)
 
 
-def _units(group: PodGroup, parts: Parts) -> Iterator[Unit]:
+def _units(group: PodGroup, parts: SubGroups) -> Iterator[Unit]:
     """What is placed together: first what makes a sub-group whole, then one pod at a time."""
-    waiting: dict[PartKey, list[Pod]] = {}
+    waiting: dict[SubGroupKey, list[Pod]] = {}
     singles: list[Unit] = []
     ordered: list[Unit] = []
     for pod in group.pending:
@@ -188,26 +190,28 @@ def _units(group: PodGroup, parts: Parts) -> Iterator[Unit]:
     yield from singles
 
 
-def _missing(parts: Parts, key: PartKey) -> int:
+def _missing(parts: SubGroups, key: SubGroupKey) -> int:
     """How many pods a sub-group lacks to be whole."""
     return parts.rules[key[0]].size - parts.ready.get(key, 0)
 
 
-def _shape(attempt: PlacementAttempt, parts: Parts, key: PartKey | None, pods: list[Pod]) -> object:
+def _shape(
+    attempt: PlacementAttempt, parts: SubGroups, key: SubGroupKey | None, pods: list[Pod]
+) -> object:
     """Equal for pods for which there is no room if there was none for others before: room only gets less."""
     classes = tuple(sorted(pod.pod_class.index for pod in pods))
     has_others = key is not None and bool(parts.ready.get(key) or attempt.overlay.nodes_of.get(key))
     return (key if has_others or key is None else key[0], classes)
 
 
-def _too_few(parts: Parts, key: PartKey, missing: int, pods: list[Pod]) -> Unschedulable:
+def _too_few(parts: SubGroups, key: SubGroupKey, missing: int, pods: list[Pod]) -> Unschedulable:
     rule = parts.rules[key[0]]
     have = rule.size - missing + len(pods)
     text = f"sub-group {sub_group_name(parts, key)} has {have} of the {rule.size} pods it needs"
     return Unschedulable("NotEnoughPodsOfSubGroup", rule.name, text, pods[0].key)
 
 
-def _too_few_parts(parts: Parts) -> Unschedulable:
+def _too_few_parts(parts: SubGroups) -> Unschedulable:
     """All pods have a node, and yet the gang is not whole."""
     wanted = ", ".join(
         f"{rule.least} sub-groups of {rule.size} pods by policy {rule.name}"
@@ -217,7 +221,7 @@ def _too_few_parts(parts: Parts) -> Unschedulable:
     return Unschedulable("NotEnoughPodsOfSubGroup", "", f"there are not pods enough for {wanted}")
 
 
-def sub_group_name(parts: Parts, key: PartKey) -> str:
+def sub_group_name(parts: SubGroups, key: SubGroupKey) -> str:
     """A sub-group as people call it: its policy, and the values of the labels it looks at."""
     values = ", ".join(key[1])
     return f"{parts.rules[key[0]].name} ({values})" if values else parts.rules[key[0]].name

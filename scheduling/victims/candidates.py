@@ -13,7 +13,7 @@ from projections.job_order import job_order
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import RUNNING, Pod
-from projections.preemption_triggers import MOVABLE
+from projections.preemption_triggers import EVICTABLE
 from scheduling.quota.queue_order import QueueSortKey
 from scheduling.quota.reclaiming import shared_ancestors
 from scheduling.victims.preemptor import Preemptor
@@ -46,7 +46,7 @@ def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
         return False
     if preemptor.is_within:
         is_less = pod.facts.task_priority < preemptor.pod.facts.task_priority
-        return group is preemptor.group and pod.status in MOVABLE and is_less
+        return group is preemptor.group and pod.status in EVICTABLE and is_less
     if not preemptor.is_reclaiming:
         return (
             group is not preemptor.group and group.queue == preemptor.group.queue and _is_there(pod)
@@ -58,14 +58,14 @@ def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
 
 
 def _is_there(pod: Pod) -> bool:
-    return pod.status in MOVABLE
+    return pod.status in EVICTABLE
 
 
 def in_eviction_order(preemptor: Preemptor, pods: list[Pod]) -> list[Pod]:
     """Whose turn would be last goes first: by group, and of these by pod."""
     groups = preemptor.cluster.groups
     places = victim_order(preemptor, [groups[pod.group_key] for pod in pods])
-    return sorted(pods, key=lambda pod: (places[pod.group_key], pod.heading), reverse=True)
+    return sorted(pods, key=lambda pod: (places[pod.group_key], pod.sort_key), reverse=True)
 
 
 def victim_order(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, VictimRank]:

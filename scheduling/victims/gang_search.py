@@ -24,7 +24,7 @@ from msgspec import structs
 
 from events.decision import SearchCursor, SearchDeferred
 from events.union import Decision
-from projections.blocked import closeness_reason
+from projections.blocked import constraint_reason
 from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
@@ -150,7 +150,7 @@ class GangSearch:
             if not is_starving(policy, group, len(wanted)):
                 break
             pod_class = pod.pod_class
-            if pod_class.is_best_effort or pod.facts.uid in group.promise:
+            if pod_class.is_best_effort or pod.facts.uid in group.nominations:
                 continue
             if refused_demand(policy, pod_class) or pod_class.never_preempts:
                 self.counts["of its pods may not make others leave"] += 1
@@ -160,7 +160,7 @@ class GangSearch:
 
     def _keep_nominations(self) -> None:
         for pod in self.group.pending:
-            held = self.group.promise.get(pod.facts.uid)
+            held = self.group.nominations.get(pod.facts.uid)
             node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
             if node is not None:
                 self.overlay.place(pod, node, later=True)
@@ -181,7 +181,7 @@ class GangSearch:
         return bool(self._problem)
 
     def _search(self) -> None:
-        closeness = self.group.closeness
+        closeness = self.group.topology_constraint
         if closeness is not None and closeness.is_hard:
             self._search_in(self._domains(), "domain(s)")
             return
@@ -236,8 +236,8 @@ class GangSearch:
 
     def _domains(self) -> Iterator[tuple[str, DomainScope]]:
         """The domains in which the whole gang may be, the closest first, from where the search goes on."""
-        cluster, closeness = self.session.cluster, self.group.closeness
-        if closeness is None or closeness_reason(cluster.nodes.hyper, closeness) is not None:
+        cluster, closeness = self.session.cluster, self.group.topology_constraint
+        if closeness is None or constraint_reason(cluster.nodes.hyper, closeness) is not None:
             return
         domains = self.session.network.domains
         slots = slots_of(cluster, self.group)
@@ -247,7 +247,7 @@ class GangSearch:
             for step in domains.steps(limit_of(cluster, closeness), used, None)
             for domain in sorted([domains.all[one] for one in step], key=lambda one: one.name)
         ]
-        ordered = ordered[: cluster.policy.told.of_gangs(self.action).domains]
+        ordered = ordered[: cluster.policy.action_arguments.of_gangs(self.action).domains]
         names = [one.name for one in ordered]
         first = names.index(self._last) + 1 if self._last in names else 0
         for domain in ordered[first:]:

@@ -15,7 +15,7 @@ from projections.nodes import Node
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, RUNNING, Pod
-from projections.preemption_triggers import MOVABLE
+from projections.preemption_triggers import EVICTABLE
 from projections.queues import add
 from scheduling.quota.reclaiming import donor_queues
 from scheduling.topology.placement_domain import NodeScope
@@ -37,7 +37,7 @@ def victim_bundles(
     preemptor: Preemptor, where: NodeScope, need: Amounts, groups: Iterable[PodGroup]
 ) -> list[VictimBundle]:
     """The bundles of these groups that give anything of what is needed on the nodes of a domain, first to go first."""
-    ganging = preemptor.policy.told.of_gangs(preemptor.action)
+    ganging = preemptor.policy.action_arguments.of_gangs(preemptor.action)
     found: list[tuple[Fraction, VictimBundle]] = []
     for group in groups:
         pods = [pod for pod in group.pods.values() if pod.status in ALLOCATED]
@@ -55,7 +55,7 @@ def victim_bundles(
     found = [one for one in found if one[0]]
     place = victim_order(preemptor, [one.group for _, one in found])
     # Least telling first: pods of a group, then groups with the same place, then groups, then kinds.
-    found.sort(key=lambda one: one[1].pods[0].heading, reverse=True)
+    found.sort(key=lambda one: one[1].pods[0].sort_key, reverse=True)
     rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
     for worth, one in found:
         key = (one.group.key, one.is_safe)
@@ -108,12 +108,12 @@ def _is_donor(preemptor: Preemptor, group: PodGroup) -> bool:
 def _may_evict(preemptor: Preemptor, pod: Pod) -> bool:
     if not pod.facts.is_evictable or pod.facts.uid in preemptor.cluster.eviction_backoff:
         return False
-    return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in MOVABLE
+    return pod.status == RUNNING if preemptor.is_reclaiming else pod.status in EVICTABLE
 
 
 def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
     """Pods that the gang does not need, the last first, by number and by role. Of sub-groups nobody is."""
-    if group.parts is not None:
+    if group.sub_groups is not None:
         return []
     count = group.ready_count - group.best_effort_count - group.min_available
     roles = {
@@ -121,7 +121,7 @@ def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
         for role, least in group.enforced_roles.items()
     }
     found: list[Pod] = []
-    for pod in sorted(pods, key=lambda one: one.heading, reverse=True):
+    for pod in sorted(pods, key=lambda one: one.sort_key, reverse=True):
         role = pod.facts.role
         if len(found) < count and roles.get(role, 1) > 0:
             found.append(pod)

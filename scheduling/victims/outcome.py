@@ -15,7 +15,7 @@ def is_whole(overlay: NodeOverlay) -> bool:
     group = overlay.group
     own = overlay.evicted_by_group.get(group.key, [])
     placed = [pod for pod, _ in overlay.placed]
-    if len(placed) <= len(group.promise):
+    if len(placed) <= len(group.nominations):
         return False
     if any(pod.pod_class.is_best_effort for pod in placed):
         # These count as ready while they wait; here they must have their place.

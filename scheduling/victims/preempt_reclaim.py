@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from events.decision import SearchDeferred
 from events.union import Decision
 from projections.pod_groups import PodGroup
-from projections.policy import GANGING
-from projections.scheduling_queue import Line
+from projections.policy import GANG_EVICTING
+from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import missing_pods, precheck
 from scheduling.queue_iteration import iterate_queues, refuse_line
 from scheduling.session import Session
@@ -18,23 +18,23 @@ from scheduling.victims.wanted import wanted
 def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
     """Decide on every group that starves and for which the action could evict somebody."""
 
-    def for_head(session: Session, line: Line) -> Iterator[Decision]:
-        group = line.head
+    def for_head(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
+        group = equivalence_group.head
         problem = precheck(session, group) or missing_pods(group)
         if problem is not None:
-            yield from refuse_line(line, problem)
+            yield from refuse_line(equivalence_group, problem)
             return
-        left = session.unfinished_search(line)
+        left = session.unfinished_search(equivalence_group)
         if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
             left = None
         search = _search(session, action, group, None if left is None else left.so_far)
-        is_outdated = left is not None and session.is_outdated(line, left)
+        is_outdated = left is not None and session.is_outdated(equivalence_group, left)
         if search.is_whole:
             yield from search.decisions()
         elif search.is_cut or is_outdated:
             yield search.deferred(is_outdated=is_outdated, is_over=not search.is_cut)
         else:
-            yield from refuse_line(line, search.reason)
+            yield from refuse_line(equivalence_group, search.reason)
 
     yield from iterate_queues(session, action, for_head)
 
@@ -43,7 +43,7 @@ def _search(
     session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
 ) -> PreemptionSearch | GangSearch:
     """Search among the pods of others, then, to preempt, among those of the group itself."""
-    if action in GANGING:
+    if action in GANG_EVICTING:
         return GangSearch(session, action, group, so_far)
     is_within = so_far is not None and so_far.is_within
     if is_within:

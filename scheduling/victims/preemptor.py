@@ -36,10 +36,10 @@ class Preemptor(Struct):
     def asked(self) -> Charge:
         """What the queue would be charged."""
         if not self.wanted:
-            return quota_charging.ask(self.cluster, self.pod.pod_class)
+            return quota_charging.requested(self.cluster, self.pod.pod_class)
         total: Amounts = {}
         for pod in self.wanted:
-            add(total, quota_charging.ask(self.cluster, pod.pod_class), 1)
+            add(total, quota_charging.requested(self.cluster, pod.pod_class), 1)
         return tuple(total.items())
 
     @property

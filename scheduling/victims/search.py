@@ -183,7 +183,7 @@ class PreemptionSearch:
 
     def _keep_nominations(self) -> None:
         for pod in self.group.pending:
-            held = self.group.promise.get(pod.facts.uid)
+            held = self.group.nominations.get(pod.facts.uid)
             node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
             if node is not None:
                 self.overlay.place(pod, node, later=True)
@@ -194,11 +194,11 @@ class PreemptionSearch:
         seeks_a_place = "allocate" not in group.refusals
         for index, pod in enumerate(group.pending):
             own = len(self.overlay.evicted_by_group.get(group.key, ()))
-            placed = len(self.overlay.placed) - len(group.promise) - own
+            placed = len(self.overlay.placed) - len(group.nominations) - own
             if not is_starving(policy, group, placed):
                 return
             pod_class = pod.pod_class
-            if pod_class.is_best_effort != seeks_a_place or pod.facts.uid in group.promise:
+            if pod_class.is_best_effort != seeks_a_place or pod.facts.uid in group.nominations:
                 continue
             if refused_demand(policy, pod_class):
                 continue
@@ -271,7 +271,7 @@ class PreemptionSearch:
             )
             return False
         if self.action == "reclaim":
-            asked = quota_charging.ask(preemptor.cluster, pod_class)
+            asked = quota_charging.requested(preemptor.cluster, pod_class)
             problem = why_reclaim_denied(
                 preemptor.cluster, preemptor.queue, asked, self.overlay.extra
             )
@@ -368,7 +368,7 @@ class PreemptionSearch:
 
     def _nodes_compared(self) -> int:
         """How many nodes are compared by who would leave them."""
-        told = self.session.cluster.policy.told.preempting
+        told = self.session.cluster.policy.action_arguments.preempting
         if self.action != "preempt" or self._is_within or not told.is_simulated:
             return 1
         return told.candidates(len(self.session.cluster.nodes.order))

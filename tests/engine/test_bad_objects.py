@@ -138,7 +138,7 @@ def test_a_priority_class_that_is_missing_is_told_once_and_again_when_it_goes() 
     told.cycle()
     assert said(told) == [fault]
     told.see(ObjectSeen(group({"minMember": 1})))
-    assert told.state.cluster.faults.standing == {}
+    assert told.state.cluster.config_errors.current == {}
 
 
 @pytest.mark.parametrize("text", ["high", "", "1.5", "0x10", "9" * 40])

@@ -116,11 +116,11 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
     assert_replays(told)
     told.see(ObjectSeen(make({})))
     assert_serves(told, "second")
-    assert subject not in told.state.cluster.faults.standing
+    assert subject not in told.state.cluster.config_errors.current
     told.see(ObjectSeen(shown))
     told.see(gone(shown))
     assert_serves(told, "third")
-    assert subject not in told.state.cluster.faults.standing
+    assert subject not in told.state.cluster.config_errors.current
     assert_replays(told)
 
 

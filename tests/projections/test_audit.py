@@ -32,7 +32,7 @@ def unbooked(state: State) -> None:
 
 def unlined(state: State) -> None:
     """A group that waits in no line."""
-    state.cluster.lines.leave(state.cluster.groups["default/a"])
+    state.cluster.scheduling_queue.remove(state.cluster.groups["default/a"])
 
 
 def column(state: State) -> None:

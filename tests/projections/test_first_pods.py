@@ -7,7 +7,7 @@ from projections.gang_minimum import recount
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, Pod, PodFacts
-from projections.quota_charging import first_classes
+from projections.quota_charging import min_member_classes
 
 CLASSES = [
     PodClass(index=0, request=(("cpu", 1), ("pods", 1))),
@@ -52,7 +52,7 @@ def expected(pods: list[Pod], wanted: int, roles: dict[str, int]) -> dict[tuple[
     """Request to how many of the first pods make it: of each role its least, then all by their heading."""
     live = sorted(
         (one for one in pods if one.status not in (SUCCEEDED, FAILED, RELEASING)),
-        key=lambda one: one.heading,
+        key=lambda one: one.sort_key,
     )
     first = [
         one
@@ -78,9 +78,9 @@ def test_the_first_pods_are_counted_by_what_they_ask_for(
     group.min_available, group.min_tasks = wanted, roles
     pods = [pod(f"p-{number}", shape) for number, shape in enumerate(made)]
     for one in pods:
-        group.enlist(one)
+        group.add_pod(one)
     found: dict[tuple[object, ...], int] = {}
-    for of_class, count in first_classes(group):
+    for of_class, count in min_member_classes(group):
         found[of_class.request] = found.get(of_class.request, 0) + count
     found = {request: count for request, count in found.items() if count}
     assert found == expected(pods, wanted, group.enforced_roles)
@@ -99,9 +99,9 @@ def test_the_first_pods_stay_in_line_as_pods_come_change_and_go(
         group.min_available, group.min_tasks = wanted[turn % len(wanted)], roles
         known, came = group.pods.get(f"p-{number}"), pod(f"p-{number}", shape)
         if known is not None:
-            group.strike(known)
+            group.remove_pod(known)
         if known is None or shape[3]:
-            group.enlist(came)
+            group.add_pod(came)
         live = [one for one in group.pods.values() if one.status not in GONE]
-        assert group.first.wanted == group.min_available
-        recount(group.foremost, live, "the gang's")
+        assert group.min_member_set.wanted == group.min_available
+        recount(group.cached_min_members, live, "the gang's")

@@ -67,11 +67,11 @@ def test_members_that_cannot_be_used_are_named_and_left_out() -> None:
 def test_a_node_that_changes_its_labels_changes_its_domain() -> None:
     tree = _tree(_facts('{"type":"Node","selector":{"labelMatch":{"matchLabels":{"rack":"a"}}}}'))
     version = tree.version
-    tree.note_node("n1", {"rack": "a"})
+    tree.update_node("n1", {"rack": "a"})
     assert tree.version == version
-    tree.note_node("n1", {"rack": "b"})
-    tree.note_node("n2", {"rack": "a"})
-    tree.note_node("n3", None)
+    tree.update_node("n1", {"rack": "b"})
+    tree.update_node("n2", {"rack": "a"})
+    tree.update_node("n3", None)
     assert list(tree.below("h")) == ["n2"]
     assert tree.above("n1") == []
     assert tree.above("n2") == ["h"]
@@ -142,7 +142,7 @@ def test_after_any_changes_the_tree_is_as_if_made_at_once(
     for facts in tree.facts.values():
         anew.put(facts, ())
     assert (tree.parents, tree.nodes, tree.of_node) == (anew.parents, anew.nodes, anew.of_node)
-    assert tree.torn == anew.torn
+    assert tree.multi_parent == anew.multi_parent
     assert tree.circular == anew.circular == circular(tree.facts)
     for name in tree.facts:
         assert _reaches(tree, name) <= (name in tree.circular)

@@ -58,7 +58,7 @@ def test_a_binding_that_took_effect_after_it_was_refused_is_ours() -> None:
     assert not any(one.kind == ForeignPodPlaced.kind for one in told.records)
     told.state.validate()
     again = restore(take(told.state)).cluster.pods["uid-a"]
-    assert (again.decision, again.lapsed) == (found.decision, found.lapsed)
+    assert (again.decision, again.failed_bindings) == (found.decision, found.failed_bindings)
 
 
 def test_it_is_ours_also_where_another_node_has_been_decided_meanwhile() -> None:

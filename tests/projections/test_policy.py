@@ -7,12 +7,12 @@ import pytest
 
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
-from projections.action_arguments import Ganging, Preempting
+from projections.action_arguments import GangEvictionArguments, PreemptArguments
 from projections.plugin_arguments import Overcommit, Sla, Topology
-from projections.policy import BUILT_IN, Policy, Warned, parse_policy
+from projections.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
 
 
-def parse(document: Json) -> tuple[Policy, tuple[Warned, ...]]:
+def parse(document: Json) -> tuple[Policy, tuple[PolicyWarning, ...]]:
     """The policy of a document."""
     return parse_policy(msgspec.json.encode(document))
 
@@ -282,11 +282,15 @@ def test_actions_are_told_what_changes_something_and_the_rest_is_named() -> None
         ],
     }
     policy, warned = parse(document)
-    assert not policy.told.remembers_roles
-    assert policy.told.preempting == Preempting(True, 20, 5, 50)
-    assert [policy.told.preempting.candidates(count) for count in (1, 100, 1000)] == [5, 20, 50]
-    assert policy.told.of_gangs("gangreclaim") == Ganging(3, False)
-    assert policy.told.of_gangs("gangpreempt") == Ganging(8, True)
+    assert not policy.action_arguments.remembers_roles
+    assert policy.action_arguments.preempting == PreemptArguments(True, 20, 5, 50)
+    assert [policy.action_arguments.preempting.candidates(count) for count in (1, 100, 1000)] == [
+        5,
+        20,
+        50,
+    ]
+    assert policy.action_arguments.of_gangs("gangreclaim") == GangEvictionArguments(3, False)
+    assert policy.action_arguments.of_gangs("gangpreempt") == GangEvictionArguments(8, True)
     assert [(one.path, one.message) for one in warned] == [
         ("configurations[1].arguments.topologyAwarePreemptWorkerNum", "it changes nothing here"),
         ("configurations[3].arguments.foo", "muster does not know this argument"),

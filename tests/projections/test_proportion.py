@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.proportion import WHOLE, Asking, deserve
+from projections.proportion import WHOLE, QueueDemand, compute_deserved
 
 
 def asking(
     name: str, weight: int, most: int | None = None, least: int = 0, **request: int
-) -> Asking:
+) -> QueueDemand:
     """A queue that asks for something; limit and guarantee are of cpu."""
-    return Asking(
+    return QueueDemand(
         name=name,
         weight=weight,
         request={one: amount * WHOLE for one, amount in request.items()},
@@ -21,22 +21,22 @@ def asking(
 
 def test_what_one_does_not_ask_for_goes_to_the_others() -> None:
     queues = [asking("a", 1, cpu=10), asking("b", 2, cpu=3)]
-    assert deserve({"cpu": 12}, queues) == {"a": {"cpu": 9}, "b": {"cpu": 3}}
+    assert compute_deserved({"cpu": 12}, queues) == {"a": {"cpu": 9}, "b": {"cpu": 3}}
 
 
 def test_nobody_deserves_more_than_its_capability() -> None:
     queues = [asking("a", 1, most=4, cpu=10), asking("b", 1, cpu=10)]
-    assert deserve({"cpu": 12}, queues) == {"a": {"cpu": 4}, "b": {"cpu": 8}}
+    assert compute_deserved({"cpu": 12}, queues) == {"a": {"cpu": 4}, "b": {"cpu": 8}}
 
 
 def test_a_guarantee_comes_before_weight_and_request() -> None:
     queues = [asking("a", 9, cpu=10), asking("b", 1, least=5, cpu=1)]
-    assert deserve({"cpu": 10}, queues) == {"a": {"cpu": 9}, "b": {"cpu": 5}}
+    assert compute_deserved({"cpu": 10}, queues) == {"a": {"cpu": 9}, "b": {"cpu": 5}}
 
 
 def test_thirds_add_up_to_a_whole() -> None:
     queues = [asking("a", 1, cpu=2), asking("b", 1, cpu=1), asking("c", 1, cpu=1)]
-    assert deserve({"cpu": 3}, queues)["a"] == {"cpu": 1}
+    assert compute_deserved({"cpu": 3}, queues)["a"] == {"cpu": 1}
 
 
 queues = st.lists(
@@ -46,9 +46,9 @@ queues = st.lists(
 
 @given(queues, st.integers(0, 20_000))
 def test_nothing_is_given_twice_and_nothing_kept_that_is_asked_for(
-    given_queues: list[Asking], total: int
+    given_queues: list[QueueDemand], total: int
 ) -> None:
-    deserved = deserve({"cpu": total}, given_queues)
+    deserved = compute_deserved({"cpu": total}, given_queues)
     given_out = sum(one.get("cpu", 0) for one in deserved.values())
     asked_for = sum(one.request["cpu"] // WHOLE for one in given_queues)
     assert given_out <= min(total, asked_for)

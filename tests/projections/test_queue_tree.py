@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
-from projections.queue_tree import rewire
+from projections.queue_tree import rebuild_queue_tree
 from projections.queues import LEVELS_MAX
 from tests.projections.test_queue_facts import facts_with
 from tests.scheduling.given import Told, gone, node, pod, raw
@@ -60,7 +60,7 @@ def test_places_after_any_changes_are_those_that_are_found_from_the_beginning(
         shown = queue(name, "" if parent == "gone" else parent, guarantee)
         told.see(gone(shown) if parent == "gone" else ObjectSeen(shown))
         kept = places(told)
-        rewire(told.state.cluster)
+        rebuild_queue_tree(told.state.cluster)
         assert kept == places(told)
 
 

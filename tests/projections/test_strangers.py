@@ -54,7 +54,7 @@ def is_left_alone(told: Told) -> bool:
         one.name for one in asked if isinstance(one, PodGroupPhaseRequest | QueueStatusRequest)
     ]
     if found.is_foreign:
-        assert (list(cluster.lines.of(found)), found.inqueue) == ([], ())
+        assert (list(cluster.scheduling_queue.of(found)), found.inqueue) == ([], ())
         assert set(told_of).isdisjoint({"g", "q1"})
     return found.is_foreign
 
@@ -126,10 +126,14 @@ def test_a_job_that_goes_leaves_its_group_to_the_other_scheduler_until_that_goes
     again.validate()
     assert again.cluster.groups["default/g"].is_foreign
     told_.see(DeletionSeen(group()))
-    strangers = told_.state.cluster.strangers
-    assert (strangers.schedulers, strangers.gone, strangers.owned) == ({}, {}, {})
+    foreign_groups = told_.state.cluster.foreign_groups
+    assert (foreign_groups.schedulers, foreign_groups.deleted_owners, foreign_groups.owned) == (
+        {},
+        {},
+        {},
+    )
     told_.see(ObjectSeen(job("volcano")), DeletionSeen(job("volcano")))
-    assert strangers.schedulers == {}
+    assert foreign_groups.schedulers == {}
 
 
 def test_a_snapshot_keeps_whose_groups_are() -> None:
@@ -141,7 +145,7 @@ def test_a_snapshot_keeps_whose_groups_are() -> None:
     restored = restore(take(told_.state))
     restored.validate()
     assert restored.cluster.groups["default/g"].is_foreign
-    assert restored.cluster.strangers.owned == {"uid-j": {"default/g": None}}
+    assert restored.cluster.foreign_groups.owned == {"uid-j": {"default/g": None}}
 
 
 @pytest.mark.parametrize(

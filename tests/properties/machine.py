@@ -179,7 +179,7 @@ class History(RuleBasedStateMachine):
                 pass
 
     def _promised(self) -> list[str]:
-        return [key for key, one in self.engine.state.cluster.groups.items() if one.promise]
+        return [key for key, one in self.engine.state.cluster.groups.items() if one.nominations]
 
     @precondition(lambda self: self._with_cards())
     @rule(data=st.data())

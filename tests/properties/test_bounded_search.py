@@ -152,7 +152,7 @@ STEP: Final = 1_000
 """Units of the largest step here: a class of pods, a decision, or a node."""
 
 SEARCHING: Final = ("preempt", "reclaim")
-GANGING: Final = ("gangpreempt", "gangreclaim")
+GANG_EVICTING: Final = ("gangpreempt", "gangreclaim")
 
 
 @pytest.mark.parametrize("action", SEARCHING)
@@ -168,7 +168,7 @@ def test_a_cycle_takes_its_budget_and_one_step_where_a_search_is_in_vain(action:
     assert f"{NODES} node(s) have too little that may be evicted" in refusal.message
 
 
-@pytest.mark.parametrize("action", GANGING)
+@pytest.mark.parametrize("action", GANG_EVICTING)
 def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) -> None:
     pods = [*full(victims_of(action), ()), pod("high", 3_000, priority=100)]
     told = cluster(NARROW, actions_of(action), pods)
@@ -179,7 +179,7 @@ def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) ->
     assert "part(s) of the cluster have too little that may be evicted" in refusal.message
 
 
-@pytest.mark.parametrize("action", [*SEARCHING, *GANGING])
+@pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
 @pytest.mark.parametrize("last", [0, 11, NODES - 1])
 def test_a_node_that_can_be_freed_is_found_wherever_it_is(action: str, last: int) -> None:
     pods = [*full(victims_of(action), (last,)), pod("high", 3_000, priority=100)]
@@ -209,7 +209,7 @@ def test_nothing_is_evicted_for_a_gang_of_which_one_pod_finds_no_node() -> None:
     assert [one.code for one in of_kind(told, RefusalDecided) if one.action == "preempt"]
 
 
-@pytest.mark.parametrize("action", [*SEARCHING, *GANGING])
+@pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
 def test_a_node_that_was_looked_at_in_vain_and_changes_is_looked_at_again(action: str) -> None:
     victims = victims_of(action)
     pods = [*full(victims, ()), pod("high", 3_000, priority=100)]
@@ -260,7 +260,7 @@ def described(action: str, free: tuple[int, ...], pods: list[tuple[int, int]]) -
     ]
 
 
-@pytest.mark.parametrize("action", [*SEARCHING, *GANGING])
+@pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])
 @settings(max_examples=5, deadline=None)
 @given(free=running, pods=waiting)
 def test_at_rest_a_search_without_a_bound_would_find_no_more(

@@ -142,4 +142,4 @@ def _judge(game: Game) -> None:
     assert take(restore(kept)) == kept, "a State that is restored is another"
     assert not waiting, f"evicted for nothing: {waiting}"
     for key, group in game.engine.state.cluster.groups.items():
-        assert not group.promise, f"{key} waits for {group.promise}"
+        assert not group.nominations, f"{key} waits for {group.nominations}"

@@ -150,7 +150,7 @@ def objects_of(text: str) -> None:
     hyper = read(HyperNodeObject, made(spec={"tier": 1, "members": members}))
     if not isinstance(hyper, str):
         facts: HyperNodeFacts = hyper_node_facts(hyper)
-        facts.finds("a" * 253, {"b": "c"})
+        facts.selects("a" * 253, {"b": "c"})
     budget = read(BudgetObject, made(spec={"minAvailable": text}))
     assert isinstance(budget, str) or budget_facts(budget).name == "a"
     schedulers_of(made(spec={"schedulerName": text}))

@@ -62,11 +62,11 @@ def test_whose_a_group_is_follows_from_what_is_there(
         for each in (told, plain)
     ]
     assert groups[0] == groups[1]
-    assert told.state.cluster.strangers.queues == plain.state.cluster.strangers.queues
+    assert told.state.cluster.foreign_groups.queues == plain.state.cluster.foreign_groups.queues
     for key, is_foreign in groups[0].items():
         found = told.state.cluster.groups[key]
         assert not is_foreign or not (
-            found.pods or found.inqueue or told.state.cluster.lines.of(found)
+            found.pods or found.inqueue or told.state.cluster.scheduling_queue.of(found)
         )
     again = restore(take(told.state))
     again.validate()

@@ -149,4 +149,4 @@ def test_objects_say_what_is_true_once_everything_is_told(
         [told] = msgspec.convert(said["conditions"], list[dict[str, str]])
         assert (told["type"], told["reason"]) == (condition.type, condition.reason)
     for waiting in group.pending:
-        assert waiting.facts.told or condition is None or condition.type == "Scheduled"
+        assert waiting.facts.scheduled_message or condition is None or condition.type == "Scheduled"

@@ -314,7 +314,7 @@ class Played:
 
     def _cross(self, how: str) -> None:
         """Keep the first group that is promised room from having it."""
-        promised = [one for one in self.step.state.cluster.groups.values() if one.promise]
+        promised = [one for one in self.step.state.cluster.groups.values() if one.nominations]
         api = self.api
         for group in promised[:1]:
             name, queue = group.key.partition("/")[2], group.queue
@@ -462,10 +462,10 @@ class Played:
         cluster = self.step.state.cluster
         for key, group in cluster.groups.items():
             reason = self._standing_reason(group)
-            if group.promise:
+            if group.nominations:
                 self.seen["at rest with a promise"] += 1
                 assert not reason, f"{key} is promised room: {reason}"
-                assert all(uid in group.pods for uid in group.promise), f"{key}: a pod is gone"
+                assert all(uid in group.pods for uid in group.nominations), f"{key}: a pod is gone"
             if reason and "pods" not in reason:
                 self.seen["at rest with a group that is blocked"] += 1
                 assert not group.inqueue, f"{key} has quota reserved: {reason}"
@@ -540,7 +540,7 @@ class Played:
         for group in list(cluster.groups.values()):
             group.refusals.clear()
         cluster.wakeup_events.everything = True
-        cluster.settle_all()
+        cluster.update_all_groups()
         return step
 
     def _group_of(self, pod: str) -> str:

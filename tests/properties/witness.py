@@ -61,7 +61,7 @@ class Witness:
                     assert node.free[name] >= 0, f"{placement.node} has no {name} for {pod.key}"
                 assert node.future(name) >= 0, f"{placement.node} will have no {name}"
             charge = pod.charge if isinstance(event, GangBindDecided) else None
-            held = group.promise.get(placement.uid)
+            held = group.nominations.get(placement.uid)
             for name, amount in charge or (held.charge if held else ()):
                 self._within(queue, name, amount)
         if isinstance(event, GangBindDecided):
@@ -77,7 +77,7 @@ class Witness:
         most = facts.capability.get(name)
         if rule == "capacity-card" and name not in ("cpu", "memory"):
             most = facts.quota.get(name, 0)
-        used = queue.allocated.get(name, 0) + queue.promised.get(name, 0)
+        used = queue.allocated.get(name, 0) + queue.nominated.get(name, 0)
         assert most is None or used <= most, f"queue {queue.name}: {used} of {most} {name}"
 
 

@@ -25,7 +25,7 @@ from simulator.journal import JournalEntry, rebuild_cluster
 from simulator.manifest_fields import node_of, phase_of, section, uid_of
 from simulator.scenario import Scenario
 
-Promise = tuple[int, str]
+Nomination = tuple[int, str]
 """The position of a decision, and the UID of a pod of it or its pod group."""
 
 
@@ -99,9 +99,9 @@ def replayed(entries: list[Entry]) -> State:
     return replay.state
 
 
-def decided_in(entries: list[Entry]) -> dict[Promise, str]:
+def decided_in(entries: list[Entry]) -> dict[Nomination, str]:
     """Decision and pod to the node decided on."""
-    decided: dict[Promise, str] = {}
+    decided: dict[Nomination, str] = {}
     for entry in entries:
         event = event_of(entry.record)
         if isinstance(event, GangBindDecided):
@@ -116,14 +116,14 @@ def _phases(entries: list[Entry]) -> set[tuple[int, str, str]]:
     told: set[tuple[int, str, str]] = set()
     for entry in entries:
         state.apply(entry.record, event_of(entry.record), entry.content)
-        for key in state.cluster.telling.phases:
+        for key in state.cluster.pending_status.phases:
             group = state.cluster.groups[key]
-            told.add((group.voice.since, key, group.phase))
+            told.add((group.reported_status.since, key, group.phase))
     return told
 
 
 def _check_calls(
-    calls: list[JournalEntry], decided: dict[Promise, str], phases: set[tuple[int, str, str]]
+    calls: list[JournalEntry], decided: dict[Nomination, str], phases: set[tuple[int, str, str]]
 ) -> None:
     """Nothing was done that the log does not hold, and nothing twice."""
     bound: dict[str, JournalEntry] = {}
@@ -139,7 +139,7 @@ def _check_calls(
             bound[call.uid] = call
 
 
-def check_outcomes(entries: list[Entry], decided: dict[Promise, str]) -> None:
+def check_outcomes(entries: list[Entry], decided: dict[Nomination, str]) -> None:
     """No decision is lost: each has an outcome, or its pod is gone."""
     left = dict.fromkeys(decided)
     gone: set[str] = set()

@@ -93,7 +93,7 @@ cluster:
     metrics = await played(pods)
     state = metrics.sources.state()
     assert state is not None
-    assert len(state.cluster.lines.of(state.cluster.groups["default/g"])) == 2
+    assert len(state.cluster.scheduling_queue.of(state.cluster.groups["default/g"])) == 2
     groups = [one for one in samples(metrics) if one.name == "muster_pending_pod_groups"]
     assert [one.value for one in groups] == [1]
     assert value(metrics, "muster_pending_pods", queue="default") == 2
@@ -105,7 +105,7 @@ async def test_who_backs_off_after_a_failure_still_waits() -> None:
     assert state is not None
     group = next(one for one in state.cluster.groups.values() if one.pending)
     state.cluster.bind_backoff[group.key] = state.now_ns + 10**9
-    state.cluster.settle(group)
+    state.cluster.update_group(group)
     labels = {"queue": "research", "code": "BackingOff"}
     assert value(metrics, "muster_pending_pod_groups", **labels) == 1
     assert value(metrics, "muster_pending_pods", queue="research") == 2
@@ -211,9 +211,9 @@ async def test_objects_that_could_not_be_read_are_counted_by_kind() -> None:
     assert value(metrics, "muster_unreadable_objects", kind="Pod") == 0
     state = metrics.sources.state()
     assert state is not None
-    state.cluster.faults.put("Pod/default/a", ((UNREADABLE, "a bug"),))
-    state.cluster.faults.put("ReplicaSet/default/a", ((UNREADABLE, "a bug"),))
-    state.cluster.faults.put("Queue//q", (("InvalidQuantity", "no bug of ours"),))
+    state.cluster.config_errors.put("Pod/default/a", ((UNREADABLE, "a bug"),))
+    state.cluster.config_errors.put("ReplicaSet/default/a", ((UNREADABLE, "a bug"),))
+    state.cluster.config_errors.put("Queue//q", (("InvalidQuantity", "no bug of ours"),))
     assert value(metrics, "muster_unreadable_objects", kind="Pod") == 1
     assert value(metrics, "muster_unreadable_objects", kind="Queue") == 0
 

@@ -73,10 +73,10 @@ def test_the_fault_of_a_node_that_went_and_came_back_is_told_again() -> None:
 
 def test_a_restored_state_does_not_tell_a_fault_twice() -> None:
     told = begun(labels=TWO)
-    book = restore(take(told.state)).cluster.faults
-    assert book.standing == told.state.cluster.faults.standing
-    assert book.told == told.state.cluster.faults.told
-    assert book.untold == {}
+    book = restore(take(told.state)).cluster.config_errors
+    assert book.current == told.state.cluster.config_errors.current
+    assert book.reported == told.state.cluster.config_errors.reported
+    assert book.unreported == {}
 
 
 def test_a_malformed_card_request_is_told_and_asks_for_nothing() -> None:

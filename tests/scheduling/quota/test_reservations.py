@@ -35,7 +35,7 @@ def test_a_group_that_has_lost_its_hopeless_pod_reserves_what_it_said_again() ->
     too_large = pod("p", cards=9, metadata=IN_GROUP)
     told.see(ObjectSeen(too_large))
     told.cycle()
-    assert told.state.cluster.groups["default/g"].refusals["allocate"].is_hopeless
+    assert told.state.cluster.groups["default/g"].refusals["allocate"].never_fits
     assert told.state.cluster.queue("default").inqueue == {}
     told.see(gone(too_large))
     assert told.state.cluster.queue("default").inqueue == {"cpu": 1000, "X": 9}

@@ -159,5 +159,5 @@ async def test_a_snapshot_keeps_the_network(path: Path) -> None:
     restored.validate()
     kept, there = state.cluster.nodes.hyper, restored.cluster.nodes.hyper
     assert (there.facts, there.nodes, there.parents) == (kept.facts, kept.nodes, kept.parents)
-    assert (there.circular, there.torn) == (kept.circular, kept.torn)
+    assert (there.circular, there.multi_parent) == (kept.circular, kept.multi_parent)
     assert snapshot.take(restored) == snapshot.take(state)
