@@ -1,1 +1,1 @@
-"""What should happen: a pure function of what is true."""
+"""Scheduling decisions: a pure function of the cluster state."""

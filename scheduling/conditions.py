@@ -1,9 +1,10 @@
-"""What a pod group and its waiting pods say in their conditions: whether the gang is whole, and why not (B.14).
+"""Conditions of pod groups and pending pods: whether the gang is complete, and why not (B.14).
 
-A PodGroup says `Scheduled` as soon as its gang is whole, whatever becomes of pods beyond it, and else
-`Unschedulable` with what keeps it, also where it fell below its minimum and no pod of it waits. A pod without a node says `PodScheduled=False` for the reason
-`Unschedulable`, also one that could have had a node if its gang were whole: what makes clusters grow looks
-for no other reason (Volcano says `Schedulable` there, which hides such pods).
+A PodGroup has the condition `Scheduled` as soon as its gang is complete, whatever happens to pods beyond
+minMember, and otherwise `Unschedulable` with the reason, also when it fell below minMember and none of its pods
+is pending. A pod without a node has `PodScheduled=False` with reason `Unschedulable`, even if it could be placed
+once its gang is complete: cluster autoscalers look for no other reason (Volcano sets `Schedulable` there, which
+hides such pods).
 """
 
 from collections.abc import Iterator
@@ -20,22 +21,22 @@ from projections.policy import EVICTING
 from scheduling.unschedulable import NOT_READY, first_pod_message, fit_text
 
 WHOLE: Final = "tasks in gang are ready to be scheduled"
-"""The reason of `Scheduled`."""
+"""Reason of the condition `Scheduled`."""
 
 NOT_ENOUGH: Final = "NotEnoughResources"
 
 HAD_A_NODE: Final = "there is a node for it once its gang is whole"
-"""What a pod says that had a node when its gang was refused, before the words of the gang."""
+"""Prefix of the message of a pod that had a node when its gang was refused; the message of the gang follows."""
 
 _REASONS: Final = {
     "NotEnoughPods": "NotEnoughTasks",
     "NotEnoughPodsOfTask": "NotEnoughPodsOfTask",
 }
-"""Code of a refusal to the reason of `Unschedulable`; with every other code something is not enough."""
+"""Refusal code to reason of `Unschedulable`; every other code means that some resource is not enough."""
 
 
 class Condition(Struct, frozen=True):
-    """What a PodGroup is to say, and the position of the record that says so."""
+    """A condition of a PodGroup, with the log position of the record that caused it."""
 
     position: int
     type: str
@@ -44,7 +45,7 @@ class Condition(Struct, frozen=True):
 
 
 def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
-    """What the group and its pods do not say yet and were not told since."""
+    """Return the conditions of the group and its pods that their objects lack and that were not sent since."""
     condition = condition_of(group)
     facts = group.facts
     is_new = (
@@ -73,7 +74,7 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
 
 
 def condition_of(group: PodGroup) -> Condition | None:
-    """The condition that holds of a pod group; None where nothing is known yet."""
+    """Return the condition that holds for a pod group, or None if nothing is known yet."""
     if group.reported_status.ready_since and "enqueue" not in group.refusals:
         return Condition(group.reported_status.ready_since, SCHEDULED, WHOLE)
     refusal = _latest(group)
@@ -82,7 +83,7 @@ def condition_of(group: PodGroup) -> Condition | None:
         text = group_text(group, refusal.code, refusal.message, refusal.pod)
         return Condition(refusal.position, UNSCHEDULABLE, reason, text)
     if group.is_broken:
-        # Its status has changed with the pod that it lost.
+        # The lost pod already changed the status of the group.
         return Condition(
             group.reported_status.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", "")
         )
@@ -95,9 +96,10 @@ def condition_of(group: PodGroup) -> Condition | None:
 
 
 def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
-    """Why a waiting pod has no node, of the message of a refusal: its own reason, or what keeps its gang.
+    """Return why a pending pod has no node, from the message of a refusal: its own reason, or the reason of its
+    gang.
 
-    `origin` is the first pod of the gang for which there was none.
+    `origin` is the first pod of the gang that has no node.
     """
     if NOT_READY not in message:
         return message
@@ -109,21 +111,21 @@ def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
 
 
 def group_text(group: PodGroup, code: str, message: str, pod: str) -> str:
-    """What keeps the gang, of the message of a refusal found at a pod. A group without pods says just why it
-    is refused; so does an incomplete one."""
+    """Return why the gang is not complete, from the message of a refusal found at a pod. A group without pods, and
+    an incomplete group, get the plain reason."""
     if not group.pending or NOT_READY in message or code in _REASONS:
         return message
     return fit_text(group, pod, message)
 
 
 def _latest(group: PodGroup) -> Refusal | None:
-    """The last word on the group itself: that nobody is evicted for it is no reason why it waits."""
+    """Return the last refusal of the group itself: a failed preemption is not the reason why the group is pending."""
     told = [one for action, one in group.refusals.items() if action not in EVICTING]
     return max(told, key=lambda one: one.position, default=None)
 
 
 def _already_reports(group: PodGroup, condition: Condition) -> bool:
-    """Whether the object says it already, and not the opposite as well."""
+    """Return True if the object has this condition already, and not the opposite one too."""
     said = () if group.facts is None else group.facts.conditions
     told = (condition.type, "True", condition.reason, condition.message)
     has = any((one.type, one.status, one.reason or "", one.message or "") == told for one in said)
@@ -145,7 +147,8 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
 
 
 def _nominated(cluster: Cluster, pod: Pod, promise: Nomination) -> Iterator[Request]:
-    """A pod for which room is being freed; it is nominated for the node where pods are evicted."""
+    """Return the status of a pod that waits for room to be freed: it is nominated for the node where victims are
+    evicted."""
     text = f"room is being freed for it on node {promise.node}"
     if pod.reported_at >= promise.position or pod.facts.scheduled_message == text:
         return

@@ -1,7 +1,7 @@
-"""One cycle: the actions the policy names, in its order.
+"""Run one scheduling cycle: the actions that the policy names, in its order.
 
-Each decision is yielded before the next is thought of, and the caller applies it first: an action always
-sees the truth and keeps no tally of its own.
+Each decision is yielded before the next one is computed, and the caller applies it first: an action always reads
+the current State and keeps no counts of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from scheduling.actions.reclaim import reclaim
 from scheduling.session import Session
 
 DECIDER: Final = 4
-"""Version of the deciding code. Raise it with every change that can alter a decision."""
+"""Version of the decision code. Raise it with every change that can alter a decision."""
 
 Action: TypeAlias = Callable[[Session], Iterator[Decision]]
 
@@ -34,22 +34,22 @@ ACTIONS: Final[dict[str, Action]] = {
     "gangpreempt": gangpreempt,
     "gangreclaim": gangreclaim,
 }
-"""What the policy may name."""
+"""Action name in the policy to the action."""
 
 
 class Decider:
-    """Decides for one State. What it remembers between cycles can be made anew from State."""
+    """Decides for one State. Everything that it caches between cycles can be recomputed from State."""
 
     def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.session = Session(state, on_error)
 
     @property
     def examined(self) -> int:
-        """How many times a node was scored for a class of pods, since the beginning."""
+        """Return how many times a node was scored for an equivalence class of pods since the start."""
         return self.session.rankings.examined
 
     def decide(self) -> Iterator[Decision]:
-        """The decisions of the cycle that is open. Apply each before asking for the next."""
+        """Yield the decisions of the open cycle. Apply each one before asking for the next."""
         cluster = self.session.cluster
         self.session.open_cycle()
         self.session.drop_stale()
@@ -65,12 +65,12 @@ class Decider:
         yield from self.session.deferred()
 
     def _carried_out(self, action: str) -> Iterator[Decision]:
-        """The decisions of an action. One that raises ends, and what it did not get to is looked at later.
+        """Yield the decisions of an action. An action that raises ends, and its remaining groups are decided later.
 
-        An exception out of the evaluation of a pod group does not get here (`scheduling/queue_iteration.py`), and one
-        that the caller meets in applying a decision does not pass through a generator at all.
+        An exception while a pod group is evaluated does not get here (`scheduling/queue_iteration.py`), and an
+        exception that the caller meets while applying a decision does not pass through a generator at all.
         """
         try:
             yield from ACTIONS[action](self.session)
-        except Exception as error:  # a bug, whatever it is
+        except Exception as error:  # any bug
             yield from self.session.action_failed(action, error, is_abandoned=True)

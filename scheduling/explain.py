@@ -1,7 +1,7 @@
-"""Decisions explained: the numbers behind them, computed again from the State that they were made in.
+"""Explanations of decisions: the numbers behind them, recomputed from the State in which they were made.
 
-Nothing here decides. A decision is explained from the State as it was just before it: all that the cycle
-had decided by then is in it. What a look tries on the way it gives back.
+Nothing here decides. A decision is explained from the State just before it, which includes all earlier decisions
+of its cycle. Tentative placements are undone before a function returns.
 """
 
 from collections.abc import Mapping
@@ -34,82 +34,82 @@ from scheduling.topology.placement_domain import NodeScope
 from scheduling.unschedulable import node_reasons
 
 NODES_MAX: Final = 5
-"""Nodes that a choice or a shortage names."""
+"""Maximum number of nodes that an explanation lists."""
 
 _HARD: Final = ("NoSchedule", "NoExecute")
 
 
 class Limit(Struct, frozen=True):
-    """A resource or card of a queue beside what is asked of it."""
+    """A resource or card of a queue, compared with what is requested of it."""
 
     name: str
     used: int
-    """Allocated, or promised."""
+    """Amount allocated or nominated."""
     reserved: int
-    """Held for groups that are admitted and not placed yet, above what groups use beyond their minimum, or
-    could give up."""
+    """Amount reserved for groups that are admitted and not placed yet, less what groups use beyond their minimum or
+    could release."""
     requested: int
     limit: int | None
-    """None: without limit."""
+    """The limit; None if there is none."""
     queue: str = ""
-    """The queue, where it is one above that of the pod group."""
+    """The ancestor queue that the limit belongs to; empty for the pod group's own queue."""
 
     @property
     def short(self) -> int:
-        """How much more the queue would have to allow."""
+        """Return by how much the request exceeds the limit."""
         if self.limit is None:
             return 0
         return max(0, self.used + self.reserved + self.requested - self.limit)
 
 
 class Scored(Struct, frozen=True):
-    """A node that could take the pod, with its score in thousandths of a point."""
+    """A feasible node with its score in thousandths of a point."""
 
     node: str
     score: int
     parts: dict[str, int]
-    """Scorer to what it gave, weight included."""
+    """Scorer to its contribution, weight included."""
     free: dict[str, int]
-    """What was free there of all that the pod asks for, before it came."""
+    """Resource to the amount that was free before the pod was placed, for every resource that it requests."""
 
 
 class Choice(Struct, frozen=True):
-    """Why a pod got this node: the nodes there were, and how they scored."""
+    """Why a pod got its node: the candidate nodes and their scores."""
 
     pod: str
     node: str
     cards: dict[str, int]
     nodes: int
     candidates: int
-    """Nodes that could take it."""
+    """Number of feasible nodes."""
     ranked: tuple[Scored, ...]
-    """The best of them, and the chosen one in any case."""
+    """The best feasible nodes; the chosen node is always included."""
     reasons: dict[str, int]
-    """Why the others could not, and how many nodes each reason kept out."""
+    """Reason to the number of nodes that it made infeasible."""
     limits: tuple[Limit, ...]
-    """The queue just before, with what the pod was charged."""
+    """The limits of the queue just before the decision, with what the pod is charged."""
     agrees: bool
-    """Whether the same node is found best again."""
+    """True if recomputing finds the same node as best."""
     domain: str = ""
-    """The domain of the network that it had to be in; empty where there was no such."""
+    """The topology domain to which the pod was restricted; empty if there was none."""
 
 
 class NodeShortfall(Struct, frozen=True):
-    """A node that cannot take the pod, and what stands against it."""
+    """An infeasible node and what the pod lacks there."""
 
     node: str
     lacks: dict[str, int]
-    """Resource to how much more would have to be free."""
+    """Resource to the additional amount that would have to be free."""
     obstacle: str = ""
-    """Why the node is closed to the pod whatever is free there."""
+    """Why the node excludes the pod regardless of free resources."""
     withheld_until_ns: dict[str, int] = {}
-    """Resource of the request to when it is given away there again: the kubelet turned pods away."""
+    """Resource of the request to the time at which the node offers it again, after the kubelet rejected pods."""
 
 
 def choice(
     rankings: NodeRankings, group: PodGroup, event: GangBindDecided | PipelineDecided, uid: str
 ) -> Choice | None:
-    """Why the pod got its node, asked of the State just before the decision."""
+    """Explain why the pod got its node, from the State just before the decision."""
     cluster = rankings.cluster
     cluster.nodes.lay_out()
     with NodeOverlay(cluster, group) as overlay:
@@ -158,7 +158,7 @@ def _choice(
 
 
 def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Amounts) -> Cards:
-    """The cards the queue lets a pod have now; where it lets it have none, those that would do."""
+    """Return the cards that the queue allows a pod now; if none, the cards that would do."""
     if pod_class.is_best_effort:
         return None
     chosen = choose_cards(cluster, queue, pod_class, extra)
@@ -171,7 +171,7 @@ def cards_allowed(cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Am
 def _scored(
     rankings: NodeRankings, pod_class: PodClass, slot: int, plain: int, score: int
 ) -> Scored:
-    """A node with its score, of which the plugins that look at nodes alone give the plain one."""
+    """Return a node with its score; `plain` is the part given by plugins that look at single nodes."""
     node = rankings.cluster.nodes.order[slot]
     parts = score_parts(rankings.cluster.policy, pod_class, node)
     if plain >= 0 and (rest := plain - sum(parts.values())):
@@ -187,9 +187,9 @@ def _scored(
 
 
 def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, int]:
-    """What each scorer gives a node: the sum is what they give together.
+    """Return what each scorer contributes to the score of a node; the sum is the score.
 
-    Each is asked alone, under the policy with all the others switched off.
+    Each scorer runs alone, under the policy with all other scorers disabled.
     """
     silent = NodeOrder(leastrequested_weight=0, mostrequested_weight=0, balancedresource_weight=0)
     order = policy.node_order or silent
@@ -222,8 +222,8 @@ def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, in
 def charged_limits(
     cluster: Cluster, queue: Queue, charge: Charge, extra: Amounts
 ) -> tuple[Limit, ...]:
-    """A queue, and those above it, beside a charge: what a pod would add to what is allocated. `extra`
-    counts as used."""
+    """Return the limits of a queue and its ancestors compared with a charge: what a pod would add to what is
+    allocated. `extra` counts as used."""
     return tuple(
         Limit(
             name=member,
@@ -242,10 +242,10 @@ def charged_limits(
 def reserved_limits(
     cluster: Cluster, queue: Queue, least: Amounts, reclaimable: Mapping[str, Amounts] | None = None
 ) -> tuple[Limit, ...]:
-    """A queue beside the minimum of a group that asks to be admitted. What others could give up for it
-    counts as not reserved.
+    """Return the limits of a queue compared with the minimum of a group that asks to be admitted. Resources that
+    others could release for it do not count as reserved.
 
-    A choice of cards is one entry: all the cards it may fall on, and what is reserved on any of them.
+    A choice of cards is one entry: all cards that may serve it, and what is reserved on any of them.
     """
     limits: list[Limit] = []
     reclaimable = reclaimable or {}
@@ -283,9 +283,10 @@ def reserved_limits(
 
 
 def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[NodeShortfall, ...]:
-    """The nodes that come nearest to taking the pod and cannot: open ones first, then those that lack least.
+    """Return the infeasible nodes that come nearest to feasible: nodes that admit the pod first, then those that
+    lack least.
 
-    What is lacking is weighed by the part of the request that it is, resource by resource.
+    A shortage is weighed by its share of the request, resource by resource.
     """
     table = rankings.cluster.nodes
     table.lay_out()
@@ -301,7 +302,7 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
     for name, amount in pod_class.request:
         column = table.column(name)
         short = amount if column is None else np.maximum(amount - column, 0)
-        # Of an amount that does not fit 64 bits a thousand times over, the last bits do not count.
+        # For an amount that overflows 64 bits when multiplied by a thousand, ignore the last bits.
         scale = max(0, amount.bit_length() - 52)
         missing = missing + (np.minimum(short, amount) >> scale) * 1000 // (amount >> scale)
     slots = np.lexsort((np.arange(len(missing)), missing))
@@ -310,7 +311,7 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
 
 
 def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> int:
-    """How many nodes could take the pod if nothing else were on them."""
+    """Return how many nodes could take the pod if they were empty."""
     rankings.of(pod_class, cards).scores()
     table = rankings.cluster.nodes
     having_cards = rankings.predicates(pod_class).verdicts == ADMITTED
@@ -341,19 +342,19 @@ def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: in
 
 
 def withheld_from(pod_class: PodClass, node: Node) -> dict[str, int]:
-    """What the pods of a class ask for and the node does not give away for a while, and until when (K5.12)."""
+    """Return the requested resources that the node does not offer for a while, and until when (K5.12)."""
     asked = [name for name, _ in pod_class.request if name in node.quarantine]
     return {name: node.quarantine[name].until_ns for name in asked}
 
 
 def obstructed(rankings: NodeRankings, pod_class: PodClass, node: Node) -> str:
-    """Who stands in the way of pods of this class on a node or near it; empty where nobody does."""
+    """Return which pods exclude pods of this class from a node through affinity, spread or ports; empty if none."""
     around = rankings.surroundings(pod_class)
     return "" if around is None else around.obstacle(node.slot)
 
 
 def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:
-    """Why pods of this class may not go to the node whatever is free there; empty where they may."""
+    """Return why the node excludes pods of this class regardless of free resources; empty if it does not."""
     match verdict(policy, pod_class, node):
         case code if code == UNSCHEDULABLE:
             return "it is unschedulable"

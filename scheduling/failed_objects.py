@@ -1,7 +1,8 @@
-"""Objects that State could not take in because of a bug of muster, and how long they are recorded as unreadable.
+"""Objects that State could not apply because of a bug in muster, and how long they stay recorded as unreadable.
 
-Each attempt costs a fold of the log (`projections/left_out.py`), so an object that raised is not tried again with each
-change. What is recorded is an observation: a replay takes it as it is, and nothing here has to be the same in it.
+Each attempt costs a fold of the log (`projections/left_out.py`), so an object that raised is not tried again with
+each change. The outcome is recorded as an observation: a replay reads it from the log and recomputes nothing
+here.
 """
 
 from typing import Final
@@ -11,10 +12,10 @@ from msgspec import Struct
 from projections.suspensions import RETRY_MAX_NS, RETRY_NS
 
 OBJECTS_MAX: Final = 10_000
-"""Objects that are remembered; then the oldest is forgotten, and may be tried again."""
+"""Maximum number of objects; beyond it the oldest is dropped and may be tried again."""
 
 NAMESPACE_MAX: Final = 3
-"""So many objects of one kind and namespace raise, and no further one of these is tried: a tenant may have thousands."""
+"""After this many objects of one kind and namespace raise, no further one is tried: a tenant may have thousands."""
 
 
 class _Failed(Struct, frozen=True):
@@ -31,7 +32,7 @@ class FailedObjects:
         self._of_namespace: dict[str, dict[str, None]] = {}
 
     def add(self, subject: str, reason: str, now_ns: int) -> None:
-        """State could not take this object in: do not try again for 5 minutes, then for twice as long each time."""
+        """Record that State could not apply this object: skip it for 5 minutes, then for twice as long each time."""
         before = self._failed.pop(subject, None)
         count = 1 if before is None else before.count + 1
         delay_ns = min(RETRY_MAX_NS, RETRY_NS << min(count - 1, 8))
@@ -41,7 +42,7 @@ class FailedObjects:
             self._forget(next(iter(self._failed)))
 
     def reason(self, subject: str, now_ns: int) -> str:
-        """Why this object is not tried now; empty where it is."""
+        """Return why this object is skipped now; empty if it is not."""
         if not self._failed:
             return ""
         failed = self._failed.get(subject)
@@ -65,5 +66,5 @@ class FailedObjects:
 
 
 def _namespace(subject: str) -> str:
-    """`Kind/namespace`; ends with a slash where the object has none."""
+    """Return `Kind/namespace`, with a trailing slash for a cluster-scoped object."""
     return subject.rpartition("/")[0]

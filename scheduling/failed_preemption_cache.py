@@ -1,9 +1,9 @@
-"""Nodes that could not be freed, remembered as long as nothing changes that could make it otherwise.
+"""Negative cache of nodes where preemption failed.
 
-Whether pods of a queue can be evicted for another pod of it is a question of the pods on the node and their
-groups, of what the pod asks for, and of its group's priority and share. A node counts as tried until it
-moves; all count as untried once nodes, rules, or what groups of several pods hold are others. Nothing is
-remembered where more than that decides (`scheduling/victims/preemptor_class.py`). This only ever saves time.
+Whether pods of a queue can be evicted for another pod depends on the pods on the node and their groups, the
+request of the preemptor, and the priority and share of its group. An entry is valid until its node changes; all
+entries are dropped when nodes, policy, or the allocation of multi-pod groups change. Nothing is cached where more
+than that decides (`scheduling/victims/preemptor_class.py`). The cache only saves time.
 """
 
 from collections import Counter
@@ -15,22 +15,22 @@ import numpy.typing as npt
 from projections.cluster import Cluster
 
 PREEMPTOR_CLASSES_MAX: Final = 1024
-"""Kinds of claims that are remembered; when there are more, all are forgotten."""
+"""Maximum number of preemptor classes; beyond it all entries are dropped."""
 
 
 class FailedNodes:
-    """The nodes that could not be freed for one kind of claim, and why."""
+    """The nodes where preemption failed for one preemptor class, with the reasons."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._table = cluster.nodes
         self._read = len(self._table.changed_slots)
         self._texts: dict[int, str] = {}
         self.counts: Counter[str] = Counter()
-        """How many nodes for which reason."""
+        """Reason to number of nodes."""
         self.slots: npt.NDArray[np.bool_] = np.zeros(len(self._table.order), dtype=np.bool_)
 
     def refresh(self) -> None:
-        """Forget the nodes that have moved."""
+        """Drop the nodes that changed since the last call."""
         for slot in self._table.changed_slots[self._read :]:
             text = self._texts.pop(slot, None)
             if text is not None:
@@ -40,18 +40,18 @@ class FailedNodes:
         self._read = len(self._table.changed_slots)
 
     def message_of(self, slot: int) -> str:
-        """Why a node could not be freed."""
+        """Return why preemption failed on a node."""
         return self._texts[slot]
 
     def add(self, slot: int, text: str) -> None:
-        """A node could not be freed."""
+        """Record that preemption failed on a node."""
         self._texts[slot] = text
         self.slots[slot] = True
         self.counts[text] += 1
 
 
 class FailedPreemptionCache:
-    """What is known of one State."""
+    """The cache of one State."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -59,7 +59,7 @@ class FailedPreemptionCache:
         self._known: dict[tuple[object, ...], FailedNodes] = {}
 
     def of(self, preemptor_class: tuple[object, ...]) -> FailedNodes:
-        """What is known for claims that are alike in this."""
+        """Return the nodes where preemption failed for preemptors of this class."""
         table = self._cluster.nodes
         as_of = (self._cluster.policy, table.layout, len(table.updated_slots), table.gang_version)
         if as_of != self._as_of or len(self._known) >= PREEMPTOR_CLASSES_MAX:

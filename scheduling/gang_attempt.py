@@ -1,7 +1,8 @@
-"""One attempt to place a group: its waiting pods in order, each on its best node, the gang whole or not at all.
+"""One attempt to place a pod group: its pending pods in order, each on its best node; the gang as a whole or not at
+all.
 
-The rules are those of Volcano's allocate action: stop as soon as the gang is ready; a pod without a node
-condemns its role; go on only while the gang can still become ready.
+The rules are those of Volcano's allocate action: stop as soon as the gang is ready; skip the remaining pods of a
+role after one of them finds no node; continue only while the gang can still become ready.
 """
 
 from collections import Counter
@@ -36,7 +37,7 @@ Role: TypeAlias = str | int
 
 
 class GangAttempt:
-    """What came of trying to place a group."""
+    """The result of trying to place a pod group."""
 
     def __init__(self, session: Session, group: PodGroup, where: NodeScope = ANY_NODE) -> None:
         self.session = session
@@ -46,9 +47,9 @@ class GangAttempt:
         self.reason: Unschedulable | None = None
         """The first reason why a pod has no node."""
         self._requeue_on_quota: dict[str, None] = {}
-        """What else of the queue's quota stands in the way."""
+        """Further quota limits that refused pods of the group."""
         self._requeue_on_node = False
-        """Whether, beside that reason, nodes stand in the way of a pod."""
+        """True if, beside that reason, a pod of the group was refused by nodes."""
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
         with self.overlay:
@@ -59,7 +60,7 @@ class GangAttempt:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the gang is whole with the pods that have room now."""
+        """Return True if the gang is complete with the pods that have room now."""
         overlay = self.overlay
         if not overlay.now:
             return False
@@ -67,7 +68,7 @@ class GangAttempt:
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether the gang is whole once leaving pods have left."""
+        """Return True if the gang is complete once terminating pods are gone."""
         placed = (*self.overlay.now, *self.overlay.later)
         roles = Counter(pod.facts.role for pod, _ in placed)
         parts = self.overlay.parts
@@ -75,12 +76,12 @@ class GangAttempt:
 
     @property
     def has_room(self) -> bool:
-        """Whether some of its pods have a node, if not the whole gang."""
+        """Return True if at least one pod has a node, even if the gang is not complete."""
         return bool(self.overlay.now or self.overlay.later)
 
     @property
     def refusal(self) -> Unschedulable:
-        """Why nothing came of it."""
+        """Return why the group cannot be placed."""
         reason = self.reason
         assert reason is not None, f"{self.group.key} was refused for no reason"
         limits = tuple(
@@ -100,7 +101,7 @@ class GangAttempt:
 
     def _place_all(self) -> None:
         remembers_roles = self.session.cluster.policy.action_arguments.remembers_roles
-        # The list of waiting pods does not change here: only decisions change State.
+        # The list of pending pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
             if pod.pod_class.is_best_effort:
                 continue
@@ -121,7 +122,7 @@ class GangAttempt:
                 return
 
     def try_pod(self, pod: Pod) -> bool:
-        """Give one pod a node. Whether there was one."""
+        """Place one pod. Return True if a node was found."""
         self.overlay.lift_nomination(pod)
         choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
         if isinstance(choice, Unschedulable):
@@ -139,7 +140,7 @@ class GangAttempt:
         else:
             node = self.where.best(ranking, pod.pod_class)
         if node is not None:
-            # Without roles or sub-groups that are counted, one more pod may make the gang whole.
+            # Without counted roles or sub-groups, one more pod may complete the gang.
             group, count = self.group, len(self.overlay.now) + 1
             is_counted = bool(group.min_tasks) or group.sub_groups is not None
             is_last = not is_counted and group.is_ready_with(count, {})
@@ -163,7 +164,8 @@ class GangAttempt:
         return False
 
     def _record_refusal(self, pod: Pod, reason: Unschedulable) -> None:
-        """A pod is not let in: the first reason is told, and any later one may be what comes to an end first."""
+        """Record that a pod was refused by quota: the first reason is reported, any later one becomes a requeue
+        hint."""
         if self.reason is None:
             self.reason = self._with_fit_when_empty(pod, reason)
         elif reason.code in QUEUE_CODES:
@@ -172,7 +174,8 @@ class GangAttempt:
             self._requeue_on_node = True
 
     def _with_fit_when_empty(self, pod: Pod, reason: Unschedulable) -> Unschedulable:
-        """A refusal by the queue; where there was no hope for the group anyhow, whether that is still so."""
+        """Return a refusal by the queue; if the group was refused as never fitting before, check whether that still
+        holds."""
         standing = self.group.refusals.get("allocate")
         if standing is None or not standing.never_fits:
             return reason
@@ -181,9 +184,9 @@ class GangAttempt:
         return with_fit_when_empty(self.session.rankings, pod, reason, needed, candidate_nodes)
 
     def _nominated_node(self, pod: Pod) -> Node | None:
-        """The node where the pod is promised room, or where somebody made room for it before.
+        """Return the node that the pod is nominated for, here or in its status.
 
-        It stays with that one unless another has room sooner.
+        The pod keeps this node unless another node has room sooner.
         """
         held = self.group.nominations.get(pod.facts.uid)
         name = pod.facts.nominated_node if held is None else held.node
@@ -193,7 +196,7 @@ class GangAttempt:
         return node
 
     def _can_still_become_ready(self, index: int) -> bool:
-        """Whether, a pod having failed, the gang can still become ready."""
+        """Return True if the gang can still become ready after a pod failed."""
         group = self.group
         if group.min_available >= len(group.pods):
             return False
@@ -201,7 +204,7 @@ class GangAttempt:
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role
-            # Pods without a role fail by class; a minimum can be set for them together.
+            # Pods without a role fail by class; minMember may be set for all of them together.
             failed = [role if isinstance(role, str) else "" for role in self._failed]
             return all(
                 have.get(role, 0) + self.overlay.roles.get(role, 0) >= enforced[role]
@@ -220,7 +223,7 @@ class GangAttempt:
 def cards_to_charge(
     session: Session, group: PodGroup, pod: Pod, extra: Mapping[str, int]
 ) -> CardChoice | Unschedulable:
-    """The cards the pod may be charged, or why its queue does not let it in."""
+    """Return the cards that the pod may be charged, or why its queue refuses it."""
     session.work.add(POD)
     cluster, pod_class = session.cluster, pod.pod_class
     if problem := refused_demand(cluster.policy, pod_class):
@@ -237,7 +240,8 @@ def cards_to_charge(
 
 
 def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
-    """Why the group is not even tried: it is broken, incomplete, or its queue takes nobody."""
+    """Return why the group is not tried at all: invalid configuration, or a queue that is closed; None if it is
+    tried."""
     if group.problem is not None:
         return Unschedulable(group.problem[0], "", group.problem[1])
     cluster = session.cluster
@@ -249,7 +253,7 @@ def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
 
 
 def missing_pods(group: PodGroup) -> Unschedulable | None:
-    """Why there are not pods enough to make up the gang, or None."""
+    """Return which pods are missing to reach minMember, as a refusal, or None."""
     if not group.has_enough_pods:
         have, least = group.valid_count, group.min_available
         return Unschedulable(
@@ -267,7 +271,7 @@ def missing_pods(group: PodGroup) -> Unschedulable | None:
 
 
 def too_many_classes(session: Session, group: PodGroup) -> Unschedulable | None:
-    """Why the group is not tried because its pods are of too many classes, or None."""
+    """Return a refusal if the pods of the group are of too many equivalence classes, or None."""
     if not has_too_many_classes(session.cluster, group):
         return None
     work = class_work(session.cluster, group) // THOUSAND
@@ -280,5 +284,5 @@ def too_many_classes(session: Session, group: PodGroup) -> Unschedulable | None:
 
 
 def task_text(role: str) -> str:
-    """What messages call a role."""
+    """Return how messages name a role."""
     return f"task {role}" if role else "the task without a name"

@@ -1,10 +1,10 @@
-"""Trying to place a group: in the domains that its network topology allows, the closest first.
+"""Place a pod group in the domains that its network topology allows, the closest first.
 
-The rules are Volcano's for hard topology: from the smallest tier up, every domain is tried whole, and the
-first tier with a success wins; of its successes the best. A soft topology is a hard one that allows the
-whole cluster. What differs: room that is there now in a domain of a higher tier is taken before room that
-is still being freed in a closer one; and where pods of the group stand already, the domains come first that
-keep the whole group closest.
+The rules are Volcano's for hard topology: from the lowest tier up, each domain is tried as a whole, and the first
+tier with a success wins; among its successes the best one. A soft topology is a hard one that allows the whole
+cluster. Differences: room that is free now in a domain of a higher tier is used before room that is still being
+freed in a closer one; and if pods of the group are placed already, the domains that keep the whole group closest
+come first.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from scheduling.unschedulable import Unschedulable
 
 
 def topology_problem(session: Session, group: PodGroup) -> Unschedulable | None:
-    """Why the group's wish for closeness cannot be looked at as things are, or None."""
+    """Return why the topology constraint of the group cannot be evaluated, or None."""
     reason = topology_reason(session.cluster.nodes.hyper, group)
     return None if reason is None else Unschedulable(reason[0], "HyperNode", reason[1])
 
 
 def place_gang(session: Session, group: PodGroup) -> GangAttempt:
-    """The attempt at a group that came furthest: a success, or the one in the domain that came nearest."""
+    """Return the best attempt to place a group: a success, or the attempt in the nearest domain."""
     closeness = group.topology_constraint
     if closeness is None:
         return GangAttempt(session, group, session.network.unconstrained)
@@ -47,12 +47,12 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
         if promised is None and attempt.is_pipelined:
             promised = attempt
         if promised is None and candidates.has_one_class and _is_refused_by_queue(attempt):
-            return attempt  # The queue says so, wherever they go.
+            return attempt  # Refused by quota, in whichever domain.
     return promised or _explain_nearest(session, group, candidates)
 
 
 def best_effort_pods(group: PodGroup) -> list[tuple[SubGroupKey | None, list[Pod]]]:
-    """Waiting pods that ask for nothing but a place, those together that must be close to one another."""
+    """Return the pending best-effort pods, grouped by the sub-group whose pods must be close to one another."""
     found: dict[SubGroupKey | None, list[Pod]] = {}
     for pod in group.pending:
         if not pod.pod_class.is_best_effort:
@@ -68,7 +68,8 @@ def best_effort_pods(group: PodGroup) -> list[tuple[SubGroupKey | None, list[Pod
 def best_effort_scopes(
     session: Session, group: PodGroup, pods: list[Pod], part: SubGroupKey | None
 ) -> Iterator[NodeScope]:
-    """Where such pods may go together, the place tried first first; the last one is where most of them may."""
+    """Yield the scopes in which such pods may be placed together, the preferred first; the last has room for most of
+    them."""
     closeness = _closeness(group, part)
     if closeness is None:
         yield session.network.unconstrained
@@ -89,7 +90,7 @@ def best_effort_scopes(
 
 
 def _closeness(group: PodGroup, part: SubGroupKey | None) -> TopologyConstraint | None:
-    """How close pods of a sub-group, or (None) of the whole group, must be."""
+    """Return the topology constraint of a sub-group, or (None) of the whole group."""
     own = (
         None
         if part is None or group.sub_groups is None
@@ -114,7 +115,7 @@ def _is_refused_by_queue(attempt: GangAttempt) -> bool:
 def _explain_nearest(
     session: Session, group: PodGroup, candidates: CandidateDomains
 ) -> GangAttempt:
-    """Why there is no room, asked where there is most of it."""
+    """Attempt the domain with most room, to explain why the group cannot be placed."""
     domain = candidates.nearest or session.network.domains.nowhere
     attempt = GangAttempt(session, group, domain_scope(session.network, group, domain, candidates))
     if attempt.reason is not None:

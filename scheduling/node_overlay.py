@@ -1,7 +1,7 @@
-"""Trying a placement: try, then commit or discard, and nothing in between.
+"""Tentative placements: apply them to the node table, then commit by a decision or discard.
 
-A trial takes room on the nodes it tries, so that the next pod of the gang sees it gone, and gives it all
-back before anything is decided: only a decision in the log changes what is true.
+An overlay takes resources on the nodes so that the next pod of the gang sees them used, and returns all of them
+before anything is decided: only a decision in the log changes State.
 """
 
 from collections import Counter
@@ -19,56 +19,56 @@ from projections.sub_groups import SubGroupKey
 
 
 class NodeOverlay:
-    """The nodes tried for pods of one group."""
+    """Tentative placements and evictions for one pod group."""
 
     def __init__(self, cluster: Cluster, group: PodGroup) -> None:
         self.cluster = cluster
         self.group = group
         self.now: list[tuple[Pod, Node]] = []
-        """Pods with a node that has room now."""
+        """Pods placed on a node that has room now."""
         self.later: list[tuple[Pod, Node]] = []
-        """Pods with a node that will have room once leaving pods have left."""
+        """Pods placed on a node that has room once terminating pods are gone."""
         self.extra: Amounts = {}
-        """What these pods would be charged."""
+        """What these pods would be charged to the queue of the group."""
         self.roles: dict[str, int] = {}
-        """Role to pods placed now."""
+        """Role to number of pods placed now."""
         self.nodes_of: dict[SubGroupKey, list[Node]] = {}
         """Sub-group to the nodes of its pods that are placed now or later."""
         self.evicted: list[Pod] = []
-        """Pods that would leave, in the order in which they were chosen."""
+        """Victims, in the order in which they were chosen."""
         self.evicted_by_group: dict[str, list[Pod]] = {}
-        """The same by pod group."""
+        """Victims by pod group."""
         self.released_above: dict[str, Amounts] = {}
-        """What queues above the group's own would no longer be charged for those of other queues."""
+        """Ancestor queue to the charges that victims of other queues would release."""
         self.lost_by_lineage: dict[str, Amounts] = {}
-        """Queue to what its pods and those of queues below it that would leave are charged."""
+        """Queue to the charges of the victims in it and in its descendants."""
         self.moved: list[str] = []
-        """Keys of the groups of which a pod was evicted or spared, one for each time."""
+        """Keys of the groups with a pod evicted or restored, one entry for each call."""
         self._released_by_queue: dict[str, Amounts] = {}
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted_nominations: dict[str, Nomination] = {}
 
     def __enter__(self) -> Self:
-        """Begin: pods of the group are where the trial puts them, and not where they were promised room."""
+        """Begin: lift the nominations of the group from their nodes, as the overlay places its pods."""
         self._mark_nominated(is_expected=False)
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        """Give everything back, whatever happened. What was tried can still be read."""
+        """Undo everything, also after an exception. The placements can still be read."""
         self._discard()
 
     @property
     def placed(self) -> list[tuple[Pod, Node]]:
-        """All pods with a node, those that have room now first."""
+        """Return all placed pods, those with room now first."""
         return [*self.now, *self.later]
 
     @property
     def count(self) -> int:
-        """How many pods have a node."""
+        """Return how many pods are placed."""
         return len(self.now) + len(self.later)
 
     def lift_nomination(self, pod: Pod) -> Nomination | None:
-        """What the pod is promised already does not stand in its own way. What that is, if anything."""
+        """Release the nomination of the pod, so that it does not count against the pod itself. Return it, if any."""
         held = self.group.nominations.get(pod.facts.uid)
         if held is not None and pod.facts.uid not in self._lifted_nominations:
             self._lifted_nominations[pod.facts.uid] = held
@@ -76,7 +76,7 @@ class NodeOverlay:
         return held
 
     def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
-        """Take room for a pod. For the last one it need not be taken: nobody looks any more."""
+        """Take room for a pod. The last pod of a gang need not take any: no other pod reads the overlay after it."""
         self.lift_nomination(pod)
         (self.later if later else self.now).append((pod, node))
         self._record_sub_group(pod, node)
@@ -91,7 +91,7 @@ class NodeOverlay:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
 
     def undo_to(self, left: int) -> None:
-        """Undo what was placed last, until only so many pods have a node. None of them may be the last one."""
+        """Undo the latest placements until `left` pods are placed. None of them may be the last pod of a gang."""
         while len(self._held) > left:
             node, kind, request = self._held.pop()
             self.cluster.nodes.shift(node, kind, request, -1)
@@ -104,12 +104,12 @@ class NodeOverlay:
 
     @property
     def parts(self) -> dict[SubGroupKey, int]:
-        """Sub-group to pods placed now or later."""
+        """Return sub-group to number of pods placed now or later."""
         return {key: len(nodes) for key, nodes in self.nodes_of.items()}
 
     @property
     def parts_now(self) -> dict[SubGroupKey, int]:
-        """Sub-group to pods placed now."""
+        """Return sub-group to number of pods placed now."""
         if not self.later or not self.nodes_of:
             return self.parts
         parts = self.group.sub_groups
@@ -117,7 +117,7 @@ class NodeOverlay:
         return dict(Counter(key for key in keys if key is not None))
 
     def _record_sub_group(self, pod: Pod, node: Node | None) -> None:
-        """A pod of a sub-group has a node; or (None) the one that got its node last has it no longer."""
+        """Record the node of a pod of a sub-group; None removes the latest entry."""
         key = (
             None
             if self.group.sub_groups is None
@@ -131,25 +131,25 @@ class NodeOverlay:
             self.nodes_of[key].pop()
 
     def evict(self, pod: Pod) -> None:
-        """Let a pod leave: its room will be free, and its queue is charged for it no longer."""
+        """Evict a pod: its resources become releasing, and its queue is no longer charged for it."""
         self.evicted.append(pod)
         self.evicted_by_group.setdefault(pod.group_key, []).append(pod)
         self._add_released(pod, 1)
         self._shift_evicted(pod, 1)
 
     def restore(self, pod: Pod) -> None:
-        """Let a pod stay after all."""
+        """Undo the eviction of a pod."""
         self.evicted.remove(pod)
         self.evicted_by_group[pod.group_key].remove(pod)
         self._add_released(pod, -1)
         self._shift_evicted(pod, -1)
 
     def released_by_queue(self, queue: str) -> Amounts:
-        """What a queue would no longer be charged for its own pods that would leave. Not to be changed."""
+        """Return the charges that a queue would release for its own victims. Do not modify the result."""
         return self._released_by_queue.get(queue, {})
 
     def _add_released(self, pod: Pod, sign: int) -> None:
-        """Keep up the sums over pods that would leave, so that asking for them costs no look at each."""
+        """Update the sums over victims, so that reading them does not visit each victim."""
         self.moved.append(pod.group_key)
         queue = self.cluster.queue(self.cluster.groups[pod.group_key].queue)
         add(self._released_by_queue.setdefault(queue.name, {}), pod.charge or (), sign)
@@ -182,7 +182,7 @@ class NodeOverlay:
             add(self.released_above.setdefault(above.name, {}), pod.charge or (), sign)
 
     def _mark_nominated(self, *, is_expected: bool) -> None:
-        """Pods of the group are where the trial puts them, and not where they were promised room."""
+        """Mark the nominated pods of the group as expected on their nodes, or lift these marks."""
         for uid, held in self.group.nominations.items():
             node = self.cluster.nodes.node(held.node)
             if is_expected:
@@ -202,7 +202,7 @@ class NodeOverlay:
 
 
 def placements(cluster: Cluster, placed: list[tuple[Pod, Node]]) -> tuple[Placement, ...]:
-    """Placed pods as a decision states them."""
+    """Return placed pods as a decision records them."""
     return tuple(
         Placement(
             pod=pod.key,

@@ -1,4 +1,4 @@
-"""Which nodes a pod may go to whatever is free there: taints, selectors, affinity (rules K6.3 to K6.6)."""
+"""Node predicates that do not depend on free resources: taints, selectors, affinity (rules K6.3 to K6.6)."""
 
 from typing import Final
 
@@ -21,14 +21,14 @@ REASONS: Final = {
     TAINTED: "node(s) had untolerated taint(s)",
     NOT_SELECTED: "node(s) didn't match Pod's node affinity/selector",
 }
-"""Verdict to what is said of nodes with it."""
+"""Verdict to the message about nodes with it."""
 
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")
 
 
 def verdict(policy: Policy, pod_class: PodClass, node: NodeFacts) -> int:
-    """Whether pods of this class may go to the node, or the first reason why not."""
+    """Return whether the node admits pods of this class, or the first predicate that fails."""
     rules = policy.predicates
     if rules is None:
         return ADMITTED
@@ -43,9 +43,9 @@ def verdict(policy: Policy, pod_class: PodClass, node: NodeFacts) -> int:
 
 
 def refused_demand(policy: Policy, pod_class: PodClass) -> str:
-    """A hard demand of the pods that muster cannot judge, or an empty text.
+    """Return a hard constraint of the pods that muster does not support, or an empty text.
 
-    Volumes are let pass where the policy has switched off everything that looks at them.
+    Volumes are accepted if the policy disables all volume predicates.
     """
     rules = policy.predicates
     if rules and not (rules.volume_binding or rules.volume_zone or rules.volume_limits):
@@ -64,7 +64,7 @@ class NodePredicates:
         self.verdicts = self._all()
 
     def refresh(self) -> None:
-        """Judge again the nodes whose object changed."""
+        """Re-evaluate the nodes whose object changed."""
         remade = self._table.updated_slots
         if self._read < len(remade):
             for slot in remade[self._read :]:
@@ -74,7 +74,7 @@ class NodePredicates:
             self._read = len(remade)
 
     def _all(self) -> npt.NDArray[np.int8]:
-        """Nodes that agree in all that is looked at are judged once."""
+        """Evaluate all nodes; nodes that agree in all inputs are evaluated once."""
         keys = self._pod_class.selector.keys
         known: dict[object, int] = {}
         verdicts = np.zeros(len(self._table.order), dtype=np.int8)

@@ -1,9 +1,9 @@
-"""How much room evictions could make at most, node by node, without looking at all of them again.
+"""Upper bounds of what evictions can free, node by node, updated incrementally.
 
-    at most = future + what pods of some queues below some priority request
+    bound = future + requests of the pods of some queues below some priority
 
-What single plugins, budgets and pods forbid is left out of account: a node that is short by this sum is not
-worth a closer look. The sums only ever save time; each can be made anew from State.
+Single plugins, PodDisruptionBudgets and pod annotations are not considered: a node whose bound is too small is
+not searched. The bounds only save time and can be recomputed from State.
 """
 
 from typing import Final, TypeAlias
@@ -21,24 +21,24 @@ from scheduling.quota.reclaiming import donor_queues
 from scheduling.victim_eligibility import needs_surplus, priority_bound
 
 COLUMNS_MAX: Final = 256
-"""Columns kept at a time; when there are more, all are forgotten."""
+"""Maximum number of cached columns; beyond it all are dropped."""
 
 _PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool], Amounts]
-"""Queue, priority, and whether the group has more pods than it needs, to what its pods on a node request."""
+"""(queue, priority, whether the group has more pods than minMember) to what its pods on a node request."""
 
 
 class VictimScope(Struct, frozen=True):
-    """Whose pods could be evicted."""
+    """The pods that an action may evict for a preemptor."""
 
     queues: tuple[str, ...]
     bound: int | None
-    """The priority from which on nobody is; None for no such bound."""
+    """Only pods of groups below this priority; None for no bound."""
     surplus_only: bool
-    """Whether only groups give that have more pods than they need."""
+    """True if only groups with more pods than minMember give victims."""
 
 
 def victim_scope(cluster: Cluster, action: str, queue: str, priority: int) -> VictimScope:
-    """Whose pods an action could evict for a group of a queue and a priority."""
+    """Return the scope of the victims of an action for a group of a queue and a priority."""
     queues: tuple[str, ...] = (queue,)
     if action in RECLAIMING:
         queues = tuple(sorted(donor_queues(cluster, queue)))
@@ -49,13 +49,13 @@ def victim_scope(cluster: Cluster, action: str, queue: str, priority: int) -> Vi
 
 
 def can_free(cluster: Cluster, node: Node, scope: VictimScope, request: Request) -> bool:
-    """Whether evictions could free a node for a request."""
+    """Return True if evictions could free a node for a request."""
     by_queue = _preemptible_by_queue(cluster, node)
     return all(_max_free(node, by_queue, scope, name) >= amount for name, amount in request)
 
 
 class PreemptibleCapacity:
-    """The sums of one State."""
+    """The bounds of one State."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -65,7 +65,7 @@ class PreemptibleCapacity:
         self._columns: dict[tuple[VictimScope, str], _Column] = {}
 
     def within(self, scope: VictimScope, request: Request) -> npt.NDArray[np.bool_]:
-        """Which nodes evictions could free for a request, slot by slot."""
+        """Return the nodes that evictions could free for a request, slot by slot."""
         table = self._cluster.nodes
         if self._layout != table.layout:
             self._layout, self._read = table.layout, len(table.changed_slots)
@@ -80,7 +80,7 @@ class PreemptibleCapacity:
         return can
 
     def most(self, scope: VictimScope, name: str) -> npt.NDArray[np.int64]:
-        """How much of a resource evictions could free at most, slot by slot. Not to be changed."""
+        """Return the upper bound of a resource, slot by slot. Do not modify the result."""
         self.within(scope, ())
         return self._column(scope, name)
 
@@ -109,7 +109,7 @@ class PreemptibleCapacity:
 
 
 class _Column:
-    """The sums of one resource, and how far the journal of nodes has been read for them."""
+    """The bounds of one resource, and the journal position of the node table up to which they are valid."""
 
     __slots__ = ("moved", "remade", "values")
 

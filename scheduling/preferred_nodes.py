@@ -1,7 +1,7 @@
-"""What a pod would rather have: preferred affinity, taints it had better avoid, cards it names first.
+"""Preferences of a pod among nodes: preferred affinity, PreferNoSchedule taints, the order of its cards.
 
-Preferred affinity and avoided taints are normalized over the nodes that can take the pod (the highest
-becomes 100 points), as Kubernetes does it: pods with either look at every such node again each time.
+Preferred affinity and taints are normalized over the feasible nodes (the highest becomes 100 points), as in
+Kubernetes: for a pod with either, every feasible node is scored again each time.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from scheduling.score import FULL
 
 
 class Preferences:
-    """The preferences of one class of pods under one policy."""
+    """The preferences of one equivalence class of pods under one policy."""
 
     def __init__(self, policy: Policy, pod_class: PodClass, cards: tuple[str, ...] | None) -> None:
         order = policy.node_order if policy.has("nodeorder", "enableNodeOrder") else None
@@ -29,10 +29,10 @@ class Preferences:
         self._affinity_points: npt.NDArray[np.int64] | None = None
         self._taint_points: npt.NDArray[np.int64] | None = None
         self.is_relative = bool(self._affinity or self._taints)
-        """Whether some of it depends on which nodes can take the pod."""
+        """True if some preference depends on which nodes are feasible."""
 
     def of_card(self, card: str) -> int:
-        """100 points for the card named first, half for the next, and so on, times its weight."""
+        """Return 100 points for the card named first, half for the next, and so on, times its weight."""
         if card not in self._cards:
             return 0
         return FULL * self._card_weight // 1000 >> min(self._cards.index(card), 60)
@@ -40,7 +40,7 @@ class Preferences:
     def add(
         self, scores: npt.NDArray[np.int64], table: NodeTable, *, soft_taints: bool
     ) -> npt.NDArray[np.int64]:
-        """The scores with what is normalized over the nodes that can take the pod."""
+        """Add to the scores what is normalized over the feasible nodes."""
         if not self._affinity and not soft_taints:
             return scores
         self._look(table)

@@ -1,12 +1,13 @@
-"""Serving the queues: whose turn it is, which of its lines is next, and when a line is done.
+"""Iteration over the queues of an action: the order of queues, of equivalence classes in a queue, and the share of
+work.
 
-The queue with the first turn serves the first group of all its lines, and goes back among the others. A
-line whose head is refused is done for this cycle, and everyone in it is refused alike.
+The first queue decides its first equivalence class and is pushed back onto the heap. A class whose head is
+refused is finished for this cycle, and all its groups are refused for the same reason.
 
-An action that has used up half of its part of the cycle's work shares out the other half evenly, first between
-queues and then between the namespaces of a queue, those first on which the least was spent. When its part is
-used up it ends, and what it did not look at is left to the next cycle, which shares out the whole of its part;
-queues, namespaces and lines that got no turn since then come first.
+An action that has used half of its share of the cycle's work divides the other half evenly, first between queues
+and then between the namespaces of a queue; those that used least come first. When its share is used up the action
+ends, and the remaining classes are left to the next cycle, which divides the whole share in this way; queues,
+namespaces and classes without a turn since then come first.
 """
 
 import heapq
@@ -22,33 +23,33 @@ from scheduling.unschedulable import Unschedulable, refusal
 from scheduling.work import DECISION, LINE, PLACEMENT
 
 DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]]
-"""Serves the head of a line. When it decides nothing that moves the head on, the line is done."""
+"""Decides for the head of an equivalence class. The class is finished if no decision moves the head on."""
 
 
 QUANTA: Final = 64
-"""Into how many parts the work of an action is divided between queues, and between namespaces."""
+"""Number of parts into which the work of an action is divided between queues, and between namespaces."""
 
 
 class SafeQueueHeap:
-    """Whose turn it is. Where finding out raises, the queues are served in turn, those served least first.
+    """The heap of queues. If the queue order raises, the queues take turns, those with the fewest turns first.
 
-    So an error in the order of queues costs the fairness between them in this cycle, and not the cycle.
+    An error in the queue order thus costs the fairness between queues in this cycle, and not the whole cycle.
     """
 
     def __init__(self, session: Session, action: str, names: Iterable[str]) -> None:
         self._session = session
         self._action = action
         self._served = dict.fromkeys(names, 0)
-        """Queue that is still to be served to how often it was."""
+        """Remaining queue to the number of its turns."""
         self._queue_heap: QueueHeap | None = None
         self._errors: list[Exception] = []
         try:
             self._queue_heap = QueueHeap(session.cluster, names, session.fair)
-        except Exception as error:  # a bug, whatever it is
+        except Exception as error:  # any bug
             self._fail(error)
 
     def first(self) -> str | None:
-        """The queue whose turn it is; None once all are dropped."""
+        """Return the first queue; None if none is left."""
         if self._queue_heap is not None:
             try:
                 return self._queue_heap.first()
@@ -57,7 +58,7 @@ class SafeQueueHeap:
         return min(self._served, key=lambda name: (self._served[name], name), default=None)
 
     def add(self, name: str) -> None:
-        """Serve a queue that was dropped, again."""
+        """Add a queue again."""
         self._served.setdefault(name, 0)
         if self._queue_heap is not None:
             try:
@@ -66,13 +67,13 @@ class SafeQueueHeap:
                 self._fail(error)
 
     def drop(self, name: str) -> None:
-        """Be done with a queue."""
+        """Remove a queue."""
         self._served.pop(name, None)
         if self._queue_heap is not None:
             self._queue_heap.drop(name)
 
     def requeue(self, name: str) -> None:
-        """Put a queue that had its turn back among the others."""
+        """Push a queue back after its turn."""
         self._served[name] += 1
         if self._queue_heap is not None:
             try:
@@ -81,7 +82,7 @@ class SafeQueueHeap:
                 self._fail(error)
 
     def failures(self) -> Iterator[Decision]:
-        """What is to be recorded of that."""
+        """Yield the records of the errors."""
         errors, self._errors = self._errors, []
         for error in errors:
             yield from self._session.action_failed(self._action, error, is_abandoned=False)
@@ -93,9 +94,9 @@ class SafeQueueHeap:
 
 
 class _WaitingHeap:
-    """The lines of one queue that are still to be served, those with the first head first.
+    """The remaining equivalence classes of one queue, ordered by their heads.
 
-    Where work was deferred, those that were not looked at since come before the others.
+    If work was deferred, classes that were not visited since come first.
     """
 
     def __init__(self, lines: list[EquivalenceGroup], looked: Mapping[str, int]) -> None:
@@ -106,7 +107,7 @@ class _WaitingHeap:
             self.add(equivalence_group)
 
     def first(self) -> EquivalenceGroup | None:
-        """The line whose head is first of all. Entries that are out of date are put right on the way."""
+        """Return the class with the first head. Stale heap entries are corrected on the way."""
         while self._heap:
             *place, key = self._heap[0]
             equivalence_group = self._lines.get(key)
@@ -120,12 +121,12 @@ class _WaitingHeap:
         return None
 
     def add(self, equivalence_group: EquivalenceGroup) -> None:
-        """Serve a line, too. If it is there already its place is put right."""
+        """Add a class. If it is present already its position is corrected."""
         self._lines[id(equivalence_group)] = equivalence_group
         heapq.heappush(self._heap, (*self._place(equivalence_group), id(equivalence_group)))
 
     def drop(self, equivalence_group: EquivalenceGroup) -> None:
-        """Be done with a line."""
+        """Remove a class."""
         self._lines.pop(id(equivalence_group), None)
 
     def _place(self, equivalence_group: EquivalenceGroup) -> tuple[int, Order]:
@@ -134,7 +135,7 @@ class _WaitingHeap:
 
     @property
     def lines(self) -> list[EquivalenceGroup]:
-        """All of them."""
+        """Return all classes."""
         return [
             equivalence_group
             for equivalence_group in self._lines.values()
@@ -143,29 +144,29 @@ class _WaitingHeap:
 
 
 Spent: TypeAlias = tuple[int, int]
-"""How often the quantum was spent on it in this cycle, and the cycle in which it last got a turn before."""
+"""(quanta used in this cycle, cycle of the last turn before)"""
 
 
 class _WorkShares:
-    """What was spent on queues, or on the namespaces of one, and which are to have the next turns."""
+    """Work used by queues, or by the namespaces of one queue, and their order for the next turns."""
 
     def __init__(self, quantum: int) -> None:
         self._quantum = quantum
         self._spent: dict[str, int] = {}
         self.last_turn_cycle: dict[str, int] = {}
-        """Name to the cycle in which it last got a turn, since work was deferred."""
+        """Name to the cycle of its last turn since work was deferred."""
 
     def spend(self, name: str, units: int) -> None:
-        """So much was spent."""
+        """Add work that was used."""
         self._spent[name] = self._spent.get(name, 0) + units
 
     def of(self, name: str) -> Spent:
-        """What counts between names: the smaller is first."""
+        """Return the sort key of a name; smaller comes first."""
         return self._spent.get(name, 0) // self._quantum, self.last_turn_cycle.get(name, 0)
 
 
 class _FairHeap:
-    """The lines of one queue by the namespaces of their heads, which share its work evenly."""
+    """The remaining equivalence classes of one queue by the namespaces of their heads, which share its work evenly."""
 
     def __init__(
         self, waiting: _WaitingHeap, shares: _WorkShares, looked: Mapping[str, int]
@@ -178,7 +179,7 @@ class _FairHeap:
             self.add(equivalence_group)
 
     def first(self) -> EquivalenceGroup | None:
-        """The line to be served next."""
+        """Return the next class."""
         while self._heap:
             spent, name = self._heap[0]
             equivalence_group = self._by_namespace[name].first()
@@ -195,7 +196,7 @@ class _FairHeap:
         return None
 
     def add(self, equivalence_group: EquivalenceGroup) -> None:
-        """Serve a line, too. If it is there already its place is put right."""
+        """Add a class. If it is present already its position is corrected."""
         name = _namespace(equivalence_group)
         waiting = self._by_namespace.get(name)
         if waiting is None:
@@ -204,13 +205,13 @@ class _FairHeap:
         waiting.add(equivalence_group)
 
     def drop(self, equivalence_group: EquivalenceGroup) -> None:
-        """Be done with a line."""
+        """Remove a class."""
         for waiting in self._by_namespace.values():
             waiting.drop(equivalence_group)
 
     @property
     def lines(self) -> list[EquivalenceGroup]:
-        """All of them."""
+        """Return all classes."""
         return [
             equivalence_group
             for waiting in self._by_namespace.values()
@@ -223,7 +224,7 @@ def _namespace(equivalence_group: EquivalenceGroup) -> str:
 
 
 class _QueueIteration:
-    """One action that serves its lines within its part of the cycle's work."""
+    """One action that decides its equivalence classes within its share of the cycle's work."""
 
     def __init__(
         self, session: Session, action: str, lines: dict[str, list[EquivalenceGroup]]
@@ -232,7 +233,7 @@ class _QueueIteration:
         self._action = action
         carried = session.state.carried_work
         self._before = carried.looked.get(action, {})
-        """Pod group to the cycle in which its line was last looked at, since work was deferred."""
+        """Pod group to the cycle in which its class was last visited since work was deferred."""
         self._waiting: dict[str, _WaitingHeap | _FairHeap] = {
             name: _WaitingHeap(of, self._before) for name, of in lines.items()
         }
@@ -242,16 +243,16 @@ class _QueueIteration:
         self._queues = _WorkShares(quantum)
         self._namespaces: dict[str, _WorkShares] = {}
         self._parked: dict[Spent, list[str]] = {}
-        """Queues that others go before now."""
+        """Queues that used more than others and wait for them."""
         self._level: Spent = (0, 0)
         self.queue_heap = SafeQueueHeap(session, action, self._waiting)
         self.visited: dict[str, None] = {}
-        """Keys of the pod groups whose lines were looked at."""
+        """Keys of the pod groups whose classes were visited."""
         if any(action in batch.actions for batch in carried.batches):
             self._start_fair_sharing()
 
     def next(self) -> tuple[str, EquivalenceGroup] | None:
-        """The queue whose turn it is, and the line that it serves; None once all are done."""
+        """Return the next queue and its next class; None if none is left."""
         while True:
             name = self.queue_heap.first()
             if name is None:
@@ -271,11 +272,11 @@ class _QueueIteration:
             self.queue_heap.drop(name)
 
     def mark_visited(self, equivalence_group: EquivalenceGroup) -> None:
-        """A line is about to be served."""
+        """Record that a class is about to be decided."""
         self.visited[equivalence_group.head.key] = None
 
     def spend(self, queue: str, namespace: str, units: int) -> None:
-        """So much work was spent on a queue for a namespace. From half of the action's part on all get even parts."""
+        """Add work of a queue and a namespace. After half of the action's share all get even parts."""
         self._queues.spend(queue, units)
         shares = self._namespaces.get(queue)
         if shares is None:
@@ -285,15 +286,15 @@ class _QueueIteration:
             self._start_fair_sharing()
 
     def add(self, queue: str, equivalence_group: EquivalenceGroup) -> None:
-        """Serve a line, too."""
+        """Add a class."""
         self._waiting[queue].add(equivalence_group)
 
     def drop(self, queue: str, equivalence_group: EquivalenceGroup) -> None:
-        """Be done with a line."""
+        """Remove a class."""
         self._waiting[queue].drop(equivalence_group)
 
     def left(self) -> list[EquivalenceGroup]:
-        """Lines that were not looked at and whose answers could be others now."""
+        """Return the classes that were not visited and whose answers may have changed."""
         lines = [
             equivalence_group
             for waiting in self._waiting.values()
@@ -324,7 +325,7 @@ class _QueueIteration:
 
 
 def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> Iterator[Decision]:
-    """Serve the lines of an action until none is left to be served, or its part of the work is used up."""
+    """Decide the equivalence classes of an action until none is left or its share of the work is used up."""
     work = session.work
     work.open_action()
     lines = session.lines_to_decide(action)
@@ -336,7 +337,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
         name, equivalence_group = found
         yield from queue_heap.failures()
         if not session.could_change(equivalence_group):
-            # What woke it has gone to someone else in the meantime.
+            # Another class took what this one was requeued for.
             iteration.drop(name, equivalence_group)
             continue
         if work.is_used_up and iteration.visited:
@@ -353,11 +354,11 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
         has_failed = False
         try:
             yield from _with_work_counted(session, decide_head(session, equivalence_group))
-        except Exception as error:  # a bug, whatever it is
+        except Exception as error:  # any bug
             has_failed = True
             yield from session.group_failed(head, action, error, overlay_position)
         if has_failed and not equivalence_group.is_head(head):
-            pass  # The next in the line is served.
+            pass  # The next group in the class is decided.
         elif head.fingerprint == before or has_failed:
             iteration.drop(name, equivalence_group)
         else:
@@ -371,7 +372,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
 
 
 def _with_work_counted(session: Session, decisions: Iterator[Decision]) -> Iterator[Decision]:
-    """Decisions, each counted as work."""
+    """Yield the decisions and count each as work."""
     for decision in decisions:
         pods = getattr(decision, "placements", ()) or getattr(decision, "evictions", ())
         session.work.add(DECISION + PLACEMENT * len(pods))
@@ -383,9 +384,9 @@ def refuse_line(
     reason: Unschedulable,
     for_group: Callable[[PodGroup, Unschedulable], Unschedulable] | None = None,
 ) -> Iterator[Decision]:
-    """Refuse everyone in a line who is not refused for the same thing already.
+    """Refuse all groups in a class that are not refused for the same reason already.
 
-    `retell` puts a reason found at the head of the line into the words for another group.
+    `for_group` rewrites a refusal found at the head of the class for another group.
     """
     head = equivalence_group.head
     anew = [

@@ -1,9 +1,9 @@
-"""The best node for a pod, of all there are, without looking at all of them again.
+"""The best node for a pod among all nodes, with scores that are updated incrementally.
 
-For all classes of pods that ask the same of a node (and each set of cards their queues may use) the score
-of every node is kept, -1 where the pod cannot go. When something moves on a node, only that node is scored
-again. What only some classes ask is added each time: images, and who stands where. The best node is the one
-with the highest score, and of these the first by name.
+For all classes of pods with the same node requirements (and each set of cards that their queues may use) the
+score of every node is kept, -1 for an infeasible node. When a node changes, only that node is scored again. What
+only some classes need is added each time: image locality and pod topology. The best node is the one with the
+highest score, and among equals the first by name.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ from scheduling.preferred_nodes import Preferences
 from scheduling.score import Scorer
 
 RANKINGS_MAX = 4096
-"""Rankings kept at a time; when there are more, all are forgotten."""
+"""Maximum number of rankings; beyond it all are dropped."""
 
 SCORES_BYTES_MAX = 256 << 20
-"""Bytes of rankings kept at a time: eight for the score of each node, and one for the verdict on it."""
+"""Maximum size of the rankings: per node eight bytes for the score and one for the verdict."""
 
 FREED_SHARE = 8
-"""Rankings of classes that are gone are dropped once one in so many may be such."""
+"""Rankings of removed classes are dropped when up to one in this many may be such."""
 
 Cards = tuple[str, ...] | None
-"""The cards a pod may be charged, in order of preference; None where it uses none or any."""
+"""The cards that a pod may be charged, in order of preference; None if it uses none or any."""
 
 
 class SharedScores:
-    """The scores of all nodes for pods that ask the same of a node, of whichever classes they are."""
+    """The scores of all nodes, shared by all classes of pods with the same node requirements."""
 
     def __init__(self, rankings: "NodeRankings", pod_class: PodClass, cards: Cards) -> None:
         self._rankings = rankings
@@ -47,12 +47,12 @@ class SharedScores:
         self.scorer = Scorer(policy, pod_class)
         self.preferences = Preferences(policy, pod_class, cards)
         self._points: dict[str, int] = {}
-        """Mix of cards of a node to what it adds to the score; -1 where none will do."""
+        """Card layout of a node to what it adds to the score; -1 if it has none of the cards."""
         self._scores = self._all()
         self._moved, self._remade = len(self._table.changed_slots), len(self._table.updated_slots)
 
     def scores(self) -> npt.NDArray[np.int64]:
-        """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
+        """Return the score of each node, slot by slot; -1 for an infeasible node. Do not modify the result."""
         table = self._table
         if self._moved == len(table.changed_slots) and self._remade == len(table.updated_slots):
             return self._scores
@@ -69,7 +69,7 @@ class SharedScores:
         return self._scores
 
     def admits(self, node: Node) -> bool:
-        """Whether such a pod may go to the node, whatever is free there."""
+        """Return True if the node admits such a pod, regardless of free resources."""
         if self._predicates.verdicts[node.slot] != ADMITTED:
             return False
         return self._cards is None or self._points_of(node) >= 0
@@ -120,7 +120,7 @@ class NodeRanking:
         self._preferences = self.shared_scores.preferences
 
     def best(self) -> Node | None:
-        """The best node that has room now."""
+        """Return the best node that has room now."""
         scores = self.scores()
         if not len(scores):
             return None
@@ -128,7 +128,7 @@ class NodeRanking:
         return self._table.order[slot] if scores[slot] >= 0 else None
 
     def scores(self) -> npt.NDArray[np.int64]:
-        """The score of each node, slot by slot; -1 where the pod cannot go. Not to be changed."""
+        """Return the score of each node, slot by slot; -1 for an infeasible node. Do not modify the result."""
         scores = self.shared_scores.scores()
         if not len(scores):
             return scores
@@ -139,14 +139,14 @@ class NodeRanking:
         return self._with_preferences(scores)
 
     def _with_preferences(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The scores with what is normalized over the nodes that can take the pod."""
+        """Add to the scores what is normalized over the feasible nodes."""
         if self._preferences.is_relative:
             soft = self._rankings.has_soft_taints()
             scores = self._preferences.add(scores, self._table, soft_taints=soft)
         return scores if self._around is None else self._around.add(scores)
 
     def best_later(self, admits: Callable[[Node], bool] | None = None) -> Node | None:
-        """The best node, of those that somebody `admits`, that will have room once leaving pods have left."""
+        """Return the best node, among those that `admits` accepts, that has room once terminating pods are gone."""
         found: tuple[int, str] | None = None
         chosen: Node | None = None
         for name in self._table.leaving:
@@ -163,11 +163,11 @@ class NodeRanking:
         return chosen
 
     def has_room(self, node: Node) -> bool:
-        """Whether the pod may go to the node now."""
+        """Return True if the pod fits the node now."""
         return bool(self.scores()[node.slot] >= 0)
 
     def will_have_room(self, node: Node) -> bool:
-        """Whether the pod may go to the node once leaving pods have left."""
+        """Return True if the pod fits the node once terminating pods are gone."""
         if (
             node.facts is None
             or not self.shared_scores.admits(node)
@@ -177,7 +177,7 @@ class NodeRanking:
         return self._around is None or bool(self._around.open(later=True)[node.slot])
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """The scores of chosen nodes as they are now, whether or not they have room; -1 of all others."""
+        """Return the current scores of the chosen nodes, with or without room; -1 for all others."""
         scores = self.shared_scores.scorer.of_all(self._table)
         if self._cards is not None:
             points = self._rankings.card_points(self._cards, self._preferences)
@@ -187,15 +187,15 @@ class NodeRanking:
 
 
 class NodeRankings:
-    """All rankings of one State. They only ever save time: each can be made anew from State."""
+    """All rankings of one State. They only save time and can be recomputed from State."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.examined = 0
-        """How often a node was scored for a class of pods."""
+        """Number of times a node was scored for a class of pods."""
         self._layout = -1
         self._freed = 0
-        """How many classes had been freed when rankings were last looked through."""
+        """Number of removed classes when the rankings were last cleaned up."""
         self._policy: object = None
         self._rankings: dict[tuple[int, Cards], NodeRanking] = {}
         self._shared_scores: dict[object, SharedScores] = {}
@@ -206,12 +206,12 @@ class NodeRankings:
         self._surroundings: dict[int, Surroundings] = {}
         self._looked = (-1, -1)
         self._card_layouts: list[Node] = []
-        """A node of each mix of cards."""
+        """One node of each card layout."""
         self._card_layout_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._soft_taints = False
 
     def of(self, pod_class: PodClass, cards: Cards) -> NodeRanking:
-        """The ranking for pods of a class that may be charged these cards."""
+        """Return the ranking for pods of a class that may be charged these cards."""
         self._keep_up()
         key = (pod_class.index, cards)
         found = self._rankings.get(key)
@@ -223,7 +223,7 @@ class NodeRankings:
         return found
 
     def shared_scores(self, pod_class: PodClass, cards: Cards) -> SharedScores:
-        """The scores that are shared by all classes that ask the same of a node."""
+        """Return the scores shared by all classes with the same node requirements."""
         asked = (pod_class.request, pod_class.selector, pod_class.tolerations)
         key = (*asked, pod_class.preferences, pod_class.cards, cards)
         found = self._shared_scores.get(key)
@@ -232,14 +232,14 @@ class NodeRankings:
         return found
 
     def images(self, pod_class: PodClass) -> ImagePoints | None:
-        """What the images of a class are worth on each node; None where they do not count."""
+        """Return the image-locality points of a class on each node; None if images do not count."""
         if pod_class.images not in self._images:
             points = image_points(self.cluster.policy, pod_class, self.cluster.nodes)
             self._images[pod_class.images] = points
         return self._images[pod_class.images]
 
     def predicates(self, pod_class: PodClass) -> NodePredicates:
-        """The verdicts on nodes, shared by all classes with equal selectors and tolerations."""
+        """Return the verdicts on nodes, shared by all classes with equal selectors and tolerations."""
         found = self._admission_of.get(pod_class.index)
         if found is None:
             key = (pod_class.selector, pod_class.tolerations)
@@ -251,7 +251,7 @@ class NodeRankings:
         return found
 
     def surroundings(self, pod_class: PodClass) -> Surroundings | None:
-        """What surrounds pods of a class; None for one to which that does not matter."""
+        """Return the pod-topology filters of a class; None if the class needs none."""
         if not pod_class.looks_around and not pod_class.terms.ports:
             return None
         self._keep_up()
@@ -262,14 +262,14 @@ class NodeRankings:
         return found if found.matters else None
 
     def _keep_up(self) -> None:
-        """Begin anew where nodes came or went, or the rules are others."""
+        """Drop all caches when nodes were added or removed, or when the policy changed."""
         table = self.cluster.nodes
         if self._layout != table.layout or self._policy is not self.cluster.policy:
             self._layout, self._policy = table.layout, self.cluster.policy
             self._forget()
 
     def drop_stale(self) -> None:
-        """Drop what is remembered of classes that are gone, once that is a good part of all."""
+        """Drop the rankings of removed classes once they may be a large part of all."""
         classes = self.cluster.regards.classes
         freed = classes.freed_count - self._freed
         if not freed or freed * FREED_SHARE < max(len(self._rankings), len(self._admission_of)):
@@ -296,24 +296,24 @@ class NodeRankings:
     def card_points(
         self, cards: tuple[str, ...], preferences: Preferences
     ) -> npt.NDArray[np.int64]:
-        """What each node's cards add to its score; -1 where they are none of these."""
+        """Return what each node's cards add to its score; -1 if it has none of these cards."""
         self._look()
         points = [card_points(one, cards, preferences) for one in self._card_layouts]
         return np.array(points, dtype=np.int64)[self._card_layout_of]
 
     def having_cards(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Which nodes have one of these cards."""
+        """Return the nodes that have one of these cards."""
         self._look()
         chosen = [first_card(one, cards) is not None for one in self._card_layouts]
         return np.array(chosen, dtype=np.bool_)[self._card_layout_of]
 
     def has_soft_taints(self) -> bool:
-        """Whether any node has a taint that pods had better avoid."""
+        """Return True if any node has a PreferNoSchedule taint."""
         self._look()
         return self._soft_taints
 
     def _look(self) -> None:
-        """Note the cards of each node, once for each time that nodes changed."""
+        """Read the cards of each node, once for each change of the nodes."""
         table = self.cluster.nodes
         if self._looked == (table.layout, len(table.updated_slots)):
             return
@@ -339,13 +339,13 @@ class NodeRankings:
 
 
 def first_card(node: Node, cards: tuple[str, ...]) -> str | None:
-    """The first of these cards that the node has."""
+    """Return the first of these cards that the node has."""
     has = {} if node.facts is None else node.facts.cards
     there = has.values()
     return next((card for card in cards if card in there), None)
 
 
 def card_points(node: Node, cards: tuple[str, ...], preferences: Preferences) -> int:
-    """What the node's cards add to its score; -1 where it has none of these."""
+    """Return what the node's cards add to its score; -1 if it has none of these."""
     card = first_card(node, cards)
     return -1 if card is None else preferences.of_card(card)

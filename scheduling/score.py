@@ -1,12 +1,12 @@
 """Scores of nodes, in thousandths of a point, as whole numbers.
 
-Each scorer gives 0 to 100 points before its weight. The functions take numbers or columns of numbers
-alike: what is computed for one node is computed for all of them in the same way. Byte resources are
-counted in KiB, so that nothing exceeds 64 bits (AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
+Each scorer gives 0 to 100 points before its weight. The functions take numbers or columns of numbers: one node
+and all nodes are computed in the same way. Byte resources are counted in KiB, so that nothing exceeds 64 bits
+(AMOUNT_MAX x FULL < 2**63, and BYTES_MAX / 1024 is no more).
 
 Sources of the formulas: the Kubernetes scorers that Volcano's `nodeorder` sums (least and most requested,
-balanced allocation as of 1.36), and Volcano's `binpack`. What differs: fractions are rounded down to a thousandth of a
-point, and room promised to others counts as used.
+balanced allocation as of 1.36), and Volcano's `binpack`. Differences: fractions are rounded down to a thousandth
+of a point, and nominated resources count as used.
 """
 
 from math import isqrt
@@ -20,17 +20,17 @@ from projections.pod_class import Amounts, PodClass, is_bytes
 from projections.policy import Policy
 
 FULL: Final = 100_000
-"""A hundred points."""
+"""100 points."""
 
 PLAIN: Final = ("cpu", "memory")
 BALANCED_MAX: Final = 16
-"""Resources that may be balanced beside these: roots are exact below 2**52."""
+"""Maximum number of balanced resources beside cpu and memory: roots are exact below 2**52."""
 
 Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
 
 
 def fraction(part: Numbers, whole: Numbers) -> Numbers:
-    """`part / whole` in thousandths of a percent, between 0 and FULL; 0 where there is no whole."""
+    """Return `part / whole` in thousandths of a percent, between 0 and FULL; 0 if `whole` is 0."""
     share: Numbers = part * FULL // (whole + (whole == 0))
     share = share * (share > 0) * (whole > 0)
     capped: Numbers = share - (share - FULL) * (share > FULL)
@@ -38,17 +38,17 @@ def fraction(part: Numbers, whole: Numbers) -> Numbers:
 
 
 def least_requested(cpu: Numbers, memory: Numbers) -> Numbers:
-    """High where much is left. `cpu` and `memory` are the fractions used, this pod included."""
+    """Score high if much is left. `cpu` and `memory` are the fractions used, this pod included."""
     return FULL - (cpu + memory) // 2
 
 
 def most_requested(cpu: Numbers, memory: Numbers) -> Numbers:
-    """High where little is left."""
+    """Score high if little is left."""
     return (cpu + memory) // 2
 
 
 def balanced(cpu: Numbers, memory: Numbers, *others: Numbers) -> Numbers:
-    """High where all are used alike: full less the standard deviation of the fractions used."""
+    """Score high if all resources are used alike: FULL minus the standard deviation of the fractions used."""
     if not others:
         return FULL - abs(cpu - memory) // 2
     count, total, squares = 2 + len(others), cpu + memory, cpu * cpu + memory * memory
@@ -58,12 +58,12 @@ def balanced(cpu: Numbers, memory: Numbers, *others: Numbers) -> Numbers:
 
 
 def balance_change(after: Numbers, before: Numbers) -> Numbers:
-    """High where the pod makes the balance better: from three quarters of full, half the difference it makes."""
+    """Score high if the pod improves the balance: three quarters of FULL plus half the difference that it makes."""
     return FULL * 3 // 4 + (after - before) // 2
 
 
 def root(number: Numbers) -> Numbers:
-    """The square root, rounded down. Below 2**52 the nearest float is next to it at most."""
+    """Return the square root, rounded down. Below 2**52 the nearest float is off by at most one."""
     if isinstance(number, int):
         return isqrt(number)
     found = np.sqrt(number).astype(np.int64)
@@ -92,7 +92,7 @@ class Scorer:
         self._balanced = [name for name in names if name in self.amounts and name not in PLAIN]
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
-        """The score of one node."""
+        """Return the score of one node."""
         wholes = {name: allocatable.get(name, 0) for name in self._names}
         taken = {name: whole - free.get(name, 0) for name, whole in wholes.items()}
         used = {
@@ -112,7 +112,7 @@ class Scorer:
         return self._sum(used, before, 0, 0 if is_over else 1)
 
     def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
-        """The scores of all nodes, slot by slot."""
+        """Return the scores of all nodes, slot by slot."""
         nothing = np.zeros(len(table.order), dtype=np.int64)
         used = {
             name: fraction(
@@ -148,7 +148,7 @@ class Scorer:
 
     @property
     def _compared(self) -> list[str]:
-        """The resources of which the use without the pod counts."""
+        """Return the resources whose use without the pod counts."""
         order = self._order
         if order is None or not order.balancedresource_weight or order.balanced_scoring == "level":
             return []
@@ -157,8 +157,8 @@ class Scorer:
     def _sum(
         self, used: dict[str, Numbers], before: dict[str, Numbers], nothing: Numbers, holds: Numbers
     ) -> Numbers:
-        """The sum of all scorers. `before` is the use without the pod, where that counts. `holds` is 1 where all that `binpack` counts has room, else 0: such nodes, to be
-        freed first, are worth nothing to it."""
+        """Return the sum of all scorers. `before` is the use without the pod, if it counts. `holds` is 1 if all
+        resources that `binpack` counts fit, else 0: `binpack` gives nothing to nodes that must be freed first."""
         total = nothing
         if (order := self._order) is not None:
             cpu, memory = used["cpu"], used["memory"]

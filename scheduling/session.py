@@ -1,4 +1,4 @@
-"""What the actions of one State share: the State, the rankings of nodes, and the counting of work."""
+"""What the actions of one State share: the State, the caches, and the count of work."""
 
 from collections.abc import Iterable, Iterator
 
@@ -31,26 +31,27 @@ from scheduling.work import Work
 
 
 class Session:
-    """One State and what is remembered about it from cycle to cycle, only to save time."""
+    """One State with the caches that are kept from cycle to cycle, only to save time."""
 
     def __init__(self, state: State, on_error: OnError = ignore) -> None:
         self.state = state
         self.cluster: Cluster = state.cluster
         self.groups_examined = 0
-        """How often an action tried a pod group."""
+        """Number of times an action tried a pod group."""
         self.work = Work(state.cluster)
-        """What the cycle that is open has cost so far."""
+        """The work of the open cycle so far."""
         self._cut: list[DeferredAction] = []
         """Actions that this cycle cut short."""
         self._due_before: dict[int, dict[int, None]] = {}
-        """For each batch of what earlier cycles left, lines (by identity) with a group that changed then."""
+        """For each earlier cycle with deferred work, the equivalence classes (by identity) with a group that changed
+        then."""
         self._on_error = on_error
         self._due: dict[int, None] = {}
-        """Lines (by identity) with a group that changed."""
+        """Equivalence classes (by identity) with a group that changed."""
         self._drop_caches()
 
     def _drop_caches(self) -> None:
-        """Drop all caches: each can be made again from State."""
+        """Drop all caches: each can be recomputed from State."""
         self.rankings = NodeRankings(self.cluster)
         self.preemptible = PreemptibleCapacity(self.cluster)
         self.reclaimable = ReclaimableResources(self.state)
@@ -60,11 +61,11 @@ class Session:
         self.fair = FairTree(self.cluster)
 
     def drop_fair_tree(self) -> None:
-        """Drop the tree of shares, which an error may have left half changed."""
+        """Drop the tree of shares, which an error may have left half updated."""
         self.fair = FairTree(self.cluster)
 
     def lines_to_decide(self, action: str) -> dict[str, list[EquivalenceGroup]]:
-        """By queue, the lines of an action whose answer could be another than the one that stands."""
+        """Return, by queue, the equivalence classes of an action whose last answer may have changed."""
         state, cluster = self.state, self.cluster
         self._due = self._lines_of((*state.cycle_events.groups, *cluster.wakeup_events.groups))
         self._due_before = {
@@ -84,7 +85,7 @@ class Session:
         return found
 
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
-        """Whether, as things are now, the line could get another answer than the one that stands."""
+        """Return True if the class could get a different answer in the current State."""
         if (
             id(equivalence_group) in self._due
             or self.unfinished_search(equivalence_group) is not None
@@ -103,14 +104,15 @@ class Session:
         )
 
     def unfinished_search(self, equivalence_group: EquivalenceGroup) -> DeferredSearch | None:
-        """The search for the head of a line that an earlier cycle cut short, unless this one has gone on with it."""
+        """Return the search for the head of a class that an earlier cycle cut short, unless this cycle continued it
+        already."""
         action, key = equivalence_group.action, equivalence_group.head.key
         if self.state.deferred_work.search_of(action, key) is not None:
             return None
         return self.state.carried_work.search_of(action, key)
 
     def is_outdated(self, equivalence_group: EquivalenceGroup, left: DeferredSearch) -> bool:
-        """Whether something has changed since nodes were looked at for the head of a line."""
+        """Return True if State changed since nodes were searched for the head of a class."""
         if left.so_far.is_outdated:
             return True
         missed = [
@@ -124,7 +126,7 @@ class Session:
         )
 
     def _was_due(self, equivalence_group: EquivalenceGroup, looked_at: int) -> bool:
-        """Whether the line was due in a cycle that was cut short, and has not been looked at since."""
+        """Return True if the class was to be decided in a cycle that was cut short, and was not visited since."""
         for batch in self.state.carried_work.batches:
             if equivalence_group.action not in batch.actions or looked_at >= batch.cycle:
                 continue
@@ -147,7 +149,7 @@ class Session:
     # Work
 
     def open_cycle(self) -> None:
-        """A cycle begins."""
+        """Begin a cycle."""
         self.work.open_cycle()
         self._cut = []
 
@@ -159,10 +161,10 @@ class Session:
         left: list[EquivalenceGroup],
         looked: Iterable[str],
     ) -> None:
-        """An action has used up its part of the work. It would have looked at this group next.
+        """Record that an action has used its share of the work. `group` would have been visited next.
 
-        Of the groups that it looked at, those are kept that still wait for it, and one for each queue and
-        namespace, so that these count as having had their turn where all their groups moved on.
+        Of the visited groups, keep those that are still pending in the action, and one for each queue and
+        namespace, so that these count as visited if all their groups moved on.
         """
         groups = [found for key in looked if (found := self.cluster.groups.get(key)) is not None]
         last = {(one.queue, one.key.partition("/")[0]): one.key for one in groups}
@@ -186,33 +188,33 @@ class Session:
         )
 
     def deferred(self) -> Iterator[Decision]:
-        """What the cycle did not get to, as its last record."""
+        """Yield the record of what the cycle did not visit, as its last record."""
         if self._cut:
             work = self.work
             yield WorkDeferred(work=work.done, budget=work.budget, actions=tuple(self._cut))
 
     def mark_due(self, equivalence_group: EquivalenceGroup) -> None:
-        """A group in the line has just changed."""
+        """Record that a group in the class has just changed."""
         self._due[id(equivalence_group)] = None
 
     def drop_stale(self) -> None:
-        """Drop what is remembered of pods that are gone."""
+        """Drop what is cached for pods that are gone."""
         self.rankings.drop_stale()
 
     # Internal errors
 
     def overlay_position(self) -> tuple[int, int]:
-        """Where the journal of the nodes stands, to be given to `group_failed`."""
+        """Return the journal position of the node table, to be passed to `group_failed`."""
         nodes = self.cluster.nodes
         return nodes.layout, len(nodes.changed_slots)
 
     def group_failed(
         self, group: PodGroup, action: str, error: Exception, before: tuple[int, int]
     ) -> Iterator[Decision]:
-        """Refuse a group of which the evaluation raised. Raises AssertionError where a trial was not undone.
+        """Refuse a group whose evaluation raised. Raise AssertionError if its overlay was not undone.
 
-        Caches may be half updated, so all are dropped. Room that the group was promised is given back: until
-        it is evaluated again, it cannot take it.
+        Caches may be half updated, so all are dropped. Nominations of the group are released: it cannot use them
+        until it is evaluated again.
         """
         message = self._report(f"PodGroup/{group.key}", action, error)
         nodes = self.cluster.nodes

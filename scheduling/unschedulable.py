@@ -1,4 +1,4 @@
-"""Refusals: the code, what limits, and a text with the numbers of the moment."""
+"""Refusals: a code, the limiting resource, a message with the current numbers, and requeue hints."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
@@ -25,33 +25,34 @@ ORIGIN: Final = "Origin reason is "
 
 
 class Unschedulable(Struct, frozen=True):
-    """Why something cannot be placed, and at which pod that was found."""
+    """Why a pod group cannot be placed, the pod at which that was found, and what could change it."""
 
     code: str
     limit: str
     message: str
     pod: str = ""
     requeue_on_quota: tuple[str, ...] = ()
-    """What else the queue's quota kept out: cards that would have done, and what limits other pods of the group."""
+    """Quota limits whose release could change the answer: cards that would have done, and limits of other pods of
+    the group."""
     requeue_on_node: bool = False
-    """Whether nodes, too, stand in the way of others of its pods."""
+    """True if nodes refused other pods of the group: free room on a node could change the answer."""
     never_fits: bool = False
-    """Whether no node there is could take the pod, whatever else was on it; or not all those of its gang."""
+    """True if no node could take the pod even if it were empty; or not all pods of its gang."""
     fits_only_closed_nodes: bool = False
-    """Whether that is so of the nodes that are open to it now, cordons and taints being what they are."""
+    """True if that holds for the nodes that are open now, with their current cordons and taints."""
 
 
 GangCapacity: TypeAlias = Callable[[npt.NDArray[np.int64]], int]
-"""How many pods of a gang may be had together, of how many each node has room for."""
+"""Returns how many pods of a gang fit together, from how many each node has room for."""
 
 
 class CandidateNodes(Struct, frozen=True):
-    """The nodes that a refusal speaks of."""
+    """The nodes that a refusal counts."""
 
     inside: npt.NDArray[np.bool_] | None = None
-    """Slot by slot whether the node is one of them; None for all nodes."""
+    """Slot to whether the node is one of them; None for all nodes."""
     name: str = ""
-    """What they are called together; empty for all nodes."""
+    """Their common name; empty for all nodes."""
     most: GangCapacity = lambda room: int(room.sum())
 
 
@@ -59,7 +60,7 @@ ALL_NODES: Final = CandidateNodes()
 
 
 def quota_unschedulable(short: Shortage, pod: Pod | None = None) -> Unschedulable:
-    """A refusal by the queue."""
+    """Return the refusal for a shortage of quota."""
     key = pod.key if pod else ""
     never_fits = short.code in CARD_CODES
     return Unschedulable(
@@ -74,7 +75,8 @@ def no_feasible_node(
     needed: int = 1,
     candidate_nodes: CandidateNodes = ALL_NODES,
 ) -> Unschedulable:
-    """No node can take the pod: how many nodes fail for which reason. `needed` such pods are in the gang."""
+    """Return the refusal for a pod without a feasible node: the number of nodes for each reason. The gang has
+    `needed` such pods."""
     cards, requeue_on_quota = choice.cards, choice.over_quota
     counts, limit = node_reasons(rankings, pod.pod_class, cards, candidate_nodes.inside)
     total = len(rankings.cluster.nodes.order)
@@ -109,9 +111,9 @@ def with_fit_when_empty(
     needed: int,
     candidate_nodes: CandidateNodes = ALL_NODES,
 ) -> Unschedulable:
-    """The refusal by a queue of a group for which there was no hope, whatever the queue allows."""
+    """Return a refusal by quota with the flags of the nodes: whether the group would fit regardless of quota."""
     known = tuple(name for name in pod.pod_class.cards if name in rankings.cluster.cards.resource)
-    rankings.of(pod.pod_class, known or None).scores()  # The verdicts on nodes are as of now.
+    rankings.of(pod.pod_class, known or None).scores()  # Refresh the verdicts on nodes.
     never_fits, fits_only_closed_nodes = _fit_when_empty(
         rankings, pod.pod_class, known or None, needed, candidate_nodes
     )
@@ -129,8 +131,8 @@ def _fit_when_empty(
     needed: int,
     candidate_nodes: CandidateNodes,
 ) -> tuple[bool, bool]:
-    """Whether all nodes that the pods select, and those that are open now, could not hold `needed` of them if
-    they were empty."""
+    """Return whether the nodes that match the pod's selector, and those that are open now, could not hold `needed`
+    of the pods even if they were empty."""
     verdicts = rankings.predicates(pod_class).verdicts
     room = _room_of(rankings, pod_class, cards)
     most = candidate_nodes.most(np.where(verdicts != NOT_SELECTED, room, 0))
@@ -138,13 +140,13 @@ def _fit_when_empty(
 
 
 def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
-    """How many pods of a class the gang cannot do without; at least one."""
+    """Return how many pods of a class the gang needs; at least one."""
     others = sum(group.live_classes.values()) - group.live_classes.get(pod_class.index, 0)
     return max(1, group.min_available - others - group.counts.get(SUCCEEDED, 0))
 
 
 def _room_of(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
-    """How many such pods each node could hold if nothing else were on it, slot by slot."""
+    """Return how many such pods each node could hold if it were empty, slot by slot."""
     room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
     if cards is not None:
         room[~rankings.having_cards(cards)] = 0
@@ -155,7 +157,7 @@ def _room_of(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> npt.N
 
 
 def _selector_conflict(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> str:
-    """Both demands, where those nodes that have the cards are not those that the pod selects."""
+    """Return a message with both constraints if no node with the cards matches the pod's node affinity; else empty."""
     if cards is None or not pod_class.cards:
         return ""
     verdicts, having_cards = rankings.predicates(pod_class).verdicts, rankings.having_cards(cards)
@@ -172,8 +174,8 @@ def node_reasons(
     cards: Cards,
     inside: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[dict[str, int], str]:
-    """Reason to number of nodes (of those `inside`), and the resource that most nodes lack. Of the verdicts on
-    a node only the first counts; of the resources each one that it lacks."""
+    """Return reason to number of nodes (among those `inside`), and the resource that most nodes lack. Of the
+    verdicts on a node only the first counts; of the resources each one that it lacks."""
     table = rankings.cluster.nodes
     counts: dict[str, int] = {}
     verdicts = rankings.predicates(pod_class).verdicts
@@ -193,7 +195,7 @@ def node_reasons(
     lacking: list[tuple[int, str]] = []
     around = rankings.surroundings(pod_class)
     closed = {} if around is None else around.closed()
-    # In the order in which Kubernetes asks: ports, then room, then who stands where.
+    # The order of Kubernetes: ports, then resources, then affinity and spread.
     open_nodes = _less(open_nodes, closed, (NO_PORTS,), counts, lacking)
     has_room = open_nodes
     for name, amount in pod_class.request:
@@ -214,7 +216,7 @@ def _less(
     counts: dict[str, int],
     lacking: list[tuple[int, str]],
 ) -> npt.NDArray[np.bool_]:
-    """The nodes that none of these reasons closes; each node counts for the first that does."""
+    """Return the nodes that none of these reasons excludes; each node counts for the first reason that does."""
     for reason in reasons:
         mask = closed.get(reason)
         if mask is None:
@@ -227,10 +229,10 @@ def _less(
 
 
 def gang_unschedulable(group: PodGroup, reason: Unschedulable, *, could: int) -> Unschedulable:
-    """The refusal of a whole gang: how many of its pods could go, and where it failed.
+    """Return the refusal of a whole gang: how many of its pods could be placed, and where it failed.
 
-    `could` of its waiting pods found a node before the gang failed. Of a gang that is whole the pod beyond it
-    says its own reason.
+    `could` of its pending pods found a node before the gang failed. If the gang is complete, the pod beyond it
+    keeps its own reason.
     """
     if group.min_available <= 1 or group.is_ready:
         return reason
@@ -238,7 +240,7 @@ def gang_unschedulable(group: PodGroup, reason: Unschedulable, *, could: int) ->
 
 
 def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
-    """What keeps a gang from being whole, in Volcano's words (B.14); `message` is why the pod has no node."""
+    """Return why a gang is not complete, in Volcano's words (B.14); `message` is why the pod has no node."""
     total, least = len(group.pods), group.min_available
     waiting = len(group.pending)
     missing = max(0, least - group.ready_count - could)
@@ -256,19 +258,19 @@ def fit_text(group: PodGroup, pod: str, message: str, *, could: int = 0) -> str:
 
 
 def first_pod_message(message: str) -> str:
-    """Of the refusal of a gang, why the first of its pods without a node has none."""
+    """Return, from the message of a gang's refusal, why the first of its pods without a node has none."""
     _, found, origin = message.partition(ORIGIN)
     return origin.partition(": ")[2] if found else message
 
 
 def pipeline_withdrawal(group: PodGroup, reason: Unschedulable) -> Iterator[PipelineWithdrawn]:
-    """The record by which a group loses the room that is promised to it; none where nothing is."""
+    """Yield the record that releases the nominations of a group, if it has any."""
     if group.nominations:
         yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 
 def refusal(group: PodGroup, action: str, reason: Unschedulable) -> RefusalDecided:
-    """The record of a refusal."""
+    """Return the record of a refusal."""
     return RefusalDecided(
         pod_group=group.key,
         queue=group.queue,

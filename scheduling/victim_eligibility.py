@@ -1,4 +1,4 @@
-"""Who is never evicted, whatever the plugins that vote would say of single pods."""
+"""Eviction limits that apply before victim plugins run."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ VICTIM_PLUGINS: Final[dict[str, tuple[str, ...]]] = {
     "gangpreempt": ("priority", "conformance"),
     "gangreclaim": ("conformance", "capacity", "proportion", "drf"),
 }
-"""Action to the plugins that vote on its victims. On reclaiming drf has a say where queues are a tree."""
+"""Action to the plugins that filter its victims. For reclaim `drf` takes part if queues form a tree."""
 
 
 def victim_plugin_tiers(policy: Policy, action: str) -> list[list[Plugin]]:
-    """Tier by tier, the plugins that vote on victims of an action; tiers without any left out."""
+    """Return, tier by tier, the plugins that filter victims of an action; tiers without any are left out."""
     found = [[one for one in tier if _takes_part(one, action)] for tier in policy.tiers]
     return [tier for tier in found if tier]
 
@@ -28,7 +28,8 @@ def _takes_part(plugin: Plugin, action: str) -> bool:
 
 
 def needs_surplus(policy: Policy, action: str) -> bool:
-    """Whether only groups give that have more pods than they need: `gang` has a say in whatever tier decides."""
+    """Return True if only groups with more pods than minMember give victims: `gang` takes part in whichever tier
+    decides."""
     if action in GANG_EVICTING:
         return not policy.action_arguments.of_gangs(action).breaks_gangs
     tiers = victim_plugin_tiers(policy, action)
@@ -36,13 +37,13 @@ def needs_surplus(policy: Policy, action: str) -> bool:
 
 
 def only_quota_decides(policy: Policy) -> bool:
-    """Whether nobody who votes on reclaiming puts one group before another, so that quotas decide alone."""
+    """Return True if no plugin that filters victims of reclaim orders groups, so that only quotas decide."""
     names = [one.name for tier in victim_plugin_tiers(policy, "reclaim") for one in tier]
     return not any(name in ("gang", "drf") for name in names)
 
 
 def priority_bound(policy: Policy, action: str, priority: int) -> int | None:
-    """Groups of this priority and above are never evicted for one of `priority`; None where any may be."""
+    """Return the priority below which groups may be evicted for a group of `priority`; None if there is no bound."""
     if action == "gangpreempt":
         return priority
     tiers = victim_plugin_tiers(policy, action)

@@ -1,7 +1,7 @@
-"""Whether a cycle is due: a pure function of State and time.
+"""Requeue: whether a cycle is due, a pure function of State and time.
 
-A group that was refused is not looked at again until something happens that could change the answer. So
-a cycle in which nothing could change is not held, and a replay can tell that one was missed.
+A refused group is not evaluated again until an event that could change the answer. So no cycle is opened in which
+nothing could change, and a replay detects a missed cycle.
 """
 
 from events.decision import SearchDeferred
@@ -29,11 +29,11 @@ from scheduling.victim_eligibility import priority_bound
 from scheduling.work import has_too_many_classes
 
 FREED_MAX = 64
-"""With more nodes freed than this, lines are woken without asking which node could serve them."""
+"""If more nodes than this were freed, classes are requeued without checking which node could serve them."""
 
 
 def is_cycle_due(state: State, at_ns: int) -> bool:
-    """Whether a cycle at this moment could decide anything."""
+    """Return True if a cycle at this moment could decide anything."""
     if not state.is_synced:
         return False
     if not state.deferred_work.is_empty:
@@ -65,7 +65,7 @@ def is_search_outdated(
     due: WakeupEvents,
     donors: DonorQueues,
 ) -> bool:
-    """Whether what happened could change what a search of the line found so far."""
+    """Return True if any event since then could change what a search of the class found so far."""
     if due.everything or (
         due.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
     ):
@@ -93,10 +93,10 @@ def is_requeued(
     donors: DonorQueues,
     on_error: OnError = ignore,
 ) -> bool:
-    """Whether what happened could change the answer that this line got; so it is where finding out raises."""
+    """Return True if any event could change the answer of this class, and also if the check raises."""
     try:
         return _is_requeued(state, equivalence_group, due, donors)
-    except Exception as error:  # a bug, whatever it is
+    except Exception as error:  # any bug
         report(error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error)
         return True
 
@@ -113,7 +113,7 @@ def _is_requeued(
     if refusal is None:
         return not head.nominations or _could_place_nominated(state, equivalence_group, due)
     if head.nominations and equivalence_group.action == "allocate":
-        return True  # Refused by a release before decider 4, which did not withdraw the promise.
+        return True  # Refused by a release before decider 4, which did not release the nominations.
     if refusal.requeue_on_quota and _is_quota_released(
         state, equivalence_group.queue, refusal.requeue_on_quota, due
     ):
@@ -130,7 +130,7 @@ def _could_change(
     due: WakeupEvents,
     donors: DonorQueues,
 ) -> bool:
-    """Whether what happened could make an end of what was told to be in the way."""
+    """Return True if any event since the last cycle could clear this refusal."""
     head = equivalence_group.head
     if equivalence_group.action == "enqueue" and _could_take_quota(
         state, equivalence_group, refusal.code, due
@@ -150,7 +150,7 @@ def _could_change(
             equivalence_group.queue
         ):
             return False
-        # To preempt, what the quota keeps out is told by name.
+        # For preempt, a quota that refuses is among the requeue hints.
         ignores_quota = equivalence_group.action == "preempt" and refusal.code == "NoVictims"
         is_quota_released = not ignores_quota and bool(
             due.quota_released.get(equivalence_group.queue)
@@ -168,7 +168,8 @@ def _could_change(
 def _could_take_quota(
     state: State, equivalence_group: EquivalenceGroup, code: str, due: WakeupEvents
 ) -> bool:
-    """Whether somebody came from whom the line could take what keeps it from being let in, or queues changed."""
+    """Return True if pods were added from which the class could take the quota for its admission, or if queues
+    changed."""
     policy = state.cluster.policy
     if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
         others = any(name != equivalence_group.queue for name in due.victims_added)
@@ -179,14 +180,14 @@ def _could_take_quota(
 
 
 def _could_fit(state: State, group: PodGroup, due: WakeupEvents) -> bool:
-    """Whether nodes got what a pod that waits could use."""
+    """Return True if nodes gained what a pending pod could use."""
     return _has_room_on_freed_nodes(state, group.pending, due) or _affected_by_pods(
         state, group, due
     )
 
 
 def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
-    """Whether it matters to any pod that waits who came to stand on a node, or left one."""
+    """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
     if not due.met:
         return False
     classes = {pod.pod_class.index: pod.pod_class for pod in group.pending}
@@ -196,7 +197,7 @@ def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
 def _could_place_nominated(
     state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents
 ) -> bool:
-    """Whether what happened could let a promise be kept, or keep it from being kept."""
+    """Return True if an event could let a nominated pod be bound, or invalidate its nomination."""
     if due.quota_released.get(equivalence_group.queue):
         return True
     if any(held.node in due.nodes_freed for held in equivalence_group.head.nominations.values()):
@@ -207,12 +208,13 @@ def _could_place_nominated(
 
 
 def _could_evict(state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents) -> bool:
-    """Whether somebody came whom the line could evict, or whether less than before is lacking."""
+    """Return True if possible victims were added, or if less than before is lacking."""
     cluster = state.cluster
     if _could_free_node(state, equivalence_group, due):
         return True
     if equivalence_group.action in RECLAIMING:
-        # A queue without an object is gone with its last pod group: pods came and went since the last cycle.
+        # A queue without an object is removed with its last pod group: pods were added and removed since the last
+        # cycle.
         there = (
             cluster.queues.get(name)
             for name in due.victims_added
@@ -229,7 +231,7 @@ def _could_evict(state: State, equivalence_group: EquivalenceGroup, due: WakeupE
 
 
 def _could_free_node(state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents) -> bool:
-    """Whether nodes where something has changed could be freed for a pod of the line."""
+    """Return True if changed nodes could be freed for a pod of the class."""
     if len(due.nodes_freed) > FREED_MAX:
         return True
     cluster, head = state.cluster, equivalence_group.head
@@ -252,7 +254,7 @@ def _could_free_node(state: State, equivalence_group: EquivalenceGroup, due: Wak
 
 
 def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
-    """Whether a node has one of the cards that a pod names, if it names any."""
+    """Return True if a node has one of the cards that a pod names, or if it names none."""
     if not cards or state.cluster.policy.quota != "capacity-card" or node.facts is None:
         return True
     there = node.facts.cards.values()
@@ -262,7 +264,7 @@ def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
 def _is_quota_released(
     state: State, queue: str, limits: tuple[str, ...], due: WakeupEvents
 ) -> bool:
-    """Whether the queue got something back of what stood in the way."""
+    """Return True if the queue was released any of these limits."""
     found = state.cluster.queues.get(queue)
     above = (queue,) if found is None else tuple(one.name for one in found.lineage)
     if ALL_RESOURCES in due.quota_released.get("", ()):
@@ -281,7 +283,7 @@ def _releases_any(state: State, eased: Names | None, limits: tuple[str, ...]) ->
 
 
 def _could_fit_when_empty(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
-    """Whether a node came or changed that is large enough for a pod, were it empty: there is hope again."""
+    """Return True if an added or changed node could hold a pod if it were empty: the group may fit again."""
     requests = dict.fromkeys(pod.pod_class.request for pod in pending)
     nodes = [state.cluster.nodes.nodes.get(name) for name in due.nodes_updated]
     return any(

@@ -1,9 +1,8 @@
-"""The work of a cycle, counted so that a replay counts the same, and the budget that it must keep to.
+"""The work of a cycle, counted in the same way by a replay, and the budget that limits it.
 
-Units are about a microsecond of CPU each (measured, `docs/limits.md`). What is counted follows from State
-alone: what a cache saved is counted as if it had not, once a cycle for each class of pods, as a daemon that
-has just started has no caches. Each action has its part of the budget, and may use what the actions before
-it left over.
+A unit is about a microsecond of CPU (measured, `docs/limits.md`). The count follows from State alone: cache hits
+are counted as misses, once a cycle for each class of pods, because a daemon that has just started has no caches.
+Each action has its share of the budget and may also use what the actions before it left over.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +15,10 @@ from projections.pod_groups import PodGroup
 THOUSAND: Final = 1_000
 
 LINE: Final = 60
-"""Units for looking at a line."""
+"""Units for visiting an equivalence class."""
 
 DECISION: Final = 120
-"""For a decision, sealed, encoded and applied."""
+"""For a decision: sealing, encoding and applying it."""
 
 PLACEMENT: Final = 60
 """For each pod that a decision places or evicts."""
@@ -28,48 +27,48 @@ POD: Final = 30
 """For trying to place a pod."""
 
 POD_PER_NODE: Final = 1 / 128
-"""The same, for each node: the best of all scores."""
+"""The same, for each node: the maximum of all scores."""
 
 CLASS: Final = 250
-"""For a class of pods that the cycle had not met."""
+"""For a class of pods that is new in the cycle."""
 
 CLASS_PER_NODE: Final = 1 / 8
-"""The same, for each node: its score, and why it will not do."""
+"""The same, for each node: its score, and why it is infeasible."""
 
 TOPOLOGY_PER_NODE: Final = 1 / 4
-"""For trying to place a pod that asks who stands where, for each node."""
+"""For trying to place a pod with affinity or spread, for each node."""
 
 TOPOLOGY_PER_CLASS: Final = 40
 """The same, for each other such class in the group: the pods of each are counted for it."""
 
 TOPOLOGY_PER_POD: Final = 4
-"""For a class of pods that asks who stands where and that the cycle had not met, for each pod there is."""
+"""For a class of pods with affinity or spread that is new in the cycle, for each pod in the cluster."""
 
 NODE_SEARCH: Final = 150
-"""For a node that is looked at in order to free it."""
+"""For a node that is searched for victims."""
 
 VICTIM: Final = 40
 """The same, for each pod there."""
 
 BUNDLE: Final = 100
-"""For a bundle of pods that may make way for a gang, found or tried."""
+"""For a victim bundle, found or tried."""
 
 DONOR: Final = 4
-"""For each pod group that is asked for such bundles."""
+"""For each pod group that is searched for victim bundles."""
 
 FAIR: Final = 120
-"""For a change that is thought of in the tree of shares (`drf` with `enableHierarchy`): a step for each level."""
+"""For an assumed change in the tree of shares (`drf` with `enableHierarchy`): a step for each level."""
 
 FAIR_AGAIN: Final = 20
-"""For each pod group that is looked at again there because a resource comes to be used up, or no longer is."""
+"""For each pod group that is re-evaluated there because a resource becomes exhausted or available."""
 
 LATER: Final = 20
-"""For each node that pods are leaving, when a place is sought for a pod."""
+"""For each node with terminating pods, when a node is sought for a pod."""
 
 
 def class_work(cluster: Cluster, group: PodGroup) -> int:
-    """Units that the classes of the waiting pods of a group take in one attempt to place it, pods that are equal not
-    counted: what bounds a gang of unlike pods."""
+    """Return the units for the classes of the pending pods of a group in one placement attempt, equal pods counted
+    once: the limit for gangs of unlike pods."""
     nodes, pods = len(cluster.nodes.order), len(cluster.pods)
     waiting = [
         one
@@ -84,40 +83,40 @@ def class_work(cluster: Cluster, group: PodGroup) -> int:
 
 
 def has_too_many_classes(cluster: Cluster, group: PodGroup) -> bool:
-    """Whether the pods of a group are of too many classes to be placed in one attempt."""
+    """Return True if the pods of a group are of too many classes for one placement attempt."""
     return len(group.classes) > 1 and class_work(cluster, group) > (
         THOUSAND * cluster.policy.action_arguments.class_budget
     )
 
 
 SEARCHES: Final = 4
-"""A search for pods to evict may take at least one in so many of what its action may take."""
+"""A search for victims may use at least one in this many of its action's share."""
 
 
 class Work:
-    """The work of the cycle that is open."""
+    """The work of the open cycle."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.done = 0
-        """Units so far."""
+        """Units used so far."""
         self.budget = 1
         self._ends_at = 0
         self._begun_at = 0
         self._actions = self._begun = 0
         self._classes: dict[int, None] = {}
         self._passed: dict[tuple[object, ...], dict[int, None]] = {}
-        """For claims that are alike, the slots of nodes that were looked at in order to free them."""
+        """Preemptor class to the slots of nodes that were counted as searched for victims."""
 
     def open_cycle(self) -> None:
-        """A cycle begins."""
+        """Begin a cycle."""
         policy = self._cluster.policy
         self.done, self.budget = 0, THOUSAND * policy.action_arguments.work_budget
         self._actions, self._begun = len(policy.actions), 0
         self._classes, self._passed = {}, {}
 
     def open_action(self) -> None:
-        """The next action begins. It has at least half of an equal part, whatever those before it took."""
+        """Begin the next action. It has at least half of an equal share, regardless of the actions before it."""
         part = self.budget // self._actions
         self._begun += 1
         self._begun_at = self.done
@@ -125,30 +124,30 @@ class Work:
 
     @property
     def allowance(self) -> int:
-        """Units that the action may take."""
+        """Return the units that the action may use."""
         return self._ends_at - self._begun_at
 
     @property
     def least_search(self) -> int:
-        """Units that a search for pods to evict may take for nodes that it looks at in vain, however late it begins."""
+        """Return the units that a search for victims may use for nodes that fail, however late it begins."""
         return max(1, self.allowance // SEARCHES)
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the action has used up what it may take."""
+        """Return True if the action has used up its share."""
         return self.done >= self._ends_at
 
     @property
     def is_half_used(self) -> bool:
-        """Whether it has used up half of that."""
+        """Return True if the action has used up half of its share."""
         return self.done - self._begun_at >= self.allowance // 2
 
     def add(self, units: int) -> None:
-        """Count some."""
+        """Count units."""
         self.done += units
 
     def add_bundles(self, groups: int, count: int) -> None:
-        """Count the search for bundles of pods, of which so many were found, in so many pod groups."""
+        """Count a search in `groups` pod groups that found `count` victim bundles."""
         self.done += DONOR * groups + BUNDLE * count
 
     def add_pod(self, pod_class: PodClass) -> None:
@@ -166,7 +165,7 @@ class Work:
         self.done += units
 
     def add_node_search(self, preemptor_class_key: tuple[object, ...] | None, slot: int) -> None:
-        """Count a node that is looked at in order to free it."""
+        """Count a node that is searched for victims."""
         self.done += self._node_search_units(slot)
         if preemptor_class_key is not None:
             self._passed.setdefault(preemptor_class_key, {})[slot] = None
@@ -174,7 +173,7 @@ class Work:
     def add_passed_over(
         self, preemptor_class_key: tuple[object, ...] | None, slots: Iterable[int]
     ) -> None:
-        """Count nodes that are known not to be freed: what found that out may be older than the process."""
+        """Count nodes that are known to fail: the cache entry may be older than the process."""
         if preemptor_class_key is None:
             return
         passed = self._passed.setdefault(preemptor_class_key, {})
@@ -184,7 +183,7 @@ class Work:
                 self.done += self._node_search_units(slot)
 
     def passed_over(self, preemptor_class_key: tuple[object, ...] | None) -> Mapping[int, None]:
-        """The slots of nodes that this cycle has counted already for claims that are alike."""
+        """Return the slots of nodes that this cycle has counted already for preemptors of this class."""
         return {} if preemptor_class_key is None else self._passed.get(preemptor_class_key, {})
 
     def _node_search_units(self, slot: int) -> int:

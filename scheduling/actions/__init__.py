@@ -1,1 +1,1 @@
-"""What a cycle may do, one action a module."""
+"""The actions of a scheduling cycle, one module for each."""

@@ -1,4 +1,4 @@
-"""Allocate: give admitted groups their nodes, whole gangs first whole and then one pod at a time."""
+"""Allocate: bind admitted pod groups to nodes, a gang as a whole first, its remaining pods one at a time."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,7 +20,7 @@ ACTION = "allocate"
 
 
 def allocate(session: Session) -> Iterator[Decision]:
-    """Decide on every group with pods that wait and that could be answered anew."""
+    """Decide for every pod group with pending pods whose last answer may have changed."""
     yield from iterate_queues(session, ACTION, _place)
 
 
@@ -28,7 +28,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     group = equivalence_group.head
     problem = precheck(session, group)
     if problem is None and group.phase == WAITING and not group.pending:
-        # Without an enqueue action nobody else admits it, and until then its owner makes no pods.
+        # Without an enqueue action no other action admits the group, and until then its owner creates no pods.
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
     problem = problem or missing_pods(group) or too_many_classes(session, group)
@@ -41,7 +41,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     if group.phase == WAITING:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         if not equivalence_group.is_head(group):
-            # Its new phase has put it into another line, which is served next.
+            # The new phase moved the group to another equivalence class, which is decided next.
             return
     attempt = place_gang(session, group)
     if attempt.is_ready:
@@ -64,13 +64,13 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
 
 
 def _is_reservation_timed_out(equivalence_group: EquivalenceGroup) -> bool:
-    """Whether anybody in the line, all being alike, has been shut out for long."""
+    """Return True if the reservation of any group in the class (all are equal) has timed out."""
     refusals = (group.refusals.get(ACTION) for _, group in equivalence_group.jobs)
     return any(one is not None and one.is_timed_out for one in refusals)
 
 
 def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterator[Decision]:
-    """Promise room, unless exactly that is promised already."""
+    """Nominate nodes for the pods, unless exactly these nominations exist already."""
     tried = attempt.overlay.now + attempt.overlay.later
     if {pod.facts.uid: node.name for pod, node in tried} != {
         uid: held.node for uid, held in group.nominations.items()
@@ -83,7 +83,8 @@ def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterato
 
 
 def _for_group(head: PodGroup) -> Callable[[PodGroup, Unschedulable], Unschedulable]:
-    """Tells a reason found at a pod of one group of the pod in the same place of another group alike."""
+    """Return a function that rewrites a refusal found for the head's pod so that it names another group's pod at the
+    same place."""
     places = {pod.key: place for place, pod in enumerate(head.pending)}
 
     def for_group(group: PodGroup, reason: Unschedulable) -> Unschedulable:

@@ -1,4 +1,4 @@
-"""Backfill: give pods that ask for nothing but a place any node they may go to."""
+"""Backfill: bind best-effort pods, which request no resources, to any node that admits them."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ ACTION = "backfill"
 
 
 def backfill(session: Session) -> Iterator[Decision]:
-    """Decide on every admitted group with best-effort pods that wait."""
+    """Decide for every admitted pod group with pending best-effort pods."""
     yield from iterate_queues(session, ACTION, _fill)
 
 
@@ -49,7 +49,7 @@ def _is_free(pod: Pod) -> bool:
 
 
 def _may_go(group: PodGroup, found: list[tuple[Pod, Node]]) -> bool:
-    """Whether these best-effort pods may go: the gang is whole with them, or has begun already."""
+    """Return True if these best-effort pods may be bound: the gang is complete with them, or has started already."""
     if not group.is_ready:
         return False
     return group.allocated_count > 0 or group.is_ready_without_waiting(pod for pod, _ in found)
@@ -79,7 +79,7 @@ def _find(
 def _find_in(
     session: Session, overlay: NodeOverlay, where: NodeScope, pods: list[Pod]
 ) -> Unschedulable | None:
-    """Give as many of these pods as can be nodes in a place; why not all, if so."""
+    """Place as many of these pods as possible in a scope; return why the rest cannot be placed, or None."""
     reason: Unschedulable | None = None
     for pod in pods:
         held = overlay.lift_nomination(pod)

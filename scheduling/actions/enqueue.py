@@ -1,4 +1,4 @@
-"""Enqueue: admit waiting groups to their queues, each queue in turn, the first of its line first."""
+"""Enqueue: admit pending pod groups to their queues, queue by queue, in job order."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ ACTION = "enqueue"
 
 
 def enqueue(session: Session) -> Iterator[Decision]:
-    """Decide on every group that waits to be admitted and could be answered anew."""
+    """Decide for every pending pod group whose last answer may have changed."""
     yield from iterate_queues(session, ACTION, _admit)
 
 
@@ -27,7 +27,7 @@ def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     if reason is None:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
-    # A group with a promise that is not admitted has fallen below its minimum: it does not ask for that room.
+    # A group with nominations that is not admitted has fallen below minMember: release its nominations.
     yield from pipeline_withdrawal(group, reason)
     if equivalence_group.is_head(group):
         yield from refuse_line(equivalence_group, reason)

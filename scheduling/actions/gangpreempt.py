@@ -1,4 +1,4 @@
-"""Gangpreempt: evict surplus pods, or whole gangs, of the same queue in favour of whole gangs that starve."""
+"""Gangpreempt: evict surplus pods, or whole gangs, of the same queue in favour of starving gangs."""
 
 from collections.abc import Iterator
 
@@ -8,5 +8,5 @@ from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def gangpreempt(session: Session) -> Iterator[Decision]:
-    """Decide on every gang that starves and for which less urgent ones of its queue could leave."""
+    """Decide for every starving gang whose queue has pod groups of lower priority."""
     yield from preempt_or_reclaim(session, "gangpreempt")

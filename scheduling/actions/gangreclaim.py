@@ -1,4 +1,4 @@
-"""Gangreclaim: evict surplus pods, or whole gangs, of other queues in favour of whole gangs that starve."""
+"""Gangreclaim: evict surplus pods, or whole gangs, of other queues in favour of starving gangs."""
 
 from collections.abc import Iterator
 
@@ -8,5 +8,5 @@ from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def gangreclaim(session: Session) -> Iterator[Decision]:
-    """Decide on every gang that starves and for which other queues have to give something up."""
+    """Decide for every starving gang for which other queues have reclaimable pods."""
     yield from preempt_or_reclaim(session, "gangreclaim")

@@ -1,4 +1,4 @@
-"""Preempt: evict pods of the same queue in favour of groups that starve, the gang whole or nobody."""
+"""Preempt: evict pods of the same queue in favour of starving pod groups; a gang gets all its pods or evicts none."""
 
 from collections.abc import Iterator
 
@@ -8,5 +8,5 @@ from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def preempt(session: Session) -> Iterator[Decision]:
-    """Decide on every group that starves and for which its queue has somebody to evict."""
+    """Decide for every starving pod group whose queue has possible victims."""
     yield from preempt_or_reclaim(session, "preempt")

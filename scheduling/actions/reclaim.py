@@ -1,4 +1,4 @@
-"""Reclaim: evict pods of other queues in favour of groups that starve, the gang whole or nobody."""
+"""Reclaim: evict pods of other queues in favour of starving pod groups; a gang gets all its pods or evicts none."""
 
 from collections.abc import Iterator
 
@@ -8,5 +8,5 @@ from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 
 
 def reclaim(session: Session) -> Iterator[Decision]:
-    """Decide on every group that starves and for which other queues have somebody to give up."""
+    """Decide for every starving pod group for which other queues have possible victims."""
     yield from preempt_or_reclaim(session, "reclaim")

@@ -1,1 +1,1 @@
-"""May it enter, may it be charged: queues and cards."""
+"""Quota of queues and cards: admission, charging, reclaiming, and the order of queues."""

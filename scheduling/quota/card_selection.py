@@ -1,8 +1,7 @@
-"""Which cards a pod may be charged: the ones it names, as far as its queue's quota of each goes.
+"""Cards that a pod may be charged: those that it names, within its queue's quota of each.
 
-Of several cards that a pod names those count that the cluster has; they must all be counted by the same
-resource, as a pod asks for one resource and not for another depending on its node. The texts are those of
-the card-quota design.
+Cards that the cluster does not have are ignored; the others must all be counted by the same resource, because the
+request of a pod does not depend on its node. The messages are those of the card-quota design.
 """
 
 from collections.abc import Mapping
@@ -21,17 +20,17 @@ FAILED: Final = "GetTaskRequestResourceFailed"
 
 
 class CardChoice(Struct, frozen=True):
-    """The cards a pod may be charged, in order of preference, or None where it uses none."""
+    """The cards that a pod may be charged, in order of preference; None if it uses none."""
 
     cards: tuple[str, ...] | None
     over_quota: tuple[str, ...] = ()
-    """Cards that would do as well, of which the queue may use no more."""
+    """Further cards that would do but are over the queue's quota."""
 
 
 def choose_cards(
     cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
 ) -> CardChoice | Shortage:
-    """Which cards a pod of this class may be charged now, or why none."""
+    """Return which cards a pod of this class may be charged now, or why none."""
     if cluster.policy.quota != "capacity-card":
         return CardChoice(None)
     found = _acceptable(cluster, queue, pod_class)
@@ -59,7 +58,7 @@ def choose_cards(
 def _acceptable(
     cluster: Cluster, queue: Queue, pod_class: PodClass
 ) -> tuple[tuple[str, ...], int] | Shortage | None:
-    """The cards that would do and how many of one are asked for; None for a pod without cards."""
+    """Return the cards that would do and the requested number; None for a pod without cards."""
     cards, amounts = cluster.cards, pod_class.amounts
     asked = [name for name in amounts if name in cards.by_resource]
     if not pod_class.cards:
@@ -93,7 +92,7 @@ def _acceptable(
 def _unnamed(
     cluster: Cluster, queue: Queue, asked: list[str], amounts: Mapping[str, int]
 ) -> tuple[tuple[str, ...], int] | Shortage | None:
-    """What becomes of a pod that names no card."""
+    """Return the cards of a pod that requests cards without naming any."""
     if not asked:
         return None
     if cluster.policy.cards.unnamedCardPolicy != "infer":

@@ -1,8 +1,8 @@
-"""May a pod group enter: the votes of the plugins, tier by tier (Volcano's enqueueable functions).
+"""Admission of a pod group to its queue: votes of the plugins, tier by tier (Volcano's enqueueable functions).
 
-A plugin permits, rejects or abstains. Whoever rejects first keeps the group out; once somebody of a tier
-has permitted, later tiers are not asked; where all abstain it may enter. A group that does not say what it
-needs at least is permitted by all who keep a limit.
+A plugin permits, rejects or abstains. The first rejection refuses the group; after a permit in a tier later tiers
+are not asked; if all abstain the group is admitted. A group without minResources is permitted by all plugins that
+enforce a limit.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
 def why_not_admitted(
     cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
 ) -> Shortage | None:
-    """Why the group may not enter its queue now, or None."""
+    """Return why the group is not admitted to its queue now, or None."""
     for tier in cluster.policy.tiers:
         is_permitted = False
         for plugin in tier:
@@ -40,9 +40,10 @@ def why_not_admitted(
 
 
 def may_hold_partial_reservation(cluster: Cluster, group: PodGroup) -> bool:
-    """Whether a gang keeps the room that it found for some of its pods only, as it waited too long.
+    """Return True if a gang may hold the room found for only some of its pods, because it waited longer than its
+    SLA.
 
-    `gang` rejects that, so `sla` must stand in a tier before it (Volcano's pipelined functions).
+    `gang` rejects that, so `sla` must be in a tier before it (Volcano's pipelined functions).
     """
     for tier in cluster.policy.tiers:
         names = [one.name for one in tier if one.takes_part("enableJobPipelined")]
@@ -65,7 +66,7 @@ def _by_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGro
 
 
 def _by_overcommit(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
-    """Whether the whole cluster has room for the minimum, beyond what it can give by a factor."""
+    """Vote by the room of the whole cluster: its allocatable resources times a factor."""
     least = least_of(cluster, group)
     vote = _within_factor(cluster, least or {}, {})
     if vote != "permit" and cluster.policy.evicting:

@@ -1,19 +1,19 @@
 """Dominant shares of queues in a tree (hierarchical `drf`: `enableHierarchy`).
 
 A queue's path and the weights along it come from its annotations `volcano.sh/hierarchy` and
-`volcano.sh/hierarchy-weights` (`root/eng/dev`, `1/2/1`), else from the queues above it and their weights.
-The leaves of the tree are pod groups. For each node
+`volcano.sh/hierarchy-weights` (`root/eng/dev`, `1/2/1`), otherwise from its ancestors and their weights. The
+leaves of the tree are pod groups. For each node
 
-    saturated: a leaf that has all it asks for of a resource, or asks for one that is used up;
-               a node of which all children are
-    held     : what its children hold; those that are not saturated are scaled down to the smallest share
-               among them, so that what one child hoards does not count against its siblings
+    saturated: a leaf that has all it requests of a resource, or requests an exhausted resource;
+               a node whose children are all saturated
+    held     : the sum over the children; those that are not saturated are scaled down to the smallest share
+               among them, so that a large share of one child does not count against its siblings
     share    : dominant share of held
 
-Queues are compared down their paths: saturated last, then by share / weight. (Volcano's `drf`, after
-Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads.) Amounts are whole
-millionths; what is scaled is divided once, at the node, so that a change costs a step per level of the tree,
-whatever the number of groups and queues.
+Queues are compared along their paths: saturated last, then by share / weight. (Volcano's `drf`, after
+Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads.) Amounts are whole millionths;
+scaled amounts are divided once, at the node, so that a change costs one step per level of the tree, independent
+of the number of groups and queues.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,14 +34,14 @@ _BITS: Final = 32
 """Binary places of an amount divided by a share."""
 
 Rank: TypeAlias = tuple[bool, Share]
-"""Whether a node is saturated, and its share over its weight; smaller is sooner."""
+"""(whether the node is saturated, its share over its weight); smaller comes first."""
 
 FairKey = tuple[Rank, ...]
-"""The ranks level by level below the root."""
+"""The ranks, level by level below the root."""
 
 
 class _Member:
-    """What a node of the tree adds up: a pod group, or a node below it."""
+    """A summand of a tree node: a pod group, or a child node."""
 
     __slots__ = ("counted", "held", "is_saturated", "share")
 
@@ -50,11 +50,11 @@ class _Member:
         self.share: Share = 0
         self.is_saturated = True
         self.counted: tuple[bool, Amounts] | None = None
-        """How it was added: whether it is scaled, and the amounts."""
+        """How it was added: whether it is saturated, and the amounts."""
 
 
 class _Leaf(_Member):
-    """A pod group. `used` is what it holds and `waits` what its waiting pods ask for, by resource."""
+    """A pod group. `used` is what it holds and `waits` what its pending pods request, by resource."""
 
     __slots__ = ("node", "queue", "used", "waits")
 
@@ -67,7 +67,7 @@ class _Leaf(_Member):
 
 
 class FairNode(_Member):
-    """A node of the tree: a queue, or what has queues below it."""
+    """A node of the tree: a queue, or an inner node above queues."""
 
     __slots__ = (
         "_least",
@@ -90,16 +90,16 @@ class FairNode(_Member):
         self.children: dict[str, FairNode] = {}
         self.rank: Rank = (True, 0)
         self._plain: Amounts = {}
-        """What members hold that are not scaled."""
+        """Sum over the members that are not scaled."""
         self._scaled: Amounts = {}
-        """What the others hold, each amount over the share of its member, with `_BITS` binary places."""
+        """Sum over the scaled members: each amount divided by the member's share, with `_BITS` binary places."""
         self._unsaturated = 0
         self._least: list[tuple[Share, int, _Member]] = []
-        """Shares of members that are scaled, the smallest first, and some that no longer count."""
+        """Heap of the shares of scaled members; may contain stale entries."""
         self._next = 0
 
     def include(self, member: _Member) -> None:
-        """Add up a member as it is now."""
+        """Add a member as it is now."""
         self._unsaturated += not member.is_saturated
         if member.is_saturated or not member.share:
             member.counted = (member.is_saturated, member.held)
@@ -116,7 +116,7 @@ class FairNode(_Member):
         heappush(self._least, (member.share, self._next, member))
 
     def exclude(self, member: _Member) -> None:
-        """Take a member off as it was added."""
+        """Subtract a member as it was added."""
         if member.counted is None:
             return
         _, amounts = member.counted
@@ -126,7 +126,7 @@ class FairNode(_Member):
         member.counted = None
 
     def recompute(self, totals: Mapping[str, int]) -> bool:
-        """Find its share from its sums; `totals` are millionths. Whether its rank is another than before."""
+        """Recompute the share from the sums; `totals` are millionths. Return True if the rank changed."""
         held = dict(self._plain)
         if self._scaled:
             least = Fraction(self._smallest())
@@ -148,7 +148,7 @@ class FairNode(_Member):
             heappop(self._least)
 
     def path_to_root(self) -> Iterator["FairNode"]:
-        """Itself and the nodes above it, without the root."""
+        """Yield this node and its ancestors without the root."""
         node = self
         while node.above is not None:
             yield node
@@ -156,7 +156,7 @@ class FairNode(_Member):
 
 
 class FairTree:
-    """The tree of one cluster, kept up by `follow`; built anew where queues, rules or totals changed."""
+    """The tree of one cluster, updated by `refresh`; rebuilt when queues, policy or totals change."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -171,18 +171,19 @@ class FairTree:
         self._totals: Amounts = {}
         self._scarce: tuple[str, ...] = ()
         self._tried: dict[str, Amounts] = {}
-        """Pod group key to what it holds in a trial."""
+        """Pod group key to what it is assumed to hold."""
         self._changed: dict[FairNode, None] | None = None
         self._emptied: dict[FairNode, None] = {}
         """Nodes that a group has just left."""
         self.entered = 0
-        """How many groups were looked at again since the beginning because a resource was used up, or no longer was."""
+        """Number of groups that were re-evaluated since the start because a resource became exhausted or available.
+        """
         self._overlay: object = None
         self._trial_read = 0
-        """The trial that the tree follows, and how many of its moves it has taken in."""
+        """The overlay whose changes were read, and how many of them."""
 
     def refresh(self) -> None:
-        """Take in what changed. What was thought of for a trial is forgotten."""
+        """Apply what changed in State. Assumptions are discarded."""
         self.discard_assumptions()
         cluster = self._cluster
         now = (cluster.changed_groups_version, cluster.tree_version, cluster.policy)
@@ -195,22 +196,22 @@ class FairTree:
         self._update(keys)
 
     def changes(self) -> dict[FairNode, None] | None:
-        """The nodes whose rank may be another than when this was last asked; None if the whole tree is."""
+        """Return the nodes whose rank may have changed since the last call; None if the whole tree may have."""
         self.refresh()
         changed, self._changed = self._changed, {}
         return changed
 
     def key(self, queue: Queue) -> FairKey:
-        """A queue's place; smaller is sooner."""
+        """Return the sort key of a queue; smaller comes first."""
         node = self._nodes.get(queue.name)
         return () if node is None else tuple([one.rank for one in node.path_to_root()][::-1])
 
     def node(self, queue: Queue) -> FairNode:
-        """The node of a queue that has pod groups."""
+        """Return the node of a queue that has pod groups."""
         return self._node(queue.name)
 
     def changed_since(self, overlay: object, moved: list[str]) -> dict[str, None]:
-        """The groups that a trial moved since this was last asked. Another trial begins with the truth."""
+        """Return the groups that an overlay changed since the last call. A different overlay starts from State."""
         if self._overlay is not overlay:
             self.refresh()
             self._overlay, self._trial_read = overlay, 0
@@ -219,12 +220,12 @@ class FairTree:
         return keys
 
     def assume(self, held: Mapping[str, Amounts]) -> None:
-        """Think of groups as holding this, and of the tree as following, until `discard_assumptions`."""
+        """Assume that groups hold these amounts and update the tree, until `discard_assumptions`."""
         self._tried.update(held)
         self._update(dict.fromkeys(held))
 
     def discard_assumptions(self) -> None:
-        """Let all groups hold what they hold."""
+        """Restore what all groups hold in State."""
         if self._overlay is None:
             return
         keys = dict.fromkeys(self._tried)
@@ -232,7 +233,7 @@ class FairTree:
         self._update(keys)
 
     def assumed(self, group: PodGroup) -> Amounts:
-        """What a group holds, in thought."""
+        """Return what a group holds, assumptions included."""
         return self._tried.get(group.key, group.held)
 
     def _build(self) -> None:
@@ -259,7 +260,7 @@ class FairTree:
         return found
 
     def _update(self, keys: Mapping[str, None]) -> None:
-        """Look at these groups again, and at all where a resource is used up or no longer is."""
+        """Re-evaluate these groups, and all groups that request a resource that became exhausted or available."""
         for key in keys:
             self._recount(key)
         totals = self._cluster.cluster_totals.totals
@@ -287,7 +288,7 @@ class FairTree:
         self._recompute(nodes)
 
     def _recount(self, key: str) -> None:
-        """Count a group as it is now in what is used of the cluster."""
+        """Update the use of the cluster with a group as it is now."""
         group, leaf = self._cluster.groups.get(key), self._leaves.get(key)
         if leaf is not None:
             add(self._total, tuple(leaf.used.items()), -1)
@@ -311,7 +312,7 @@ class FairTree:
         leaf.node.include(leaf)
 
     def _recompute(self, nodes: dict[FairNode, None]) -> None:
-        """Bring nodes and those above them in line, the deepest first."""
+        """Recompute nodes and their ancestors, the deepest first."""
         levels: dict[int, dict[FairNode, None]] = {}
         for node in nodes:
             levels.setdefault(node.level, {})[node] = None
@@ -326,7 +327,8 @@ class FairTree:
                 levels.setdefault(level - 1, {})[above] = None
 
     def _is_saturated(self, leaf: _Leaf) -> bool:
-        """Whether the group has all it asks for of something, or asks for what is used up, or for nothing."""
+        """Return True if the group has all it requests of a resource, requests an exhausted resource, or requests
+        nothing."""
         for name in {**leaf.used, **leaf.waits}:
             if name == "pods":
                 continue
@@ -350,9 +352,9 @@ def _waits_for(group: PodGroup) -> Amounts:
 
 
 def path_of(queue: Queue, queues: Mapping[str, Queue]) -> list[tuple[str, Fraction]]:
-    """The names and weights on the way from below the root to a queue.
+    """Return the names and weights on the path from below the root to a queue.
 
-    A queue that is more than `LEVELS_MAX` levels below the root stands right below it.
+    A queue more than `LEVELS_MAX` levels below the root counts as a child of the root.
     """
     facts = queue.facts
     if facts is not None and facts.path:

@@ -1,10 +1,10 @@
-"""Whose turn it is: the order of queues.
+"""The order of queues.
 
-Priority first, then the smaller share. The share is the largest of allocated / deserved over what the
-queue deserves, and 1 where it deserves nothing; shares are compared by cross-multiplied integers, so that equal is
-equal. In a tree, queues
-are compared where their ways up from each other part: as the queues there. Under hierarchical `drf` their
-shares in its tree count as well, before or after as the policy names the plugins. Last come age, UID, name.
+Priority first, then the smaller share. The share is the largest allocated / deserved over the resources that the
+queue deserves, and 1 if it deserves nothing; shares are compared by cross-multiplied integers, so that equal
+shares compare equal. In a tree, queues are compared where their paths diverge: as their ancestors there. Under
+hierarchical `drf` their shares in its tree count as well, before or after, in the policy's order of plugins. Last
+come age, UID, name.
 """
 
 import heapq
@@ -17,11 +17,11 @@ from projections.queues import Queue
 from scheduling.quota.fair_tree import FairKey, FairNode, FairTree
 
 Share = tuple[int, int]
-"""Numerator and denominator."""
+"""(numerator, denominator)"""
 
 
 def share_of(cluster: Cluster, queue: Queue) -> Share:
-    """How much of what it deserves a queue has, in the dimension where that is most."""
+    """Return allocated / deserved of a queue in the resource where it is largest."""
     deserved = deserved_of(cluster, queue)
     if cluster.policy.quota == "capacity" and not any(deserved.values()):
         return (1, 1)
@@ -29,7 +29,7 @@ def share_of(cluster: Cluster, queue: Queue) -> Share:
     for name, entitled in deserved.items():
         allocated = queue.sum_of("allocated", name)
         if not entitled:
-            # Of what it does not deserve it has all as soon as it has any.
+            # A resource that the queue does not deserve is fully used as soon as any of it is.
             allocated, entitled = int(allocated > 0), 1
         if allocated * best[1] > best[0] * entitled:
             best = (allocated, entitled)
@@ -37,7 +37,7 @@ def share_of(cluster: Cluster, queue: Queue) -> Share:
 
 
 class _LevelKey:
-    """A queue among those with the same queue above."""
+    """The sort key of a queue among its siblings."""
 
     __slots__ = ("entitled", "name", "rest", "share")
 
@@ -55,13 +55,13 @@ class _LevelKey:
         self.rest = (created, facts.uid if facts else "", queue.name)
 
     def compare(self, other: "_LevelKey") -> int:
-        """Below 0 where this one is sooner; of equal shares one that deserves something is."""
+        """Return a negative number if this one comes first; of equal shares, the queue that deserves something does."""
         mine, theirs = self.share[0] * other.share[1], other.share[0] * self.share[1]
         return (mine > theirs) - (mine < theirs) or other.entitled - self.entitled
 
 
 class QueueSortKey:
-    """A queue's place among queues; smaller is sooner."""
+    """The sort key of a queue; smaller comes first."""
 
     __slots__ = ("_fair", "_order", "_priority", "levels", "queue")
 
@@ -88,7 +88,8 @@ class QueueSortKey:
         return (mine.rest, len(self.levels)) < (theirs.rest, len(other.levels))
 
     def _at_divergence(self, other: "QueueSortKey") -> tuple[_LevelKey, _LevelKey]:
-        """Where the ways up of the two queues part; their own places where one is above the other."""
+        """Return the keys where the paths of the two queues diverge; their own keys if one is an ancestor of the
+        other."""
         if self.levels[0].name != other.levels[0].name:
             return self.levels[0], other.levels[0]
         for mine, theirs in zip(self.levels, other.levels, strict=False):
@@ -98,7 +99,7 @@ class QueueSortKey:
 
 
 class QueueHeap:
-    """The queues that are still to be served, the one whose turn it is first."""
+    """The heap of queues with remaining work."""
 
     def __init__(self, cluster: Cluster, names: Iterable[str], fair: FairTree) -> None:
         self._cluster = cluster
@@ -106,7 +107,7 @@ class QueueHeap:
         self._tree_heap: _TreeHeap | None = None
         self._current: dict[str, QueueSortKey] = {}
         self._heap: list[QueueSortKey] = []
-        """All of these, and some that no longer count."""
+        """Keys of the queues; may contain stale entries."""
         if self._fair is not None:
             self._fair.changes()
             if cluster.policy.queue_order[:1] == ("drf",):
@@ -115,29 +116,29 @@ class QueueHeap:
             self.add(name)
 
     def first(self) -> str | None:
-        """The queue whose turn it is; None once all are dropped."""
+        """Return the first queue; None if none is left."""
         while (sort_key := self._first()) is not None:
             name = sort_key.queue.name
             if not self._cluster.policy.has_queue_tree or not sort_key < (
                 now := self._current_key(name)
             ):
                 return name
-            # What another queue got counts for the queues above both: this one is later.
+            # What another queue got counts for their common ancestors: this queue comes later now.
             self._put(now)
         return None
 
     def add(self, name: str) -> None:
-        """Serve a queue, too."""
+        """Add a queue."""
         self._put(self._current_key(name))
 
     def drop(self, name: str) -> None:
-        """Be done with a queue."""
+        """Remove a queue."""
         sort_key = self._current.pop(name, None)
         if sort_key is not None and self._tree_heap is not None:
             self._tree_heap.put(sort_key.queue, None)
 
     def requeue(self, name: str) -> None:
-        """Put a queue that had its turn back among the others. In a tree of shares that moves others, too."""
+        """Push a queue back after its turn. Under hierarchical `drf` other queues move too."""
         moved = {name: None} if name in self._current else {}
         if self._fair is not None:
             changed = self._fair.changes()
@@ -172,7 +173,7 @@ class QueueHeap:
             heapq.heappush(self._heap, sort_key)
 
     def _below(self, changed: dict[FairNode, None] | None) -> list[str]:
-        """The queues still to be served below nodes that changed; all where it is not known which did."""
+        """Return the remaining queues below changed nodes; all queues if the changes are not known."""
         assert self._fair is not None
         found: list[str] = []
         for name, sort_key in self._current.items():
@@ -187,14 +188,14 @@ class QueueHeap:
 
 
 Offer: TypeAlias = tuple[FairKey, QueueSortKey, int]
-"""The ranks on the way down to a queue, its turn, and a number by which an offer is known from later ones."""
+"""(ranks on the path down to a queue, its sort key, sequence number that identifies the offer)"""
 
 
 class _TreeHeap:
-    """Queues that wait, in the tree of shares. Each node offers its first queue to the node above.
+    """Queues in the tree of shares. Each node offers its first queue to its parent.
 
-    Queues are compared by their ranks level by level. So the first queue below a node stays the first of
-    them whatever changes elsewhere, and a change is passed on along one way up.
+    Queues are compared by their ranks level by level. So the first queue below a node stays first among them
+    whatever changes elsewhere, and a change is passed on along one path to the root.
     """
 
     def __init__(self, fair: FairTree) -> None:
@@ -205,12 +206,12 @@ class _TreeHeap:
         self._offers: dict[FairNode, Offer] = {}
 
     def first(self) -> QueueSortKey | None:
-        """The first of all queues."""
+        """Return the first of all queues."""
         best = self._best_below(None)
         return None if best is None else best[1]
 
     def put(self, queue: Queue, sort_key: QueueSortKey | None) -> None:
-        """Let a queue wait with this turn, or (None) no longer."""
+        """Add a queue with this key, or (None) remove it."""
         node = self._fair.node(queue)
         sort_keys = self._sort_keys.setdefault(node, {})
         if sort_key is None:
@@ -220,7 +221,7 @@ class _TreeHeap:
         self.update({node: None})
 
     def update(self, changed: Iterable[FairNode]) -> None:
-        """The ranks of these nodes are others now, or what waits at them is."""
+        """Apply changes of the ranks or queues of these nodes."""
         levels: dict[int, dict[FairNode, None]] = {}
         for node in changed:
             levels.setdefault(node.level, {})[node] = None
@@ -231,7 +232,7 @@ class _TreeHeap:
                     levels.setdefault(level - 1, {})[node.above] = None
 
     def _offer(self, node: FairNode) -> None:
-        """Offer the first queue at or below a node to the node above it."""
+        """Offer the first queue at or below a node to its parent."""
         above = node.above if node.above is not None and node.above.level else None
         own = min(self._sort_keys.get(node, {}).values(), default=None)
         best = ((), own) if own is not None else self._best_below(node)

@@ -1,12 +1,12 @@
-"""May it enter, may it be charged: the limits of a queue against its ledger.
+"""Checks of a queue's limits against its charges.
 
     enqueue : minimum(group) + allocated + inqueue - elastic <= limit
     allocate: request(pod) + allocated                       <= limit
 
-Only what is asked for is compared, and equality passes. Room promised to pods counts as allocated.
-Under `capacity-card` the limits are the queue's capability of cpu and memory and its card quota; under
-`capacity` they are its real capability, and that of each queue above it; under `proportion` a queue may
-reserve up to its real capability and use what it deserves.
+Only requested resources are compared, and equality passes. Nominations count as allocated. Under `capacity-card`
+the limits are the queue's capability of cpu and memory and its card quota; under `capacity` its real capability,
+and that of each ancestor; under `proportion` a queue may reserve up to its real capability and use what it
+deserves.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,12 @@ class Shortage(Struct, frozen=True):
     limit: str
     message: str
     alternatives: tuple[str, ...] = ()
-    """Other cards of which some would do as well."""
+    """Other cards, of which any would do."""
 
 
 def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
-    """Why the queue takes nobody at all, if so; `allocates` where it is about pods of admitted groups."""
+    """Return why the queue accepts no pod group at all, or None; `allocates` if the question is about pods of
+    admitted groups."""
     if (reason := queue.closed_reason) is not None:
         return Shortage(reason[0], queue.name, reason[1])
     if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
@@ -46,7 +47,7 @@ def _verb(allocates: bool) -> str:
 
 
 def _is_empty(cluster: Cluster, queue: Queue) -> bool:
-    """Whether the queue may use nothing at all: neither cpu nor memory nor any card."""
+    """Return True if the queue has no capability at all: no cpu, no memory, no card."""
     if queue.facts is None:
         return False
     plain = [limit(cluster, queue, name) for name in ("cpu", "memory")]
@@ -54,7 +55,7 @@ def _is_empty(cluster: Cluster, queue: Queue) -> bool:
 
 
 def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    """How much of a resource or card the queue may use; None for no limit."""
+    """Return the queue's limit of a resource or card; None if there is none."""
     quota = cluster.policy.quota
     if queue.facts is None and (quota != "proportion" or not cluster.queue_objects):
         if not cluster.queue_objects or not quota or name in ("cpu", "memory"):
@@ -72,14 +73,14 @@ def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
 
 
 def admission_limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    """How much of a resource or card a queue may use and have reserved; None for no limit."""
+    """Return the queue's limit of a resource or card for use and reservations together; None if there is none."""
     if cluster.policy.quota == "proportion" and queue.facts is not None:
         return real_capability(cluster, queue, name)
     return limit(cluster, queue, name)
 
 
 def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
-    """What is allocated or promised of a resource, `extra` included."""
+    """Return what is allocated or nominated of a resource, `extra` included."""
     if queue.below:
         return (
             queue.sum_of("allocated", name) + queue.sum_of("nominated", name) + extra.get(name, 0)
@@ -90,7 +91,7 @@ def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
 def may_enqueue(
     cluster: Cluster, queue: Queue, least: Amounts, reclaimable: Mapping[str, Amounts] | None = None
 ) -> Shortage | None:
-    """Why a group with this minimum is not admitted, or None. `relief` is by how much ledgers could be less."""
+    """Return why a group with this minimum is not admitted, or None. `reclaimable` is what evictions could release."""
     reclaimable = reclaimable or {}
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
     by_card = cluster.policy.quota == "capacity-card"
@@ -111,12 +112,12 @@ def may_enqueue(
 
 
 def reserved(queue: Queue, name: str) -> int:
-    """What is reserved of a resource, less what groups use above their minimum."""
+    """Return what is reserved of a resource, less what groups use above their minimum."""
     return queue.sum_of("inqueue", name) - queue.sum_of("elastic", name)
 
 
 def _all_of(short: list[Shortage]) -> Shortage:
-    """One refusal for all resources that are short, begun in the words of Volcano's `capacity`."""
+    """Return one refusal for all resources that are short; it begins with the message of Volcano's `capacity`."""
     names = ", ".join(f"insufficient {name}" for name in sorted(one.limit for one in short))
     numbers = "; ".join(one.message for one in short)
     message = f"queue resource quota insufficient: {names}: {numbers}"
@@ -126,9 +127,9 @@ def _all_of(short: list[Shortage]) -> Shortage:
 def _may_reserve(
     cluster: Cluster, queue: Queue, wanted: Amounts, reclaimable: Amounts
 ) -> Shortage | None:
-    """Whether the card quotas can host these reservations beside all that are already made.
+    """Return why the card quotas cannot hold these reservations beside all existing ones, or None.
 
-    Reservations of several cards are a flow from reservations to the cards they may fall on.
+    Reservations of several cards are a flow from reservations to the cards that may serve them.
     """
     held = {name: amount for name, amount in queue.inqueue.items() if name not in ("cpu", "memory")}
     cards = {card for name in (*held, *wanted) for card in members(cluster, name)}
@@ -145,7 +146,7 @@ def _may_reserve(
         most = sum(limit(cluster, queue, one) or 0 for one in ours)
         total = sum(used(queue, one, {}) - queue.elastic.get(one, 0) for one in ours) + amount
         total -= sum(reclaimable.get(one, 0) for one in ours)
-        # The sum is the rule of the design. It is the stricter one where a card is used above its quota.
+        # The sum is the rule of the design. It is stricter where a card is used above its quota.
         fits = total <= most and (
             _fits_on_one_card(ours, amount, held, room, reach)
             or extra_flow(held, (name, amount), room, reach) >= amount
@@ -153,7 +154,7 @@ def _may_reserve(
         if not fits:
             total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
             short = shortage(queue, name, amount, total, most)
-            # What is reserved may move over to any card that comes free.
+            # Reservations may move to any card that becomes free.
             others = tuple(card for card in room if card not in ours) if held else ()
             return structs.replace(short, alternatives=others)
         held = {**held, name: held.get(name, 0) + amount}
@@ -167,7 +168,7 @@ def _fits_on_one_card(
     room: Amounts,
     reach: Mapping[str, tuple[str, ...]],
 ) -> bool:
-    """Whether one card has room even if every reservation that could fall on it did: no flow needed."""
+    """Return True if one card has room even if it served every reservation that it may serve: no flow is needed."""
     left = {card: room[card] for card in cards}
     for name, kept in held.items():
         for card in reach[name]:
@@ -183,10 +184,10 @@ def may_allocate(
     extra: Mapping[str, int],
     released: Mapping[str, Amounts] | None = None,
 ) -> Shortage | None:
-    """Why a pod may not be charged these amounts, a choice of cards left out, or None.
+    """Return why a pod may not be charged these amounts, cards with a choice excluded, or None.
 
-    `extra` is what the queue is charged for a trial; `released` what queues above it no longer are, as
-    pods of other queues would leave.
+    `extra` is charged to the queue by tentative placements; `released` is no longer charged to its ancestors
+    because pods of other queues would be evicted.
     """
     if not cluster.policy.limits_pods and cluster.policy.charges_resources:
         return None
@@ -201,7 +202,7 @@ def may_allocate(
 
 
 def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Shortage:
-    """The refusal for a resource that is short, in the words of the card-quota design."""
+    """Return the refusal for a resource that is short, with the message of the card-quota design."""
     codes = {"cpu": "InsufficientCPUQuota", "memory": "InsufficientMemoryQuota"}
     shown = {"cpu": "CPU", "memory": "memory"}.get(name, f"<{name}>")
     requested, would_be, capability = (amount_text(name, one) for one in (amount, total, most))
@@ -216,7 +217,7 @@ def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Sho
 
 
 def amount_text(name: str, amount: int) -> str:
-    """cpu in milli-cores, memory in Mi, everything else in thousandths."""
+    """Format an amount: cpu in milli-cores, memory in Mi, other resources in thousandths."""
     if name == "memory":
         return f"{amount / (1 << 20):.10g} Mi"
     return str(amount if name == "cpu" else amount * 1000)

@@ -1,14 +1,14 @@
-"""What evictions could give back to a group that asks to be let in, where the policy evicts.
+"""What evictions could release for a pod group that asks for admission, if the policy evicts.
 
-A group that is not let in has no pods, or none that anybody looks at: nobody could be evicted for it, and on
-a full cluster the urgent would wait for the end of all others (#569, #3842, #4756 of Volcano). So what is used
-counts without what the group may take from others once it is let in:
+A group that is not admitted has no pods, or none that any action considers: nothing could be evicted for it, and
+on a full cluster urgent groups would wait until all others end (#569, #3842, #4756 of Volcano). So usage is
+counted without what the group may take from others once it is admitted:
 
-    preempt: what groups of lower priority of its queue use, where priorities count
-    reclaim: what other queues use beyond what they deserve, where its queue may reclaim at all
+    preempt: what groups of lower priority in its queue use, if priorities count
+    reclaim: what other queues use beyond what they deserve, if its queue may reclaim at all
 
-Of pods beyond the minimum of their groups, which are left out of account anyhow, nothing counts twice. It is
-the most that could be: what budgets, single plugins and nodes forbid is found out when it comes to that.
+Pods beyond minMember of their groups are not counted as usage anyway and do not count twice. The result is an
+upper bound: PodDisruptionBudgets, single plugins and nodes are checked later, when the group preempts.
 """
 
 from projections.cluster import Cluster
@@ -22,21 +22,21 @@ from scheduling.quota.reclaiming import can_donate, may_reclaim
 from scheduling.victim_eligibility import needs_surplus, priority_bound
 
 _CLUSTER = ""
-"""Stands for the queue above all others."""
+"""Name for the sum over all queues."""
 
 
 class ReclaimableResources:
-    """What others could give up, for one State."""
+    """What others could release, for one State."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._cluster: Cluster = state.cluster
         self._as_of: tuple[int, ...] = ()
         self._beyond: dict[str, Amounts] = {}
-        """Queue to what it, or all below it, could lose to others."""
+        """Queue to what it and its descendants could lose to others."""
 
     def of_queue(self, group: PodGroup, least: Amounts) -> dict[str, Amounts]:
-        """By the queues whose limits bind the group: what their ledgers could be less, by charge name."""
+        """Return, for each queue whose limits bind the group, what could be released, by charge name."""
         queue = self._cluster.queue(group.queue)
         own: Amounts = {}
         for offered, _ in self._of_lower_priority(group):
@@ -49,7 +49,7 @@ class ReclaimableResources:
         return found
 
     def of_cluster(self, group: PodGroup, least: Amounts) -> Amounts:
-        """What pods could occupy less of the whole cluster, by resource."""
+        """Return what could be released in the whole cluster, by resource."""
         own: Amounts = {}
         for _, requests in self._of_lower_priority(group):
             own = _sum(own, requests)
@@ -57,7 +57,7 @@ class ReclaimableResources:
         return _sum(own, self._reclaimable_from_others(queue, _CLUSTER, least))
 
     def _of_lower_priority(self, group: PodGroup) -> list[tuple[Amounts, Amounts]]:
-        """What pods of groups of lower priority in its queue are charged, and what they request."""
+        """Return what pods of groups of lower priority in its queue are charged, and what they request."""
         policy = self._cluster.policy
         if all(
             needs_surplus(policy, one) or priority_bound(policy, one, group.priority) is None
@@ -69,7 +69,7 @@ class ReclaimableResources:
         return [sums for priority, sums in offered.items() if priority < group.priority]
 
     def _reclaimable_from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:
-        """What queues below another could lose to this one."""
+        """Return what the queues below `above` could lose to this one."""
         cluster = self._cluster
         if not cluster.policy.reclaims or not cluster.policy.charges_resources:
             return {}
@@ -79,7 +79,7 @@ class ReclaimableResources:
         return {name: amount - own.get(name, 0) for name, amount in all_of_them.items()}
 
     def _of_others(self, name: str) -> Amounts:
-        """Counted anew at most once a cycle, unless pods came or went."""
+        """Return what a queue could lose; recomputed at most once a cycle unless pods changed."""
         table = self._cluster.nodes
         as_of = (self._state.cycle, table.layout, len(table.changed_slots))
         if as_of != self._as_of:

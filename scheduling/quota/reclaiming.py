@@ -1,13 +1,13 @@
-"""What the plugin that keeps the quotas says of reclaiming: who may, and whom it may cost.
+"""Rules of the quota plugin for reclaim: which queues may reclaim, and which pods are victims.
 
-    who : used + request <= real capability, and <= deserved: under `capacity` in one dimension at least,
-          under `proportion` in all
-    whom: pods of queues that have more than they deserve, as long as their guarantee is left to them
+    preemptor: used + request <= real capability, and <= deserved: under `capacity` in one resource at least,
+               under `proportion` in all
+    victims  : pods of queues that have more than they deserve, as long as the queue keeps its guarantee
 
-Under `capacity` a pod is let go as well that uses nothing of what its queue deserves, and none is that has
-no resource in common with the pod that asks. Under `capacity-card` quotas are hard: whoever is within its
-own may ask, and what is used beyond a quota may be taken. In a tree of queues `ancestorReclaimLevel`
-says how far up the same must hold of the queues above (0: it is asked of the two queues alone).
+Under `capacity` a pod that uses nothing of what its queue deserves is a victim too, and a pod without a common
+resource with the preemptor is none. Under `capacity-card` quotas are hard: a queue within its own quota may
+reclaim, and usage beyond a quota may be reclaimed. In a tree of queues `ancestorReclaimLevel` is the number of
+ancestor levels at which the same must hold (0: only the two queues are compared).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,14 +25,15 @@ from scheduling.victim_eligibility import only_quota_decides
 
 
 def may_reclaim(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]) -> bool:
-    """Whether others may be evicted for a pod with this request; `extra` is what its gang has taken."""
+    """Return True if pods of other queues may be evicted for a pod with this request; `extra` is what its gang took
+    already."""
     return not why_reclaim_denied(cluster, queue, request, extra)
 
 
 def why_reclaim_denied(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> str:
-    """Why nobody of other queues may be evicted for a pod with this request; empty where they may."""
+    """Return why no pod of another queue may be evicted for a pod with this request; empty if it may."""
     quota = cluster.policy.quota
     short = quota_check.why_queue_closed(cluster, queue)
     if short is not None:
@@ -56,14 +57,14 @@ def why_reclaim_denied(
 
 
 def can_donate(cluster: Cluster, queue: Queue) -> bool:
-    """Whether a queue could have anything that others may reclaim; one that could not, has nothing."""
+    """Return True if a queue could have anything reclaimable. False means that it has nothing."""
     if not _is_reclaimable(queue):
         return False
     return not _protects_deserved(cluster.policy) or _exceeds_deserved(cluster, queue)
 
 
 def donor_queues(cluster: Cluster, queue: str) -> Iterator[str]:
-    """The other queues that could have anything to give to one."""
+    """Yield the other queues that could have anything reclaimable for one queue."""
     is_kept = _protects_deserved(cluster.policy)
     for name, other in cluster.queues.items():
         if name == queue or not _is_reclaimable(other):
@@ -73,7 +74,7 @@ def donor_queues(cluster: Cluster, queue: str) -> Iterator[str]:
 
 
 class DonorQueues:
-    """Who could give anything up, kept as of one position of the log."""
+    """The queues that could have anything reclaimable, cached for one log position."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -81,7 +82,7 @@ class DonorQueues:
         self._names: tuple[str, ...] = ()
 
     def has_other_than(self, queue: str) -> bool:
-        """Whether any other queue could."""
+        """Return True if there is such a queue other than this one."""
         if self._as_of != self._cluster.position:
             self._as_of, self._names = (
                 self._cluster.position,
@@ -95,7 +96,8 @@ def _is_reclaimable(queue: Queue) -> bool:
 
 
 def _exceeds_deserved(cluster: Cluster, queue: Queue) -> bool:
-    """Whether a queue has more than it deserves of anything; with cards, of anything that is deserved by name."""
+    """Return True if a queue has more than it deserves of anything; with cards, of anything that it deserves by
+    name."""
     have = queue.allocated
     if cluster.policy.quota != "capacity-card":
         deserved = deserved_of(cluster, queue)
@@ -114,7 +116,7 @@ def _exceeds_deserved(cluster: Cluster, queue: Queue) -> bool:
 
 
 def _protects_deserved(policy: Policy) -> bool:
-    """Whether a queue that has no more than it deserves loses nothing to others."""
+    """Return True if a queue that has no more than it deserves loses nothing to others."""
     quota = policy.quota
     if quota == "capacity-card":
         return only_quota_decides(policy)
@@ -124,9 +126,9 @@ def _protects_deserved(policy: Policy) -> bool:
 def is_within_deserved(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> bool:
-    """Whether the queue stays within what it deserves of all that a pod is charged for.
+    """Return True if the queue stays within what it deserves of all that a pod is charged for.
 
-    Under `capacity-card` that is: of all that is deserved by name.
+    Under `capacity-card`: of all that it deserves by name.
     """
     deserved = deserved_of(cluster, queue)
     if cluster.policy.quota == "capacity-card":
@@ -138,7 +140,7 @@ def is_within_deserved(
 
 
 def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fraction:
-    """The largest share of what it may claim that a queue has, with `more` than it is charged now."""
+    """Return the queue's largest used / entitled, with `more` added to what it is charged now."""
     most = Fraction(0)
     deserved = deserved_of(cluster, queue)
     for name in dict.fromkeys((*deserved, *queue.allocated, *more)):
@@ -152,7 +154,8 @@ def share_with(cluster: Cluster, queue: Queue, more: Mapping[str, int]) -> Fract
 def _over_own_capability(
     cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
 ) -> quota_check.Shortage | None:
-    """Whether the queue itself may not use that much. Those above may be full: victims may come from them."""
+    """Return a shortage if the queue itself may not use that much. Its ancestors may be full: victims may come from
+    them."""
     for name, amount in request:
         most = None if queue.facts is None else real_capability(cluster, queue, name)
         total = quota_check.used(queue, name, extra) + amount
@@ -173,7 +176,7 @@ def _deserves(cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[st
 
 
 def _ancestors(cluster: Cluster, queue: Queue) -> tuple[Queue, ...]:
-    """The queues above that count, nearest first."""
+    """Return the ancestors that count, nearest first."""
     level = cluster.policy.capacity.ancestor_reclaim_level
     return tuple(one for one in queue.lineage[1 : 1 + level] if one.name != ROOT)
 
@@ -185,9 +188,9 @@ def reclaimable_victims(
     candidates: Sequence[Pod],
     gone: Mapping[str, Amounts] | None = None,
 ) -> list[Pod]:
-    """The candidates that may be evicted for a pod of `queue`, first first.
+    """Return the candidates that may be evicted for a pod of `queue`, in the order given.
 
-    `gone` is what queues, with those below them, are charged for pods that would leave already.
+    `gone` is what queues and their descendants are charged for pods that are victims already.
     """
     left = _RemainingCharges(cluster, gone or {})
     quota = cluster.policy.quota
@@ -204,7 +207,7 @@ def reclaimable_victims(
 
 
 class _RemainingCharges:
-    """What queues have left while pods are thought away."""
+    """What queues are charged once the chosen pods are evicted."""
 
     def __init__(self, cluster: Cluster, gone: Mapping[str, Amounts]) -> None:
         self.cluster = cluster
@@ -212,23 +215,23 @@ class _RemainingCharges:
         self._lost: dict[str, Amounts] = {}
 
     def queue_of(self, pod: Pod) -> Queue:
-        """The queue that is charged for a pod."""
+        """Return the queue that is charged for a pod."""
         return self.cluster.queue(self.cluster.groups[pod.group_key].queue)
 
     def has(self, queue: Queue, name: str) -> int:
-        """What a queue still has of a resource."""
+        """Return what a queue still has of a resource."""
         lost = self._lost.get(queue.name, {}).get(name, 0)
         return queue.sum_of("allocated", name) - self._gone.get(queue.name, {}).get(name, 0) - lost
 
     def evict(self, pod: Pod) -> None:
-        """Think a pod away."""
+        """Subtract the charge of a pod."""
         for queue in self.queue_of(pod).lineage:
             lost = self._lost.setdefault(queue.name, {})
             for name, amount in pod.charge or ():
                 lost[name] = lost.get(name, 0) + amount
 
     def keeps_guarantee(self, queue: Queue, pod: Pod) -> bool:
-        """Whether a queue has its guarantee without the pod."""
+        """Return True if a queue keeps its guarantee without the pod."""
         guarantee = {} if queue.facts is None else queue.facts.guarantee
         takes = dict(pod.charge or ())
         return all(
@@ -237,7 +240,7 @@ class _RemainingCharges:
         )
 
     def exceeds(self, queue: Queue, deserved: Amounts, names: Iterable[str]) -> bool:
-        """Whether a queue has more than it deserves of one of these at least."""
+        """Return True if a queue has more than it deserves of at least one of these."""
         return any(self.has(queue, name) > deserved.get(name, 0) for name in names)
 
 
@@ -276,14 +279,15 @@ def _relevant(deserved: Amounts, names: Iterable[str]) -> list[str]:
 def _neither_deserves_any(
     cluster: Cluster, queue: Queue, theirs: Queue, asked: Iterable[str]
 ) -> bool:
-    """Whether neither deserves any of it, under one queue: then there is nothing to settle between them."""
+    """Return True if both are below one ancestor and neither deserves any of it: then neither may reclaim from the
+    other."""
     shared = {one.name for one in _ancestors(cluster, queue)}
     related = any(one.name in shared for one in _ancestors(cluster, theirs))
     return related and not _relevant(deserved_of(cluster, queue), asked)
 
 
 def _ancestors_not_shared(cluster: Cluster, queue: Queue, theirs: Queue) -> list[Queue]:
-    """The queues above the victim's, level by level, that are not above the one that asks."""
+    """Return the ancestors of the victim's queue, level by level, that are not ancestors of the preemptor's queue."""
     level = cluster.policy.capacity.ancestor_reclaim_level
     ours, others = queue.lineage[1 : 1 + level], theirs.lineage[1 : 1 + level]
     return [
@@ -300,7 +304,7 @@ def _exceeds_above(left: _RemainingCharges, above: Queue, names: list[str]) -> b
 
 
 def shared_ancestors(queue: Queue, other: Queue) -> int:
-    """How many queues are above both: the more, the sooner one gives way to the other (Volcano's order of
+    """Return the number of common ancestors: the more, the earlier the other queue loses pods (Volcano's order of
     victims)."""
     theirs = {one.name for one in other.lineage[1:]}
     return sum(one.name in theirs for one in queue.lineage[1:])

@@ -1,7 +1,7 @@
-"""How much of a reservation fits beside others, when each may fall on several cards.
+"""How much of a reservation fits beside others, if each may be served by several cards.
 
-Reservations are sources, cards are sinks; a reservation may flow into any card it names. The graphs are
-tiny (names in one queue's quota), so the plain search for augmenting paths serves.
+Reservations are sources, cards are sinks; a reservation flows into any card that it names. The graphs are tiny
+(names in one queue's quota), so a plain search for augmenting paths is fast enough.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ def extra_flow(
     room: Mapping[str, int],
     reach: Mapping[str, tuple[str, ...]],
 ) -> int:
-    """How much of `wanted` (name, amount) fits into `room` once as much of `held` as can be is in it."""
+    """Return how much of `wanted` (name, amount) fits into `room` after as much of `held` as possible."""
     name, amount = wanted
     network = _Network(room, reach)
     for other in sorted(held):
@@ -26,10 +26,10 @@ class _Network:
         self.free = dict(room)
         self.preemptible = reach
         self.placed: dict[str, dict[str, int]] = {}
-        """Card to reservation to how much of it lies there."""
+        """Card to reservation to the amount placed there."""
 
     def push(self, name: str, amount: int) -> int:
-        """Put in as much of `amount` as fits, moving what lies there if need be."""
+        """Place as much of `amount` as fits, moving placed amounts if necessary."""
         done = 0
         while done < amount:
             path = self._path(name)
@@ -44,7 +44,7 @@ class _Network:
         return done
 
     def _path(self, name: str) -> list[tuple[str, str]] | None:
-        """Moves (reservation, card) that end at a card with room: each but the first makes room."""
+        """Return moves (reservation, card) that end at a card with room: each but the first makes room."""
         seen: dict[str, None] = {}
         queue: list[list[tuple[str, str]]] = [[(name, card)] for card in self.preemptible[name]]
         while queue:

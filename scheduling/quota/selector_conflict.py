@@ -1,7 +1,7 @@
-"""Pods that ask for one card and bind themselves to nodes of another: told with both demands.
+"""Pods whose cards and node affinity exclude each other: the message names both constraints.
 
-The name of a card begins with the value of its node's label `<domain>/<type>.product`. A node affinity
-that looks at such a label can rule out every node that has one of the cards the pod names.
+The name of a card begins with the value of its node's label `<domain>/<type>.product`. A node affinity on such a
+label can exclude every node that has one of the pod's cards.
 """
 
 from projections.pod_class import PodClass
@@ -9,7 +9,8 @@ from projections.selector import NodeSelector, Requirement, Term
 
 
 def selector_conflict(pod_class: PodClass) -> str:
-    """Both demands where no node of these cards could match the pod's node affinity; else empty."""
+    """Return a message with both constraints if no node with these cards can match the pod's node affinity; else
+    empty."""
     products = {card.partition("/")[0] for card in pod_class.cards}
     if not products or not _rules_out(pod_class.selector, products):
         return ""
@@ -17,13 +18,13 @@ def selector_conflict(pod_class: PodClass) -> str:
 
 
 def conflict_text(pod_class: PodClass) -> str:
-    """Both demands, cards and node affinity, as they stand against each other."""
+    """Return a message with both constraints, cards and node affinity."""
     cards, demand = "|".join(pod_class.cards), demands(pod_class.selector)
     return f"no node has one of the cards <{cards}> and matches the node affinity <{demand}>"
 
 
 def demands(selector: NodeSelector) -> str:
-    """A selector in the form that kubectl writes selectors in; alternatives are joined by `or`."""
+    """Format a selector as kubectl does; alternatives are joined by `or`."""
     pairs = ", ".join(f"{key}={value}" for key, value in selector.pairs)
     terms = " or ".join(_term(term) for term in selector.terms or ())
     return " and ".join(part for part in (pairs, terms) if part)
@@ -40,7 +41,7 @@ def _rules_out(selector: NodeSelector, products: set[str]) -> bool:
 
 
 def _excludes(requirement: Requirement, products: set[str]) -> bool:
-    """Whether no node of these products can have a label that matches."""
+    """Return True if no node of these products can have a matching label."""
     if not requirement.key.endswith(".product"):
         return False
     return not any(requirement.matches(product) for product in sorted(products))

@@ -1,1 +1,1 @@
-"""Where in the network a gang goes: the domains of HyperNodes, and how close a node is to others."""
+"""Network topology: HyperNode domains for gangs, and the proximity of nodes."""

@@ -1,8 +1,8 @@
-"""The domains that may hold pods of a group: how many each has room for, and which is tried first.
+"""Candidate domains for pods of a group: how many pods each has room for, and the order in which they are tried.
 
-A domain without room for all that are missing, as far as one can see without trying, is not tried. Of
-domains that are tried alike the best comes first: the one with the larger share of the group's pods, then
-the one that they would fill best (`Loads.binpack`), then the first by name.
+A domain whose upper bound is less than the missing pods is not tried. Among domains of equal preference the best
+comes first: the one with the larger share of the group's pods, then the one that the pods would fill best
+(`DomainUtilization.binpack`), then the first by name.
 """
 
 from collections import Counter
@@ -27,21 +27,21 @@ Room = npt.NDArray[np.int64]
 
 
 class PlacementRequest(Struct, frozen=True):
-    """Pods that are to be placed close to one another, and where such pods stand already."""
+    """Pods that must be placed close to one another, and where such pods are placed already."""
 
     pods: tuple[Pod, ...]
-    """Those that wait, in their order."""
+    """The pending pods, in order."""
     needed: int
-    """How many of them must have a node."""
+    """How many of them must get a node."""
     slots: dict[int, int]
     limit: int | None
-    """The highest tier; None for no such bound."""
+    """The highest allowed tier; None if there is no limit."""
     within: Domain | None = None
-    """Where they have to be in any case."""
+    """A domain in which they must be in any case."""
 
 
 class CandidateDomains:
-    """The domains for some pods, at one moment."""
+    """The candidate domains for some pods, in the current State."""
 
     def __init__(self, network: Network, group: PodGroup, wanted: PlacementRequest) -> None:
         self._network = network
@@ -56,14 +56,14 @@ class CandidateDomains:
 
     @property
     def has_one_class(self) -> bool:
-        """Whether all the pods ask for the same."""
+        """Return True if all pods have the same class."""
         return len(self._classes) <= 1
 
     @property
     def tried(self) -> Iterator[tuple[Domain, bool]]:
-        """The domains with room for all that are missing, first tried first, and whether it is there now.
+        """Yield the domains with room for all missing pods, preferred first, and whether the room is there now.
 
-        Where pods must leave before, the room is there later only.
+        If it is not, terminating pods must leave first.
         """
         now = self._placeable_now
         most = self._placeable_at_most
@@ -74,7 +74,7 @@ class CandidateDomains:
 
     @property
     def nearest(self) -> Domain | None:
-        """The domain with room for most of the pods, now or later; None where none may be tried."""
+        """Return the domain with room for most of the pods, now or later; None if no domain is allowed."""
         allowed = list(self.steps())
         if not allowed:
             return None
@@ -94,12 +94,13 @@ class CandidateDomains:
         return np.maximum(now, self.placeable(self._later))
 
     def steps(self) -> Iterator[Indices]:
-        """The domains that may be tried at all, by index, those that are tried alike together."""
+        """Yield the allowed domains, by index, those of equal preference together."""
         wanted = self.wanted
         return self._domains.steps(wanted.limit, self.used, wanted.within)
 
     def explain(self, reason: Unschedulable, what: str, found: int) -> Unschedulable:
-        """A reason that was found in the nearest domain, with what that lacks; `what` lacks the pods."""
+        """Add to a reason found in the nearest domain what that domain lacks; `what` names what the missing pods
+        belong to."""
         if reason.code not in NODE_CODES:
             return reason
         limit, needed, domain = self.wanted.limit, self.wanted.needed, self.nearest
@@ -116,12 +117,12 @@ class CandidateDomains:
         return structs.replace(reason, message=f"{reason.message} {text} with room for {found}.")
 
     def most(self, room: Room) -> int:
-        """How many pods one domain could take, of how many each node could."""
+        """Return how many pods a single domain could take, from how many each node could."""
         sums = self._domains.sums(room)
         return max((int(sums[step].max()) for step in self.steps()), default=0)
 
     def placeable(self, free: Callable[[str], Room | None]) -> Room:
-        """How many of the pods each domain has room for at most, domain by domain."""
+        """Return an upper bound of how many of the pods each domain has room for."""
         total = np.zeros(len(self._domains.all), dtype=np.int64)
         for index, pod_class in self._classes.items():
             room = self._room(pod_class, free)
@@ -129,9 +130,9 @@ class CandidateDomains:
         return total
 
     def _room(self, pod_class: PodClass, free: Callable[[str], Room | None]) -> Room:
-        """How many pods of a class each node has room for, each on its own, whatever the queue allows."""
+        """Return how many pods of a class each node has room for, regardless of quota."""
         rankings, cards = self._network.rankings, self._cards(pod_class)
-        rankings.of(pod_class, cards).scores()  # The verdicts on nodes are as of now.
+        rankings.of(pod_class, cards).scores()  # Refresh the verdicts on nodes.
         can = rankings.predicates(pod_class).verdicts == ADMITTED
         if cards is not None:
             can = can & rankings.having_cards(cards)
@@ -142,7 +143,7 @@ class CandidateDomains:
                 return np.zeros(len(can), dtype=np.int64)
             np.minimum(room, np.maximum(column, 0) // amount, out=room)
         room *= can
-        # What is promised to the group itself is room as well.
+        # Nominations of the group itself are room as well.
         for held in self._group.nominations.values():
             node = self._cluster.nodes.nodes.get(held.node)
             if node is not None and node.facts is not None:
@@ -156,7 +157,7 @@ class CandidateDomains:
         return tuple(name for name in pod_class.cards if name in cluster.cards.resource)
 
     def _later(self, name: str) -> Room | None:
-        """What will be free of a resource once leaving pods have left, slot by slot."""
+        """Return what is free of a resource once terminating pods are gone, slot by slot."""
         table = self._cluster.nodes
         found = table.column(name)
         if found is None:
@@ -169,7 +170,7 @@ class CandidateDomains:
         return found
 
     def _ranked(self, step: Indices) -> Indices:
-        """Domains that are tried alike, the best first; they come in the order of their names."""
+        """Order domains of equal preference, the best first; they are given in the order of their names."""
         plugin = self._cluster.policy.topology
         if plugin is None or not self._cluster.policy.has(PLUGIN, "enabledHyperNodeOrder"):
             return step
@@ -183,7 +184,7 @@ class CandidateDomains:
 
     @property
     def _asked(self) -> Amounts:
-        """What the missing pods request together."""
+        """Return the sum of the requests of the missing pods."""
         total: Amounts = {}
         for pod in self.wanted.pods[: self.wanted.needed]:
             for name, amount in pod.pod_class.request:

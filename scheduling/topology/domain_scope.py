@@ -1,4 +1,4 @@
-"""One domain as the place for pods of a group."""
+"""One domain as the scope for pods of a group."""
 
 from projections.pod_groups import PodGroup
 from scheduling.topology.candidates import CandidateDomains
@@ -15,9 +15,9 @@ def domain_scope(
     candidates: CandidateDomains,
     most: GangCapacity | None = None,
 ) -> DomainScope:
-    """The nodes of a domain; those close to the group's pods are better, where the policy has it.
+    """Return a scope of the nodes of a domain; nodes close to the group's pods score higher if the policy says so.
 
-    `most` says how many pods of the gang can be had together, where not all of them must be in the domain.
+    `most` returns how many pods of the gang fit together, if not all of them must be in the domain.
     """
     policy, proximity = network.rankings.cluster.policy, None
     if policy.topology is not None and policy.has(PLUGIN, "enableNodeOrder"):

@@ -1,11 +1,11 @@
-"""How full each domain is, kept up with what moves on its nodes, and how well pods would fill it.
+"""Utilization of each domain, updated with the changes of its nodes, and the score of filling it with pods.
 
     part of a resource = (used + requested) / allocatable        over all nodes of the domain
     score = 100 x (sum over resources of weight x part) / (sum of the weights)
 
-The formula is that of Volcano's `binpack`, as `network-topology-aware` has it for HyperNodes: a resource
-counts that is requested and has a weight; one of which the domain has nothing adds nothing; where not all
-fits the score is 0. Scores are in thousandths of a point, rounded down.
+The formula is that of Volcano's `binpack`, as in `network-topology-aware` for HyperNodes: a resource counts if it
+is requested and has a weight; a resource that the domain does not have adds nothing; if the request does not fit
+the score is 0. Scores are in thousandths of a point, rounded down.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ class DomainUtilization:
         self._sums: dict[str, _Sums] = {}
 
     def binpack(self, asked: Amounts, weights: Weights) -> npt.NDArray[np.int64]:
-        """The score of each domain for pods that request so much together."""
+        """Return the score of each domain for pods that request `asked` together."""
         counted = [(name, weight) for name, weight in weights if asked.get(name)]
         total = np.zeros(len(self._domains.all), dtype=np.int64)
         divisor = sum(weight for _, weight in counted)
@@ -48,7 +48,7 @@ class DomainUtilization:
         return np.where(fits, total // divisor, 0)
 
     def _of(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """What is used of a resource, and what there is."""
+        """Return the used and the allocatable amount of a resource."""
         found = self._sums.get(name)
         if found is None:
             found = self._sums[name] = _Sums(self._domains, self._table, name)
@@ -57,7 +57,7 @@ class DomainUtilization:
 
 
 class _Sums:
-    """Used and allocatable of one resource, domain by domain, and how far the journal has been read."""
+    """Used and allocatable of one resource, domain by domain, with the journal position up to which they are valid."""
 
     def __init__(self, domains: Domains, table: NodeTable, name: str) -> None:
         self._domains = domains
@@ -68,7 +68,7 @@ class _Sums:
         self.used = self.whole = np.zeros(len(domains.all), dtype=np.int64)
 
     def refresh(self) -> None:
-        """Bring the sums in line."""
+        """Apply the changes of the nodes since the last call."""
         table, name = self._table, self._name
         moved = table.changed_slots[self._moved :] if self._moved >= 0 else table.changed_slots
         is_known = self._moved >= 0 and self._remade == len(table.updated_slots)

@@ -1,7 +1,7 @@
-"""The domains of the network: every HyperNode with the nodes below it, and above them all the whole cluster.
+"""Topology domains: each HyperNode with the nodes below it, and the whole cluster above them.
 
-The whole cluster is a domain of its own, one tier above the highest HyperNode; it is the parent of every
-HyperNode without one. All of this only saves time: it can be made anew from State.
+The whole cluster is a domain, one tier above the highest HyperNode; it is the parent of every HyperNode without
+one. All of this only saves time and can be recomputed from State.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,13 +29,13 @@ class Domain:
         self.name = name
         self.tier = tier
         self.slots = slots
-        """Of its nodes, in the order of their names."""
+        """The slots of its nodes, in the order of their names."""
         self.index = 0
         self.parent: Domain | None = None
 
     @property
     def lineage(self) -> Iterator["Domain"]:
-        """The domain itself, its parent, and so on up to the whole cluster."""
+        """Yield the domain itself, its parent, and so on up to the whole cluster."""
         one: Domain | None = self
         while one is not None:
             yield one
@@ -43,17 +43,17 @@ class Domain:
 
     @property
     def is_top(self) -> bool:
-        """Whether it is the whole cluster."""
+        """Return True if this is the whole cluster."""
         return self.name == TOP
 
     @property
     def text(self) -> str:
-        """What it is called."""
+        """Return its name in messages."""
         return f"HyperNode {self.name} (tier {self.tier})" if self.name else "the cluster"
 
 
 class Domains:
-    """All domains with nodes that are there, the smallest tier first, then by name; the whole cluster last."""
+    """All domains with existing nodes, the lowest tier first, then by name; the whole cluster last."""
 
     def __init__(self, table: NodeTable) -> None:
         tree = table.hyper
@@ -81,19 +81,19 @@ class Domains:
 
     @cached_property
     def nowhere(self) -> Domain:
-        """A domain without nodes."""
+        """Return a domain without nodes."""
         found = Domain(TOP, self.top.tier, self.top.slots[:0])
         found.index = -1
         return found
 
     def sums(self, column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """What the nodes of each domain have together, domain by domain."""
+        """Return the sums of a column over the nodes of each domain."""
         if not len(self._joined):
             return np.zeros(len(self.all), dtype=np.int64)
         return np.add.reduceat(column[self._joined], self._starts)
 
     def of_slot(self, slot: int) -> list[Domain]:
-        """The domains that a node is in, the smallest tier first."""
+        """Return the domains that contain a node, the lowest tier first."""
         if self._of_slot is None:
             self._of_slot = [[] for _ in self.top.slots]
             for one in self.all:
@@ -102,7 +102,7 @@ class Domains:
         return self._of_slot[slot]
 
     def holding(self, slots: Iterable[int]) -> Domain:
-        """The smallest domain that holds all these nodes, at least one."""
+        """Return the smallest domain that contains all these nodes, at least one."""
         left: list[Domain] | None = None
         for slot in dict.fromkeys(slots):
             there = self.of_slot(slot)
@@ -113,10 +113,10 @@ class Domains:
     def steps(
         self, limit: int | None, used: Domain | None, within: Domain | None
     ) -> Iterator[Indices]:
-        """The domains that may be tried, by index, those that are tried alike together, the closest first.
+        """Yield the allowed domains, by index, those of equal preference together, the closest first.
 
-        `limit` is the highest tier, None for no such. Where pods stand already in `used`, what counts first
-        is the tier of the domain that holds these as well.
+        `limit` is the highest tier, None for no limit. If pods are placed in `used` already, the tier of the
+        domain that contains these as well counts first.
         """
         bound = self.top.tier if limit is None else limit
         inside = self.under(within or self.top)
@@ -134,14 +134,14 @@ class Domains:
             yield from _by_tier(one for one in near if one.tier <= bound)
 
     def _tiers(self, within: Domain) -> list[Indices]:
-        """The domains in one, tier by tier."""
+        """Yield the domains in a domain, tier by tier."""
         found = self._stepped.get(within.index)
         if found is None:
             found = self._stepped[within.index] = list(_by_tier(self.under(within)))
         return found
 
     def under(self, domain: Domain) -> list[Domain]:
-        """The domain and all domains that it is above."""
+        """Return the domain and its descendants."""
         if domain is self.top:
             return self.all
         found = self._under.get(domain.index)
@@ -152,12 +152,12 @@ class Domains:
 
     @cached_property
     def node_classes(self) -> "NodeClasses":
-        """The nodes by which domains they are in."""
+        """Return the nodes grouped by the domains that contain them."""
         return NodeClasses(self)
 
 
 class NodeClasses:
-    """Nodes that are in the same domains, together: what is so of one of them is so of all."""
+    """Classes of nodes that are in the same domains: what holds for one node of a class holds for all."""
 
     def __init__(self, domains: Domains) -> None:
         known: dict[tuple[int, ...], int] = {}
@@ -166,9 +166,9 @@ class NodeClasses:
         self.of_slot = np.fromiter(
             (known.setdefault(one, len(known)) for one in found), dtype=np.intp, count=count
         )
-        """Slot by slot which of the places the node is in."""
+        """Slot to the class of the node."""
         self.home = np.array([indices[0] for indices in known], dtype=np.intp)
-        """Place by place the index of the smallest domain that it is in."""
+        """Class to the index of the smallest domain that contains it."""
         self._inside: dict[int, npt.NDArray[np.intp]] = {}
         depth = max((len(one) for one in known), default=1) - 1
         nothing = len(domains.all)
@@ -176,10 +176,10 @@ class NodeClasses:
             np.array([one[at] if at < len(one) - 1 else nothing for one in known], dtype=np.intp)
             for at in range(depth)
         ]
-        """All HyperNodes of each place: in each layer one, by its index, or that behind the last for none."""
+        """All HyperNodes of each class: one index per layer, or the index behind the last domain for none."""
 
     def in_domain(self, domain: Domain) -> npt.NDArray[np.intp]:
-        """The places in a domain."""
+        """Return the classes in a domain."""
         found = self._inside.get(domain.index)
         if found is None:
             found = self._inside[domain.index] = np.unique(self.of_slot[domain.slots])
@@ -195,7 +195,8 @@ def _by_tier(domains: Iterable[Domain]) -> Iterator[Indices]:
 
 
 def _slots(table: NodeTable) -> dict[str, Slots]:
-    """HyperNode to the slots of all nodes below it. The tree is ready: each has one parent at most."""
+    """Return HyperNode to the slots of all nodes below it. Requires a ready tree: each HyperNode has at most one
+    parent."""
     tree = table.hyper
     found: dict[str, list[int]] = {name: [] for name in tree.facts}
     for name in tree.facts:

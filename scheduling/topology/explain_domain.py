@@ -1,4 +1,4 @@
-"""The place that a decision chose for a pod, found again from where it put the pod's group."""
+"""The domain that a decision chose for a pod, recomputed from its placements."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,9 +13,10 @@ from scheduling.topology.placement_domain import DomainScope, NodeScope, Proximi
 def placement_domain_of(
     network: Network, group: PodGroup, placements: Iterable[Placement], uid: str
 ) -> tuple[NodeScope, str]:
-    """Where a pod of the group could go, those noted that were placed before it; and what that is called.
+    """Return the scope in which a pod of the group could be placed, with the pods placed before it recorded, and its
+    name.
 
-    It is the smallest domain that holds all that had to be as close as the pod.
+    It is the smallest domain that contains all pods that had to be as close as this one.
     """
     cluster = network.rankings.cluster
     part, has_topology_constraint = _closest(group, uid)
@@ -43,7 +44,7 @@ def placement_domain_of(
 
 
 def _closest(group: PodGroup, uid: str) -> tuple[SubGroupKey | None, bool]:
-    """The sub-group that a pod must be close to, or None for the whole group; and whether it must be close."""
+    """Return the sub-group that a pod must be close to, or None for the whole group; and whether it must be close."""
     part = _part_of(group, uid)
     rules = () if group.sub_groups is None else group.sub_groups.rules
     if part is not None and rules[part[0]].topology_constraint is not None:

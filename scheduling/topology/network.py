@@ -1,4 +1,4 @@
-"""The network as it is now: its domains and how full they are, made anew when nodes or HyperNodes change."""
+"""The current network: its domains and their utilization, rebuilt when nodes or HyperNodes change."""
 
 from typing import Final, TypeAlias
 
@@ -11,7 +11,7 @@ from scheduling.topology.domains import Domains
 from scheduling.topology.placement_domain import ANY_NODE, NodeScope, TierDecay
 
 Slots: TypeAlias = dict[int, int]
-"""Node, by its slot, to a number of pods."""
+"""Node slot to number of pods."""
 
 PLUGIN: Final = "network-topology-aware"
 
@@ -29,7 +29,7 @@ class Network:
 
     @property
     def domains(self) -> Domains:
-        """The domains there are. The tree must be ready."""
+        """Return the domains. Requires a ready tree."""
         self._keep_up()
         if self._domains is None:
             self._domains = Domains(self._cluster.nodes)
@@ -37,7 +37,7 @@ class Network:
 
     @property
     def utilization(self) -> DomainUtilization:
-        """How full they are."""
+        """Return the utilization of the domains."""
         domains = self.domains
         if self._utilization is None:
             self._utilization = DomainUtilization(domains, self._cluster.nodes)
@@ -45,7 +45,7 @@ class Network:
 
     @property
     def unconstrained(self) -> NodeScope:
-        """All nodes, for a group that need not be close."""
+        """Return the scope of all nodes, for a group without a topology constraint."""
         cluster = self._cluster
         plugin, tree = cluster.policy.topology, cluster.nodes.hyper
         is_on = plugin is not None and plugin.is_for_normal_pods and plugin.weight > 0
@@ -66,7 +66,7 @@ class Network:
 
 
 def limit_of(cluster: Cluster, closeness: TopologyConstraint) -> int | None:
-    """The highest tier of a domain for such pods; None where there is no such bound."""
+    """Return the highest allowed tier of a domain for such pods; None if there is no limit."""
     if not closeness.is_hard:
         return None
     bounds = [] if closeness.tier is None else [closeness.tier]
@@ -78,7 +78,7 @@ def limit_of(cluster: Cluster, closeness: TopologyConstraint) -> int | None:
 
 
 def slots_of(cluster: Cluster, group: PodGroup) -> Slots:
-    """Where the pods of a group stand or are on their way to: node to how many."""
+    """Return node slot to number of pods of a group that are placed or nominated there."""
     found: Slots = {}
     for slots in slots_by_part(cluster, group).values():
         for slot, count in slots.items():
@@ -87,7 +87,7 @@ def slots_of(cluster: Cluster, group: PodGroup) -> Slots:
 
 
 def slots_by_part(cluster: Cluster, group: PodGroup) -> dict[SubGroupKey | None, Slots]:
-    """The same by sub-group; pods of none stand under None."""
+    """Return the same by sub-group; pods of no sub-group are under None."""
     found: dict[SubGroupKey | None, Slots] = {}
     for (key, name), count in (group.pods_by_node or {}).items():
         node = cluster.nodes.nodes.get(name)

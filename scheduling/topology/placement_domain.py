@@ -1,11 +1,10 @@
-"""Where the pods of a group may go, and which of these nodes is best for the next of them.
+"""Scopes: the nodes that pods of a group may use, and the best of them for the next pod.
 
-    anywhere        all nodes; what the plugins say of nodes is all that counts
-    within          the nodes of one domain; nodes close to the group's pods are better (`ProximityScore`)
-    faded           all nodes, for pods that do not ask to be close: fuller domains are better
+    AnyNode      all nodes; only the scores of plugins count
+    DomainScope  the nodes of one domain; nodes close to the group's pods score higher (`ProximityScore`)
+    TierDecay    all nodes, for pods without a topology constraint: fuller domains score higher
 
-Formulas: Volcano's `network-topology-aware`. Points are thousandths; what is added counts among the scores of
-nodes as any other.
+Formulas: Volcano's `network-topology-aware`. Points are thousandths and are added to the other scores of a node.
 """
 
 from collections.abc import Mapping
@@ -28,77 +27,77 @@ from scheduling.unschedulable import ALL_NODES, CandidateNodes, GangCapacity
 Scores = npt.NDArray[np.int64]
 
 _DECAY_TIERS_MAX: Final = 64
-"""From so many tiers on a domain counts no less."""
+"""From this tier on the decay is constant."""
 
 
 class NodeScope(Protocol):
-    """What an attempt asks about nodes."""
+    """What a placement attempt asks about nodes."""
 
     @property
     def candidate_nodes(self) -> CandidateNodes:
-        """Which nodes a refusal speaks of."""
+        """Return the nodes that a refusal counts."""
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
-        """The best node that has room now."""
+        """Return the best node that has room now."""
 
     def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
-        """The score of each node, slot by slot; -1 where the pod cannot go."""
+        """Return the score of each node, slot by slot; -1 for an infeasible node."""
 
     def best_later(self, ranking: NodeRanking) -> Node | None:
-        """The best node that will have room once leaving pods have left."""
+        """Return the best node that has room once terminating pods are gone."""
 
     def admits(self, node: Node) -> bool:
-        """Whether the group may use the node at all."""
+        """Return True if the group may use the node at all."""
 
     def record(self, node: Node) -> None:
-        """A pod of the group is tried on a node."""
+        """Record a tentative placement of a pod of the group on a node."""
 
     def checkpoint(self) -> object:
-        """What was noted so far."""
+        """Return the current records, for `rollback`."""
 
     def rollback(self, kept: object) -> None:
-        """Forget what was noted since."""
+        """Drop the records since a checkpoint."""
 
 
 class AnyNode:
-    """Any node of the cluster."""
+    """All nodes of the cluster."""
 
     candidate_nodes = ALL_NODES
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
-        """The node with the best score."""
+        """Return the node with the highest score."""
         return ranking.best()
 
     def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
-        """The scores as they are."""
+        """Return the scores unchanged."""
         return ranking.scores()
 
     def best_later(self, ranking: NodeRanking) -> Node | None:
-        """The node that will have the best score."""
+        """Return the node that will have the highest score."""
         return ranking.best_later()
 
     def admits(self, node: Node) -> bool:
-        """Every node will do."""
+        """Return True."""
         return True
 
     def record(self, node: Node) -> None:
-        """It makes no difference."""
+        """Do nothing: placements do not change the scores."""
 
     def checkpoint(self) -> object:
-        """Nothing is noted."""
+        """Return None: nothing is recorded."""
         return None
 
     def rollback(self, kept: object) -> None:
-        """Nothing was noted."""
+        """Do nothing: nothing was recorded."""
 
 
 ANY_NODE: Final = AnyNode()
 
 
 class TierDecay(AnyNode):
-    """Any node, better in fuller domains: for each HyperNode it is in, how well the pod would fill that.
+    """All nodes; a node scores higher the better the pod fills each HyperNode that contains it.
 
-    points of a node = sum over its HyperNodes of binpack x fading ^ (tier - 1), the highest made 100
+    points of a node = sum over its HyperNodes of binpack x fading ^ (tier - 1), the highest becomes 100
     """
 
     def __init__(
@@ -118,14 +117,14 @@ class TierDecay(AnyNode):
         )
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
-        """The node with the best score, its domains counted in."""
+        """Return the node with the highest score, points of its domains included."""
         scores = self.scores(ranking, pod_class)
         if not len(scores) or scores[best := int(scores.argmax())] < 0:
             return None
         return self._table.order[best]
 
     def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
-        """The scores with the domains counted in."""
+        """Return the scores with the points of the domains."""
         scores = ranking.scores()
         can = scores >= 0
         if not can.any():
@@ -133,7 +132,7 @@ class TierDecay(AnyNode):
         return np.where(can, scores + self.points(pod_class, can), -1)
 
     def points(self, pod_class: PodClass, can: Mask) -> Scores:
-        """What the domains of each node add to its score, of those that can take the pod."""
+        """Return what the domains of each node add to its score, normalized over the feasible nodes."""
         packed = self._utilization.binpack(pod_class.amounts, self.plugin.resources)[:-1]
         values = np.append(packed * self._factors // FULL, (0, 0))
         node_classes = self._domains.node_classes
@@ -147,19 +146,19 @@ class TierDecay(AnyNode):
 
 
 class ProximityCheckpoint(Struct, frozen=True):
-    """Where pods of a group stand, as far as it is noted."""
+    """Where pods of a group are placed, as recorded so far."""
 
     used: Domain | None
     there: Scores
 
 
 class ProximityScore:
-    """How close each node is to the pods that a group has; nothing while it has none.
+    """Proximity of each node to the placed pods of a group; 0 while no pod is placed.
 
-    tier points = 100 x (highest tier - tier of the smallest domain with the node and all its pods)
-                  / (highest tier - lowest tier)
-    share points, for nodes that are best by tier together with others
-                = 100 x pods of the group in the node's own HyperNode / all its pods
+        tier points = 100 x (highest tier - tier of the smallest domain with the node and all its pods)
+                      / (highest tier - lowest tier)
+        share points, for nodes that share the best tier with others
+                    = 100 x pods of the group in the node's own HyperNode / all its pods
 
     The highest tier is that of the whole cluster.
     """
@@ -170,21 +169,21 @@ class ProximityScore:
         self._pods = max(1, pods)
         self._used: Domain | None = None
         self._there = np.zeros(len(domains.all), dtype=np.int64)
-        """Pods of the group in each domain."""
+        """Number of pods of the group in each domain."""
         self._tiers: tuple[Domain | None, Scores] = (None, np.zeros(0, dtype=np.int64))
         for slot, count in slots.items():
             self.record(slot, count)
 
     def checkpoint(self) -> "ProximityCheckpoint":
-        """What was noted so far."""
+        """Return the current records, for `rollback`."""
         return ProximityCheckpoint(self._used, self._there.copy())
 
     def rollback(self, kept: "ProximityCheckpoint") -> None:
-        """Forget what was noted since."""
+        """Drop the records since a checkpoint."""
         self._used, self._there = kept.used, kept.there.copy()
 
     def record(self, slot: int, count: int = 1) -> None:
-        """So many more pods of the group stand on this node."""
+        """Record `count` more pods of the group on this node."""
         there = self._domains.of_slot(slot)
         if self._used is None:
             self._used = there[0]
@@ -193,7 +192,7 @@ class ProximityScore:
             self._there[one.index] += count
 
     def points(self, slots: npt.NDArray[np.intp], can: Mask) -> Scores:
-        """What closeness adds to the scores of these nodes; `can` says which of them can take the pod."""
+        """Return what proximity adds to the scores of these nodes; `can` marks the feasible ones."""
         if self._used is None or not can.any():
             return np.zeros(len(slots), dtype=np.int64)
         node_classes = self._domains.node_classes
@@ -209,7 +208,7 @@ class ProximityScore:
         return points[there] * self._weight
 
     def _by_tier(self, used: Domain) -> Scores:
-        """The tier points of each place."""
+        """Return the tier points of each class of nodes."""
         known, points = self._tiers
         if known is not used:
             high, low = self._domains.top.tier, self._domains.lowest
@@ -223,7 +222,7 @@ class ProximityScore:
 
 
 class DomainScope:
-    """The nodes of one domain. `most` says how many pods any domain could take, as `CandidateNodes` has it."""
+    """The nodes of one domain. `most` is the `GangCapacity` of `CandidateNodes`."""
 
     def __init__(
         self,
@@ -241,7 +240,7 @@ class DomainScope:
         self.candidate_nodes = CandidateNodes(self._inside, name, most)
 
     def best(self, ranking: NodeRanking, pod_class: PodClass) -> Node | None:
-        """The node of the domain with the best score, closeness counted in."""
+        """Return the node of the domain with the highest score, proximity included."""
         slots = self.domain.slots
         if not len(slots):
             return None
@@ -250,13 +249,13 @@ class DomainScope:
         return self._table.order[int(slots[best])] if scores[best] >= 0 else None
 
     def scores(self, ranking: NodeRanking, pod_class: PodClass) -> Scores:
-        """The scores with closeness counted in; -1 outside of the domain."""
+        """Return the scores with proximity; -1 outside of the domain."""
         scores = np.full(len(self._table.order), -1, dtype=np.int64)
         scores[self.domain.slots] = self._own(ranking)
         return scores
 
     def _own(self, ranking: NodeRanking) -> Scores:
-        """The scores of the domain's nodes."""
+        """Return the scores of the domain's nodes."""
         slots = self.domain.slots
         scores = ranking.scores()[slots]
         if self._proximity is None:
@@ -265,23 +264,23 @@ class DomainScope:
         return np.where(can, scores + self._proximity.points(slots, can), -1)
 
     def best_later(self, ranking: NodeRanking) -> Node | None:
-        """The node of the domain that will have the best score."""
+        """Return the node of the domain that will have the highest score."""
         return ranking.best_later(self.admits)
 
     def admits(self, node: Node) -> bool:
-        """Whether the node is in the domain."""
+        """Return True if the node is in the domain."""
         return node.facts is not None and bool(self._inside[node.slot])
 
     def checkpoint(self) -> object:
-        """What was noted so far."""
+        """Return the current records, for `rollback`."""
         return None if self._proximity is None else self._proximity.checkpoint()
 
     def rollback(self, kept: object) -> None:
-        """Forget what was noted since."""
+        """Drop the records since a checkpoint."""
         if self._proximity is not None and isinstance(kept, ProximityCheckpoint):
             self._proximity.rollback(kept)
 
     def record(self, node: Node) -> None:
-        """Nodes close to this one are better from now on."""
+        """Record a placement: nodes close to this one score higher from now on."""
         if self._proximity is not None:
             self._proximity.record(node.slot)

@@ -1,8 +1,9 @@
-"""Placing a group of sub-groups: each of them whole, in a domain of its own where its policy asks for one.
+"""Placement of a group with sub-groups: each as a whole, in a domain of its own if its policy has a topology
+constraint.
 
-Sub-groups and single pods have their turns in the order of their first pods. A sub-group gets as many pods
-as make it whole, or none; what it has beyond that, and pods of no sub-group, are placed one by one. As soon
-as the gang is whole the rest waits for its next turn.
+Sub-groups and single pods are placed in the order of their first pods. A sub-group gets as many pods as its
+minimum, or none; its further pods, and pods of no sub-group, are placed one by one. As soon as the gang is
+complete the remaining pods wait for the next turn.
 """
 
 from collections import Counter
@@ -21,11 +22,11 @@ from scheduling.topology.placement_domain import DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 
 Unit: TypeAlias = tuple[SubGroupKey | None, list[Pod]]
-"""Pods that are placed together, and the sub-group that they are of."""
+"""Pods that are placed together, and their sub-group."""
 
 
 class PlacementAttempt(Protocol):
-    """An attempt at a group."""
+    """A placement attempt for a group."""
 
     group: PodGroup
     overlay: NodeOverlay
@@ -34,14 +35,14 @@ class PlacementAttempt(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the gang is whole with the pods that have room now."""
+        """Return True if the gang is complete with the pods that have room now."""
 
     def try_pod(self, pod: Pod) -> bool:
-        """Give one pod a node. Whether there was one."""
+        """Place one pod. Return True if a node was found."""
 
 
 def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: SubGroups) -> None:
-    """Try all waiting pods of a group, sub-group by sub-group."""
+    """Try all pending pods of a group, sub-group by sub-group."""
     placing = _Placing(attempt, network, parts)
     failed: dict[object, None] = {}
     for key, pods in _units(attempt.group, parts):
@@ -52,7 +53,7 @@ def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: SubGrou
             0 if key is None else _missing(parts, key) - len(attempt.overlay.nodes_of.get(key, ()))
         )
         if key is not None and missing > len(pods):
-            # Too few, or what is beyond a sub-group that found no room.
+            # Too few pods, or pods beyond the minimum of a sub-group that found no room.
             attempt.reason = attempt.reason or _too_few(parts, key, missing, pods)
         elif not placing.place(key, pods):
             failed[shape] = None
@@ -62,7 +63,7 @@ def place_sub_groups(attempt: PlacementAttempt, network: Network, parts: SubGrou
 
 
 class _Placing:
-    """Giving nodes to pods that are placed together."""
+    """Placement of pods that must be placed together."""
 
     def __init__(self, attempt: PlacementAttempt, network: Network, parts: SubGroups) -> None:
         self._attempt = attempt
@@ -79,7 +80,7 @@ class _Placing:
         ]
 
     def place(self, key: SubGroupKey | None, pods: list[Pod]) -> bool:
-        """Give all these pods nodes, or none of them. Whether it came about, now or later."""
+        """Place all these pods, or none. Return True if they were placed, now or later."""
         if key is None or self._parts.rules[key[0]].topology_constraint is None:
             return self._all_of(pods) is not None
         candidates = self._candidates(key, pods)
@@ -95,8 +96,8 @@ class _Placing:
         return is_placed
 
     def _place_close(self, candidates: CandidateDomains, pods: list[Pod]) -> bool:
-        """Place pods in a domain, the closest first, but rather now in one of a higher tier than later in a
-        closer one. Whether there was one with room for all."""
+        """Place pods in a domain, the closest first; a domain of a higher tier with room now is preferred to a
+        closer one with room later. Return True if they were placed."""
         later: Domain | None = None
         for domain, is_now in candidates.tried:
             if later is not None and not is_now:
@@ -110,7 +111,7 @@ class _Placing:
         return later is not None and self._within(later, candidates, pods) is not None
 
     def _within(self, domain: Domain, candidates: CandidateDomains, pods: list[Pod]) -> bool | None:
-        """Place pods in a domain, as `_all_of` does."""
+        """Place pods in a domain; return what `_all_of` returns."""
         outer = self._attempt.where
         self._attempt.where = self._inside(domain, candidates)
         found = self._all_of(pods)
@@ -118,13 +119,14 @@ class _Placing:
         return found
 
     def _inside(self, domain: Domain, candidates: CandidateDomains) -> DomainScope:
-        # Only those of the sub-group must be in the domain: for the gang holds what held before.
+        # Only the pods of the sub-group must be in the domain: the capacity for the gang is unchanged.
         attempt = self._attempt
         most = attempt.where.candidate_nodes.most
         return domain_scope(self._network, attempt.group, domain, candidates, most)
 
     def _all_of(self, pods: list[Pod]) -> bool | None:
-        """Give all these pods nodes, or none. Whether all have room now; None where not all have room."""
+        """Place all these pods, or none. Return True if all have room now, False if some have room later, None if
+        not placed."""
         overlay = self._overlay
         before, waits = overlay.count, len(overlay.later)
         kept = self._attempt.where.checkpoint()
@@ -136,7 +138,7 @@ class _Placing:
         return len(overlay.later) == waits
 
     def _find_reason(self, key: SubGroupKey, candidates: CandidateDomains, pods: list[Pod]) -> None:
-        """Find out why there is no room for a sub-group, in the domain where there is most."""
+        """Find out why there is no room for a sub-group, in the domain with most room."""
         attempt, outer = self._attempt, self._attempt.where
         domain = candidates.nearest or self._network.domains.nowhere
         attempt.where = self._inside(domain, candidates)
@@ -166,7 +168,7 @@ class _Placing:
 
 
 def _units(group: PodGroup, parts: SubGroups) -> Iterator[Unit]:
-    """What is placed together: first what makes a sub-group whole, then one pod at a time."""
+    """Yield the pods that are placed together: first the minimum of each sub-group, then single pods."""
     waiting: dict[SubGroupKey, list[Pod]] = {}
     singles: list[Unit] = []
     ordered: list[Unit] = []
@@ -191,14 +193,14 @@ def _units(group: PodGroup, parts: SubGroups) -> Iterator[Unit]:
 
 
 def _missing(parts: SubGroups, key: SubGroupKey) -> int:
-    """How many pods a sub-group lacks to be whole."""
+    """Return how many pods a sub-group lacks to reach its minimum."""
     return parts.rules[key[0]].size - parts.ready.get(key, 0)
 
 
 def _shape(
     attempt: PlacementAttempt, parts: SubGroups, key: SubGroupKey | None, pods: list[Pod]
 ) -> object:
-    """Equal for pods for which there is no room if there was none for others before: room only gets less."""
+    """Return a key that is equal for pods that cannot be placed if others with it could not: room only decreases."""
     classes = tuple(sorted(pod.pod_class.index for pod in pods))
     has_others = key is not None and bool(parts.ready.get(key) or attempt.overlay.nodes_of.get(key))
     return (key if has_others or key is None else key[0], classes)
@@ -212,7 +214,7 @@ def _too_few(parts: SubGroups, key: SubGroupKey, missing: int, pods: list[Pod]) 
 
 
 def _too_few_parts(parts: SubGroups) -> Unschedulable:
-    """All pods have a node, and yet the gang is not whole."""
+    """Return a refusal for a group whose pods all have nodes but whose gang is not complete."""
     wanted = ", ".join(
         f"{rule.least} sub-groups of {rule.size} pods by policy {rule.name}"
         for rule in parts.rules
@@ -222,6 +224,6 @@ def _too_few_parts(parts: SubGroups) -> Unschedulable:
 
 
 def sub_group_name(parts: SubGroups, key: SubGroupKey) -> str:
-    """A sub-group as people call it: its policy, and the values of the labels it looks at."""
+    """Return the name of a sub-group in messages: its policy and the values of its labels."""
     values = ", ".join(key[1])
     return f"{parts.rules[key[0]].name} ({values})" if values else parts.rules[key[0]].name

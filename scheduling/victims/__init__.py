@@ -1,1 +1,1 @@
-"""Who may be evicted in favour of whom, and in which order."""
+"""Victims of preemption and reclaim: which pods may be evicted for which preemptor, and in which order."""

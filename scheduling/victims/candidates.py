@@ -1,9 +1,9 @@
-"""Candidates: pods on a node that an action looks at, those that lose least by it first.
+"""Victim candidates: pods on a node that an action considers, in eviction order.
 
-`preempt` looks at pods of the same queue, `reclaim` at running pods of other queues that allow it. Never
-looked at are pods that belong to their node or say that they are not to be evicted, pods that could not be
-evicted a moment ago, and pods that their disruption budgets hold. For a pod that asks for nothing but a place
-only others like it are looked at.
+`preempt` considers pods of the same queue, `reclaim` running pods of other queues that are reclaimable. Never
+considered are DaemonSet and static pods, pods that are marked as not evictable, and pods whose eviction failed a
+moment ago; PodDisruptionBudgets are checked later. For a best-effort preemptor only best-effort pods are
+considered.
 """
 
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ from scheduling.victims.preemptor import Preemptor
 VictimRank: TypeAlias = tuple[int, int, tuple[object, ...]]
 
 AGE_AND_NAMES = 3
-"""The last parts of the order of pod groups, which no plugin has said."""
+"""Number of the last parts of the job order that no plugin defines."""
 
 
 def victim_candidates(preemptor: Preemptor, node: Node) -> list[Pod]:
-    """The candidates on a node, in the order in which they would be evicted."""
+    """Return the victim candidates on a node, in eviction order."""
     pods = preemptor.cluster.pods
     return in_eviction_order(
         preemptor, [pods[uid] for uid in node.pods if _is_candidate(preemptor, pods[uid])]
@@ -62,14 +62,15 @@ def _is_there(pod: Pod) -> bool:
 
 
 def in_eviction_order(preemptor: Preemptor, pods: list[Pod]) -> list[Pod]:
-    """Whose turn would be last goes first: by group, and of these by pod."""
+    """Sort pods in reverse job order: by group, and within a group by pod."""
     groups = preemptor.cluster.groups
     places = victim_order(preemptor, [groups[pod.group_key] for pod in pods])
     return sorted(pods, key=lambda pod: (places[pod.group_key], pod.sort_key), reverse=True)
 
 
 def victim_order(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, VictimRank]:
-    """Group to its place: by queue (in a tree, near ones first), then by what plugins say of it."""
+    """Return group to its rank: by queue (in a tree, the queues with most common ancestors first), then by the
+    plugins' job order."""
     cluster = preemptor.cluster
     found = {group.key: group for group in groups}
     names = dict.fromkeys(group.queue for group in found.values())

@@ -1,16 +1,15 @@
-"""One attempt to make room for a whole gang: bundles of pods leave, domain by domain, until it has its place.
+"""One preemption attempt for a whole gang: evict victim bundles, domain by domain, until the gang fits.
 
 In each domain (the whole cluster, or those that its network topology allows, the closest first) bundles are
-added until what is free there, is being freed, and what they leave would do for the gang by sums. Then it is
-tried: everyone in the bundles has left, and the pods of the gang look for their nodes. Where that fails one
-more bundle is added. Of the bundles none leaves without which the gang has its place, too. (Volcano's
-gangpreempt and gangreclaim.)
+evicted until the sums of what is free, releasing and freed by them cover the gang. Then the placement is tried:
+the pods of the gang look for nodes with the bundles gone. If that fails one more bundle is added. In the end
+every bundle is restored that the gang does not need. (Volcano's gangpreempt and gangreclaim.)
 
-The search is bounded in work. Where the pods that could leave are too many to be looked at in one cycle, and where
-a search of the whole cluster goes on in vain until its action has used up its part of the work, the cluster is
-looked at part by part: nodes side by side in the order of their names, each part larger than the gang needs. A
-search that is cut short after one of them goes on with the next in the next cycle (`search_deferred`). A gang that
-would have its place only on nodes of several parts finds none then.
+The work of a search is bounded. If there are too many possible victims for one cycle, or if a search of the whole
+cluster uses up the action's share of the work without success, the cluster is searched part by part: nodes in the
+order of their names, each part larger than the gang needs. A search that is cut short after a part continues with
+the next part in the next cycle (`search_deferred`). A gang that fits only on nodes of several parts is not placed
+then.
 """
 
 from bisect import bisect_right
@@ -56,17 +55,17 @@ from scheduling.victims.wanted import wanted
 from scheduling.work import BUNDLE
 
 TRIES_MAX: Final = 32
-"""How many bundles are looked at in the end that may stay after all."""
+"""Maximum number of bundles that are tried one by one for being restored."""
 
 MARGIN: Final = 2
-"""A part of the cluster has at least so many times what the gang needs, with all that could leave."""
+"""A part of the cluster has at least this many times what the gang needs, all possible victims included."""
 
 GROWTH: Final = 4
-"""After a gang found no place a part of the bundles is added before it is tried again: one in so many."""
+"""After a failed placement one in this many of the chosen bundles is added before the next try."""
 
 
 class GangSearch:
-    """What came of trying to make room for a gang."""
+    """The result of a preemption attempt for a gang."""
 
     def __init__(
         self,
@@ -81,17 +80,17 @@ class GangSearch:
         self.overlay = NodeOverlay(session.cluster, group)
         self.is_whole = False
         self.counts: Counter[str] = Counter()
-        """Why domains could not be freed, and how many."""
+        """Why domains could not be freed, with the number of domains."""
         self.is_cut = False
-        """Whether it was cut short: it goes on in the next cycle."""
+        """True if the search was cut short: it continues in the next cycle."""
         self._last: str | None = None
-        """The last node, or domain, that was looked at in vain; None where it is not in parts."""
+        """The last node, or domain, that was searched without success; None if the search is not in parts."""
         self._nodes_looked = 0
         self._begun_at = session.work.done
         self._has_tried = False
-        """Whether the gang found no place though there was enough by sums."""
+        """True if the gang found no nodes although the sums covered it."""
         self._has_given_up = False
-        """Whether it was to end before all was looked at."""
+        """True if the search stopped before everything was searched."""
         if so_far is not None:
             self.counts = Counter(so_far.counts)
             self._last = so_far.cursors[0].node if so_far.cursors else None
@@ -111,7 +110,7 @@ class GangSearch:
 
     @property
     def reason(self) -> Unschedulable:
-        """Why nobody is evicted."""
+        """Return why no pod is evicted."""
         if self._problem:
             return Unschedulable("NotEntitled", "", self._problem)
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
@@ -119,7 +118,7 @@ class GangSearch:
         return Unschedulable("NoVictims", "", message)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
-        """What was found so far. Where the search `is_over` it begins from the start."""
+        """Return what was found so far. If the search `is_over` it starts from the beginning."""
         group = self.group
         start = SearchDeferred(
             pod_group=group.key,
@@ -139,11 +138,11 @@ class GangSearch:
         )
 
     def decisions(self) -> Iterator[Decision]:
-        """Who must leave, and the room that is promised for it."""
+        """Yield the evictions and the nominations for the gang."""
         return decisions(self.action, self.overlay)
 
     def _missing_pods(self) -> list[Pod]:
-        """The pods that the gang lacks; none where one of them cannot be placed or may not preempt."""
+        """Return the pods that the gang lacks; none if one of them cannot be placed or may not preempt."""
         group, policy = self.group, self.session.cluster.policy
         wanted: list[Pod] = []
         for pod in group.pending:
@@ -172,7 +171,7 @@ class GangSearch:
         )
 
     def _is_not_entitled(self) -> bool:
-        """Whether its queue may take nothing from others."""
+        """Return True if its queue may not reclaim."""
         preemptor = self._preemptor
         if preemptor.is_reclaiming:
             self._problem = why_reclaim_denied(
@@ -198,7 +197,7 @@ class GangSearch:
         self._search_in(self._parts(), "part(s) of the cluster")
 
     def _search_in(self, domains: Iterator[tuple[str, DomainScope]], what: str) -> None:
-        """Search domain by domain, each with its name, until one is freed or this is enough for a cycle."""
+        """Search domain by domain, each with its name, until one is freed or the work of the cycle is used up."""
         is_first = True
         for name, where in domains:
             work = self.session.work
@@ -215,18 +214,18 @@ class GangSearch:
 
     @property
     def _is_long(self) -> bool:
-        """Whether it took as much already as a search may at least."""
+        """Return True if the search has used at least the minimum work of a search."""
         work = self.session.work
         return work.done - self._begun_at >= work.least_search
 
     @property
     def _is_exhausted(self) -> bool:
-        """Whether it is to end though the gang has found no place."""
+        """Return True if the search must stop although the gang has no nodes."""
         return self._has_tried and self.session.work.is_used_up and self._is_long
 
     @property
     def _is_small(self) -> bool:
-        """Whether all pods that could leave can be looked at in one cycle."""
+        """Return True if all possible victims can be examined in one cycle."""
         pods = sum(group.allocated_count for group in donor_groups(self._preemptor))
         return BUNDLE * pods <= self.session.work.budget
 
@@ -235,7 +234,8 @@ class GangSearch:
             self.overlay.restore(pod)
 
     def _domains(self) -> Iterator[tuple[str, DomainScope]]:
-        """The domains in which the whole gang may be, the closest first, from where the search goes on."""
+        """Yield the domains in which the whole gang may be placed, the closest first, from where the search
+        continues."""
         cluster, closeness = self.session.cluster, self.group.topology_constraint
         if closeness is None or constraint_reason(cluster.nodes.hyper, closeness) is not None:
             return
@@ -254,7 +254,7 @@ class GangSearch:
             yield domain.name, DomainScope(cluster.nodes, domain, None, lambda _: 0)
 
     def _parts(self) -> Iterator[tuple[str, DomainScope]]:
-        """The cluster part by part, from where the search goes on."""
+        """Yield the cluster part by part, from where the search continues."""
         session, table, group = self.session, self.session.cluster.nodes, self.group
         scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
         pods = np.cumsum([len(node.pods) for node in table.order])
@@ -272,8 +272,8 @@ class GangSearch:
     def _end_of_part(
         self, first: int, pods: npt.NDArray[np.int64], rooms: dict[str, npt.NDArray[np.int64]]
     ) -> int:
-        """Where the part ends that begins at a slot: it costs what the action may take, and has all that the gang
-        needs, and so does what comes after it."""
+        """Return the end of the part that begins at a slot: its cost fits the action's allowance, and it, as well as
+        what comes after it, has all that the gang needs."""
         most = self.session.work.allowance // (2 * BUNDLE)
         end = 1 + int(np.searchsorted(pods, (pods[first - 1] if first else 0) + most))
         for name, amount in self._need.items():
@@ -288,7 +288,7 @@ class GangSearch:
         return len(pods) if is_last else end
 
     def _free_domain(self, where: NodeScope, slots: list[int] | None) -> bool:
-        """Whether the gang gets its place in a domain of these slots; if so, the trial says how."""
+        """Return True if the gang can be placed in a domain of these slots; if so, the overlay holds the placement."""
         order = self.session.cluster.nodes.order
         nodes = order if slots is None else [order[slot] for slot in slots]
         room = self._idle_resources(where, nodes)
@@ -320,12 +320,12 @@ class GangSearch:
                 self._restore_unneeded(where, chosen, room)
                 return is_whole(self.overlay)
             self._has_tried = True
-            # So that not every further bundle is tried on its own: what is too much stays in the end.
+            # Skip some tries: surplus bundles are restored in the end.
             enough = len(chosen) + 1 + len(chosen) // GROWTH
         return False
 
     def _evict_bundle(self, bundle: VictimBundle, chosen: list[VictimBundle]) -> bool:
-        """Let the pods of a bundle leave that are still there, if all of them may."""
+        """Evict the pods of a bundle that are still there, if all of them may be evicted."""
         self.session.work.add(BUNDLE)
         preemptor = self._preemptor
         gone = self.overlay.evicted_by_group.get(bundle.group.key, [])
@@ -340,7 +340,7 @@ class GangSearch:
         return True
 
     def _idle_resources(self, where: NodeScope, nodes: list[Node]) -> Amounts:
-        """What is free on the nodes of a domain, or will be."""
+        """Return what is free on the nodes of a domain, or will be."""
         total: Amounts = dict.fromkeys(self._need, 0)
         self.session.work.add(len(nodes))
         for node in nodes:
@@ -350,7 +350,7 @@ class GangSearch:
         return total
 
     def _try_placement(self, where: NodeScope) -> bool:
-        """Whether the gang finds its nodes once these have left. If not, it is as if it was not tried."""
+        """Return True if the gang finds its nodes after these evictions. If not, undo the placements."""
         if all(self._place(where, pod) for pod in self._wanted) and is_whole(self.overlay):
             return True
         self.overlay.undo_to(self._kept)
@@ -363,7 +363,7 @@ class GangSearch:
         self.session.work.add_pod(pod.pod_class)
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = where.best(ranking, pod.pod_class)
-        # Where somebody leaves, if only for the quota's sake, the gang waits for that.
+        # If any pod is evicted, if only to release quota, the gang waits for that.
         is_later = node is None or bool(self.overlay.evicted)
         if node is None:
             node = where.best_later(ranking)
@@ -374,9 +374,8 @@ class GangSearch:
     def _restore_unneeded(
         self, where: NodeScope, chosen: list[VictimBundle], room: Amounts
     ) -> None:
-        """Let bundles stay without which the gang has its place, too: those far from it together, then one by
-        one, those that lose most first. Bundles of a group that is broken up anyhow stay or leave together.
-        """
+        """Restore the bundles that the gang does not need: those far from it together, then one by one, the most
+        expensive first. Bundles of a group whose whole gang is evicted are restored or evicted together."""
         used = {node.name for _, node in self.overlay.placed}
         broken = {one.group.key for one in chosen if not one.is_safe}
         far = [
@@ -396,7 +395,7 @@ class GangSearch:
     def _restore_bundles(
         self, where: NodeScope, chosen: list[VictimBundle], some: list[VictimBundle], room: Amounts
     ) -> None:
-        """Let these stay, if the gang has its place without that. `room` is what there is with them."""
+        """Restore these bundles if the gang can be placed without them. `room` is what is free with them evicted."""
         given = freed_resources(self.session.cluster, _pods(some), where)
         if not some or any(room[name] - given.get(name, 0) < self._need[name] for name in room):
             return

@@ -1,8 +1,8 @@
-"""Bundles: pods that leave together, so that nobody loses a part of a gang and keeps the rest for nothing.
+"""Victim bundles: pods that are evicted together, so that no gang loses some pods and keeps the rest without use.
 
-A pod that its gang does not need is a bundle of its own (*safe*); all pods of a gang are another (*whole*).
-Safe ones go first; then those whose group's turn would be last; then those that give more of what is
-needed. What must not leave (budgets, votes of plugins, pods that say so) keeps its whole bundle.
+A pod beyond minMember of its gang is a bundle of its own (*safe*); all pods of a gang are another (*whole*). Safe
+bundles come first; then those of groups last in job order; then those that free more of what is needed. A pod
+that may not be evicted (PodDisruptionBudget, victim plugins, annotation) protects its whole bundle.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ from scheduling.victims.victim_plugins import eligible_victims
 
 
 class VictimBundle(Struct, frozen=True):
-    """Pods of one group that leave together, or stay."""
+    """Pods of one group that are evicted together, or not at all."""
 
     group: PodGroup
     pods: tuple[Pod, ...]
@@ -36,7 +36,7 @@ class VictimBundle(Struct, frozen=True):
 def victim_bundles(
     preemptor: Preemptor, where: NodeScope, need: Amounts, groups: Iterable[PodGroup]
 ) -> list[VictimBundle]:
-    """The bundles of these groups that give anything of what is needed on the nodes of a domain, first to go first."""
+    """Return the bundles of these groups that free anything needed on the nodes of a domain, in eviction order."""
     ganging = preemptor.policy.action_arguments.of_gangs(preemptor.action)
     found: list[tuple[Fraction, VictimBundle]] = []
     for group in groups:
@@ -54,13 +54,13 @@ def victim_bundles(
         found += [(_contribution(preemptor, one, where, need), one) for one in every]
     found = [one for one in found if one[0]]
     place = victim_order(preemptor, [one.group for _, one in found])
-    # Least telling first: pods of a group, then groups with the same place, then groups, then kinds.
+    # Sort by the least significant key first: pods of a group, groups with the same rank, groups, kinds.
     found.sort(key=lambda one: one[1].pods[0].sort_key, reverse=True)
     rank: dict[tuple[str, bool], tuple[Fraction, int, str, str]] = {}
     for worth, one in found:
         key = (one.group.key, one.is_safe)
         most, _, node, _ = rank.get(key, (-worth, 0, one.pods[0].node, ""))
-        # Of groups of one age those side by side, so that whole nodes are freed.
+        # Groups of one age are ordered by node, so that whole nodes are freed.
         rank[key] = (min(most, -worth), -one.group.created_ns, node, one.group.key)
     found.sort(key=lambda one: rank[one[1].group.key, one[1].is_safe])
     found.sort(key=lambda one: place[one[1].group.key], reverse=True)
@@ -69,14 +69,14 @@ def victim_bundles(
 
 
 def may_evict_all(preemptor: Preemptor, bundle: VictimBundle) -> bool:
-    """Whether all of its pods may be evicted, after those that were chosen."""
+    """Return True if all pods of a bundle may be evicted, after those chosen already."""
     return len(
         allowed_by_budgets(preemptor, eligible_victims(preemptor, list(bundle.pods)))
     ) == len(bundle.pods)
 
 
 def donor_groups(preemptor: Preemptor) -> Iterator[PodGroup]:
-    """The groups that could have to give: less urgent ones of the queue, or those of other queues."""
+    """Yield the groups with possible victims: of lower priority in the queue, or of other queues."""
     cluster = preemptor.cluster
     for name in _queues(preemptor):
         for key in cluster.queue(name).groups:
@@ -85,7 +85,7 @@ def donor_groups(preemptor: Preemptor) -> Iterator[PodGroup]:
 
 
 def donor_groups_on(preemptor: Preemptor, nodes: Iterable[Node]) -> Iterator[PodGroup]:
-    """Those of them with pods on some nodes."""
+    """Yield those of them with pods on some nodes."""
     cluster, names = preemptor.cluster, dict.fromkeys(_queues(preemptor))
     keys = dict.fromkeys(cluster.pods[uid].group_key for node in nodes for uid in node.pods)
     for key in keys:
@@ -112,7 +112,7 @@ def _may_evict(preemptor: Preemptor, pod: Pod) -> bool:
 
 
 def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
-    """Pods that the gang does not need, the last first, by number and by role. Of sub-groups nobody is."""
+    """Return the pods beyond minMember, the last first, by number and by role. A group with sub-groups has none."""
     if group.sub_groups is not None:
         return []
     count = group.ready_count - group.best_effort_count - group.min_available
@@ -133,7 +133,7 @@ def _surplus_pods(group: PodGroup, pods: list[Pod]) -> list[Pod]:
 def _contribution(
     preemptor: Preemptor, bundle: VictimBundle, where: NodeScope, need: Amounts
 ) -> Fraction:
-    """How much of what is needed it gives: the sum of the parts of each resource."""
+    """Return how much of what is needed a bundle frees: the sum over the resources of the fraction freed."""
     given = freed_resources(preemptor.cluster, bundle.pods, where)
     return sum(
         (Fraction(min(given.get(name, 0), most), most) for name, most in need.items()), Fraction(0)
@@ -141,7 +141,7 @@ def _contribution(
 
 
 def freed_resources(cluster: Cluster, pods: Iterable[Pod], where: NodeScope) -> Amounts:
-    """What pods give on the nodes of a domain."""
+    """Return what the eviction of pods frees on the nodes of a domain."""
     total: Amounts = {}
     for pod in pods:
         node = cluster.nodes.nodes.get(pod.node)

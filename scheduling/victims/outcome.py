@@ -1,4 +1,4 @@
-"""What came of a search for room: whether the gang is whole by it, and the decisions that follow."""
+"""The outcome of a preemption attempt: whether the gang is complete with it, and the resulting decisions."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from scheduling.node_overlay import NodeOverlay, placements
 
 
 def is_whole(overlay: NodeOverlay) -> bool:
-    """Whether the gang of a trial is whole once everyone who is to leave has left."""
+    """Return True if the gang of an overlay is complete once all victims have terminated."""
     group = overlay.group
     own = overlay.evicted_by_group.get(group.key, [])
     placed = [pod for pod, _ in overlay.placed]
     if len(placed) <= len(group.nominations):
         return False
     if any(pod.pod_class.is_best_effort for pod in placed):
-        # These count as ready while they wait; here they must have their place.
+        # Best-effort pods count as ready while they are pending; here they must have a node.
         return group.is_ready_without_waiting(placed, own)
     roles = Counter(pod.facts.role for pod in placed)
     roles.subtract(pod.facts.role for pod in own)
@@ -26,7 +26,7 @@ def is_whole(overlay: NodeOverlay) -> bool:
 
 
 def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
-    """Who must leave, group by group, and the room that is promised for it."""
+    """Yield the evictions, group by group, and the nominations for the preemptor."""
     cluster, group = overlay.cluster, overlay.group
     for key, pods in overlay.evicted_by_group.items():
         if not pods:
@@ -46,7 +46,7 @@ def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
     if overlay.later:
         yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
     else:
-        # Without one of its pods that took too much, `allocate` would have found the room, too.
+        # `allocate` would have found this room too, if one of the group's pods had not taken too much.
         yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
 
 

@@ -1,4 +1,4 @@
-"""Pods that their disruption budgets hold: the API server would not evict them (rules K7.4 and K9.2)."""
+"""PodDisruptionBudgets: pods that the API server would not evict (rules K7.4 and K9.2)."""
 
 from projections.disruption_budgets import Budget
 from projections.pods import RUNNING, Pod
@@ -6,9 +6,10 @@ from scheduling.victims.preemptor import Preemptor
 
 
 def allowed_by_budgets(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """The candidates that may be evicted together, first first; those chosen already count.
+    """Return the candidates that may be evicted together, in the order given; victims chosen already count.
 
-    A pod that does not run yet is not held. One that several budgets speak for is: the server refuses that.
+    A pod that does not run yet is not protected. A pod covered by several budgets is: the API server refuses its
+    eviction.
     """
     budgets = preemptor.cluster.budgets
     if not budgets.all:

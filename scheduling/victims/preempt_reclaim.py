@@ -1,4 +1,5 @@
-"""Making way: what `preempt` and `reclaim` do with the head of a line."""
+"""The actions `preempt`, `reclaim`, `gangpreempt` and `gangreclaim`: search for victims for the head of an
+equivalence class."""
 
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ from scheduling.victims.wanted import wanted
 
 
 def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
-    """Decide on every group that starves and for which the action could evict somebody."""
+    """Decide for every starving pod group for which the action could evict pods."""
 
     def for_head(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Decision]:
         group = equivalence_group.head
@@ -42,7 +43,7 @@ def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
 def _search(
     session: Session, action: str, group: PodGroup, so_far: SearchDeferred | None
 ) -> PreemptionSearch | GangSearch:
-    """Search among the pods of others, then, to preempt, among those of the group itself."""
+    """Search for victims in other groups, then, for `preempt`, in the group itself."""
     if action in GANG_EVICTING:
         return GangSearch(session, action, group, so_far)
     is_within = so_far is not None and so_far.is_within

@@ -1,4 +1,4 @@
-"""A claim: one pod that asks for room which others have, in a trial for its whole group."""
+"""The preemptor: one pending pod that needs room used by other pods, with the overlay of its whole group."""
 
 from msgspec import Struct
 
@@ -14,27 +14,27 @@ from scheduling.session import Session
 
 
 class Preemptor(Struct):
-    """What is asked for, by whom, and what has been chosen for the group so far."""
+    """A pod that preempts or reclaims, its action, and the victims and placements chosen for its group so far."""
 
     session: Session
     action: str
-    """One of those that preempt: of the same queue. Of those that reclaim: of other queues."""
+    """The action: to preempt takes victims of the same queue, to reclaim those of other queues."""
     overlay: NodeOverlay
     pod: Pod
     is_within: bool = False
-    """Whether pods of the group itself are asked for, rather than those of others."""
+    """True if the victims are pods of the group itself, rather than of other groups."""
 
     wanted: tuple[Pod, ...] = ()
-    """The pods that room is asked for at once, where it is not for this one alone."""
+    """The pods that are placed together, if room is needed for more than this pod."""
 
     @property
     def is_reclaiming(self) -> bool:
-        """Whether room is asked of other queues."""
+        """Return True if the victims are of other queues."""
         return self.action in RECLAIMING
 
     @property
     def asked(self) -> Charge:
-        """What the queue would be charged."""
+        """Return what the queue would be charged."""
         if not self.wanted:
             return quota_charging.requested(self.cluster, self.pod.pod_class)
         total: Amounts = {}
@@ -44,20 +44,20 @@ class Preemptor(Struct):
 
     @property
     def cluster(self) -> Cluster:
-        """What is true."""
+        """Return the cluster."""
         return self.session.cluster
 
     @property
     def policy(self) -> Policy:
-        """The rules."""
+        """Return the policy."""
         return self.session.cluster.policy
 
     @property
     def group(self) -> PodGroup:
-        """Whose pod it is."""
+        """Return the group of the pod."""
         return self.overlay.group
 
     @property
     def queue(self) -> Queue:
-        """The queue of the group."""
+        """Return the queue of the group."""
         return self.session.cluster.queue(self.overlay.group.queue)

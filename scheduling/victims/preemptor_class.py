@@ -1,14 +1,14 @@
-"""Claims that are alike: for which the same nodes can be freed (`scheduling/failed_preemption_cache.py`)."""
+"""Classes of preemptors for which the same nodes can be freed (key of `scheduling/failed_preemption_cache.py`)."""
 
 from scheduling.victim_eligibility import victim_plugin_tiers
 from scheduling.victims.preemptor import Preemptor
 
 
 def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
-    """Equal for claims for which the same nodes can be freed; None where that depends on more.
+    """Return a key that is equal for preemptors for which the same nodes can be freed; None if that depends on more.
 
-    That is so where pods look at each other, where budgets hold pods or some could not be evicted a moment
-    ago, where ages or shares of queues decide, and once a trial has begun. (Quotas: see `PreemptionSearch`.)
+    None if pod affinity or spread, PodDisruptionBudgets, recently failed evictions, ages or shares of queues
+    decide, and once the overlay holds evictions. (Quotas: see `PreemptionSearch`.)
     """
     cluster, policy, overlay, pod = (
         preemptor.cluster,

@@ -1,13 +1,13 @@
-"""One attempt to make room for a group: its waiting pods in order, each on a node that evictions free for it.
+"""One preemption attempt for a pod group: its pending pods in order, each on a node that evictions free for it.
 
-The rules are those of Volcano's preempt and reclaim: on each node those who lose least go first, until the
-pod has room and its queue may be charged for it; a node that does not work out is left as it was; and the
-group gets all that makes its gang whole, or nobody is evicted. What differs: room that is there is used
-before anybody is evicted, and of those chosen on a node nobody goes whose room is not needed in the end.
+The rules are those of Volcano's preempt and reclaim: on each node victims are taken in eviction order until the
+pod fits and its queue may be charged for it; a node that fails is left unchanged; and the group gets all that
+completes its gang, or no pod is evicted. Differences: free room is used before any pod is evicted, and victims on
+a node that turn out not to be needed are restored.
 
-Once its action has used up its part of the work a search that goes on in vain is cut short, and goes on in the
-next cycle (`search_deferred`): what it had found for pods of the group is looked at first, and then nodes in the
-order of their names, from where it stopped. Only when all were looked at there is none.
+When the action has used up its share of the work, a search without success is cut short and continues in the next
+cycle (`search_deferred`): the nodes found for pods of the group are checked first, and then nodes in the order of
+their names, from where it stopped. The search fails only after all nodes were searched.
 """
 
 from bisect import bisect_right
@@ -49,11 +49,11 @@ from scheduling.victims.victim_ranking import eviction_cost
 from scheduling.victims.wanted import wanted
 
 BEST_ONE_BY_ONE: Final = 8
-"""How many of the best nodes are found one by one before all are sorted."""
+"""Number of best nodes that are found one by one before all are sorted."""
 
 
 class PreemptionSearch:
-    """What came of trying to make room for a group."""
+    """The result of a preemption attempt for a pod group."""
 
     def __init__(
         self,
@@ -69,32 +69,32 @@ class PreemptionSearch:
         self.group = group
         self.overlay = NodeOverlay(session.cluster, group)
         self.is_cut = False
-        """Whether it was cut short: unless the gang is whole it goes on in the next cycle."""
+        """True if the search was cut short: unless the gang is complete it continues in the next cycle."""
         self.counts: Counter[str] = Counter()
-        """Why nodes were not freed for the first pod that got none, and how many."""
+        """Why nodes were not freed for the first pod that failed, with the number of nodes."""
         self._has_freeable_node = False
-        """Whether a node was found that can be freed for the pod."""
+        """True if a node was found that can be freed for the pod."""
         self._failed_units = self._nodes_before = 0
-        """Units that were spent on nodes in vain, and how many nodes earlier cycles looked at."""
+        """Units spent on nodes that failed, and the number of nodes searched in earlier cycles."""
         self._nodes_looked = 0
-        """How many nodes were looked at in vain."""
+        """Number of nodes that failed."""
         self._freed: list[str] = []
-        """The nodes that were freed for pods, in order."""
+        """The nodes freed for pods, in order."""
         self._planned_nodes: list[str] = []
-        """Those that earlier cycles had found, the next one last."""
+        """The nodes that earlier cycles found, the next one last."""
         self._cursors: dict[int, tuple[Pod, str, int]] = {}
-        """Class index to a pod of it, the node up to which all were looked at in vain, in the order of their names,
-        and how many pods of the group had a node then."""
+        """Class index to a pod of the class, the node up to which all failed (in the order of names), and how many
+        pods of the group had a node then."""
         self._counts_before: Counter[str] = Counter()
         self._is_within = is_within
         self._problem = ""
         self._requeue_on_quota: dict[str, None] = {}
-        """What the quota of the queue kept its pods from."""
+        """Quota limits that refused pods of the group."""
         self._failed: dict[int, None] = {}
         self._looked: dict[int, int] = {}
-        """Class index to how many placements of the trial have been looked at for room that they left."""
+        """Class index to how many placements of the overlay were checked for room that they left."""
         self._tried: dict[int, dict[int, None]] = {}
-        """Class index to the slots of nodes that could not be freed for a pod of it."""
+        """Class index to the slots of nodes that could not be freed for a pod of the class."""
         if so_far is not None:
             self._resume(so_far)
         session.groups_examined += 1
@@ -105,12 +105,12 @@ class PreemptionSearch:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the gang is whole once everyone who is to leave has left."""
+        """Return True if the gang is complete once all victims have terminated."""
         return is_whole(self.overlay)
 
     @property
     def reason(self) -> Unschedulable:
-        """Why nobody is evicted."""
+        """Return why no pod is evicted."""
         if self._problem:
             return Unschedulable("NotEntitled", "", self._problem)
         total = len(self.session.cluster.nodes.order)
@@ -122,11 +122,11 @@ class PreemptionSearch:
         )
 
     def decisions(self) -> Iterator[Decision]:
-        """Who must leave, and the room that is promised for it."""
+        """Yield the evictions and the nominations for the group."""
         return decisions(self.action, self.overlay)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
-        """What was found so far. Where the search `is_over` it begins from the start."""
+        """Return what was found so far. If the search `is_over` it starts from the beginning."""
         group = self.group
         nodes = self._nodes_before + self._nodes_looked
         start = SearchDeferred(
@@ -154,7 +154,7 @@ class PreemptionSearch:
         )
 
     def include_counts_of(self, other: "PreemptionSearch") -> None:
-        """Among the pods of others there were none: that is told where there are none in the group either."""
+        """Report the counts of the failed search among other groups if the search in the group itself fails too."""
         self._counts_before = other.counts
         self._requeue_on_quota.update(other._requeue_on_quota)  # noqa: SLF001  # of the same class
 
@@ -169,7 +169,8 @@ class PreemptionSearch:
             self._cursors[pod.pod_class.index] = (pod, one.node, one.placed)
 
     def _cursor_of(self, pod_class: PodClass) -> str | None:
-        """The node after which the search for pods of a class goes on; None where it is in no order of names."""
+        """Return the node after which the search for pods of a class continues; None if it is not in the order of
+        names."""
         found = self._cursors.get(pod_class.index)
         if found is None or (pod_class.looks_around and found[2] != self.overlay.count):
             return None
@@ -177,7 +178,7 @@ class PreemptionSearch:
 
     @property
     def _is_used_up(self) -> bool:
-        """Whether enough nodes have been looked at in vain."""
+        """Return True if enough nodes were searched without success."""
         work = self.session.work
         return work.is_used_up and self._failed_units >= work.least_search
 
@@ -190,7 +191,7 @@ class PreemptionSearch:
 
     def _place_all(self) -> None:
         group, policy = self.group, self.session.cluster.policy
-        # Where `allocate` has nothing against the group, its pods that ask for nothing but a place lack it.
+        # If `allocate` does not refuse the group, it is its best-effort pods that lack a node.
         seeks_a_place = "allocate" not in group.refusals
         for index, pod in enumerate(group.pending):
             own = len(self.overlay.evicted_by_group.get(group.key, ()))
@@ -217,13 +218,13 @@ class PreemptionSearch:
                 return
 
     def _can_still_be_whole(self, index: int) -> bool:
-        """Whether, a pod having failed, the gang can still become whole."""
+        """Return True if the gang can still be complete after a pod failed."""
         group = self.group
         rest = sum(pod.pod_class.index not in self._failed for pod in group.pending[index + 1 :])
         return group.ready_count + len(self.overlay.placed) + rest >= group.min_available
 
     def _use_free_room(self, preemptor: Preemptor) -> bool:
-        """Use room that is there, or is being freed already."""
+        """Place the pod on room that is free, or is being freed already."""
         pod = preemptor.pod
         choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
         if not isinstance(choice, CardChoice):
@@ -247,8 +248,8 @@ class PreemptionSearch:
         return node is not None
 
     def _being_freed(self, ranking: NodeRanking, pod: Pod) -> Node | None:
-        """A node that will have room. Once there was none for a class, only nodes where the trial
-        has evicted since then could have."""
+        """Return a node that will have room. Once there was none for a class, check only nodes where the overlay
+        evicted pods since then."""
         key, later = pod.pod_class.index, self.overlay.later
         if key not in self._looked or pod.pod_class.looks_around:
             self._looked[key] = len(later)
@@ -263,7 +264,7 @@ class PreemptionSearch:
         return None
 
     def _free_node(self, preemptor: Preemptor) -> bool:
-        """Free a node for a pod: the best by score to preempt, the first by name to reclaim."""
+        """Free a node for a pod: the best by score for `preempt`, the first by name for `reclaim`."""
         pod_class = preemptor.pod.pod_class
         if pod_class.never_preempts:
             self.counts["node(s) are not looked at: preemptionPolicy is Never"] += len(
@@ -288,7 +289,7 @@ class PreemptionSearch:
         best = min(islice(ways, self._nodes_compared()), key=lambda way: way[0], default=None)
         if best is None:
             if self.is_cut and not self._cursors[pod_class.index][1]:
-                counts = Counter()  # By their names, all are looked at once more.
+                counts = Counter()  # Now in the order of names: all nodes are searched once more.
             self.counts = self.counts if self._failed else counts
             return False
         self.is_cut = False
@@ -299,8 +300,8 @@ class PreemptionSearch:
         return True
 
     def _retry_planned_node(self, preemptor: Preemptor) -> bool:
-        """Free the node that an earlier cycle had found for the pod. Where that is no longer possible what it had
-        found is forgotten."""
+        """Free the node that an earlier cycle found for the pod. If that is no longer possible drop all that it
+        found."""
         if not self._planned_nodes:
             return False
         table, before = self.session.cluster.nodes, len(self.overlay.evicted)
@@ -326,7 +327,7 @@ class PreemptionSearch:
     def _freeable_nodes(
         self, preemptor: Preemptor, counts: Counter[str]
     ) -> Iterator[tuple[Node, list[Pod]]]:
-        """Nodes that can be freed, and who would leave each; nobody has left yet."""
+        """Yield nodes that can be freed with the victims of each; the victims are not evicted yet."""
         pod_class = preemptor.pod.pod_class
         preemptor_class_key = preemptor_class(preemptor)
         known = (
@@ -349,25 +350,25 @@ class PreemptionSearch:
                 yield node, gone
                 continue
             if known is not None and not short:
-                # What the queue may use decided nothing, so that it need not be asked again.
+                # Quota did not decide, so the result may be cached without it.
                 known.add(node.slot, found)
             self._record_failed_node(preemptor, node, counts, found)
 
     def _record_failed_node(
         self, preemptor: Preemptor, node: Node, counts: Counter[str], why: str
     ) -> None:
-        """A node cannot be freed for a pod."""
+        """Record that a node cannot be freed for a pod."""
         pod_class = preemptor.pod.pod_class
         counts[why] += 1
         self._nodes_looked += 1
-        # The trial only takes more: the next pod of the class would find no more there.
+        # The overlay only grows: the next pod of the class would find no more room there.
         if not pod_class.looks_around:
             self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if self._cursor_of(pod_class) is not None and not self._has_freeable_node:
             self._cursors[pod_class.index] = (preemptor.pod, node.name, self.overlay.count)
 
     def _nodes_compared(self) -> int:
-        """How many nodes are compared by who would leave them."""
+        """Return how many freeable nodes are compared by their victims."""
         told = self.session.cluster.policy.action_arguments.preempting
         if self.action != "preempt" or self._is_within or not told.is_simulated:
             return 1
@@ -380,7 +381,7 @@ class PreemptionSearch:
         known: FailedNodes | None,
         preemptor_class_key: tuple[object, ...] | None,
     ) -> Iterator[Node]:
-        """Nodes that evictions could free, the better ones first; those known not to be left out."""
+        """Yield nodes that evictions could free, the better ones first, without those known to fail."""
         session, pod_class, work = self.session, preemptor.pod.pod_class, self.session.work
         table, rankings = session.cluster.nodes, session.rankings
         ranking = rankings.of(pod_class, _cards(preemptor))
@@ -431,7 +432,7 @@ class PreemptionSearch:
             self._failed_units += work.done - before
 
     def _cut_short(self, preemptor: Preemptor) -> None:
-        """Stop: the search goes on where it is, or by names from the first node on."""
+        """Cut the search short: it continues where it is, or in the order of names from the first node on."""
         self.is_cut = True
         pod_class, index = preemptor.pod.pod_class, preemptor.pod.pod_class.index
         if self._cursor_of(pod_class) is not None:
@@ -442,8 +443,8 @@ class PreemptionSearch:
         self._cursors[index] = (preemptor.pod, name, self.overlay.count)
 
     def _choose_victims(self, preemptor: Preemptor, node: Node, short: tuple[str, ...]) -> str:
-        """Choose who leaves a node, where the quota is `short` of these. Why nobody does, if so; an empty text
-        where there is room now."""
+        """Choose the victims on a node; `short` are the quota limits that are exceeded there. Return why it fails,
+        or an empty text if the pod has room now."""
         useful = _victim_filter(preemptor, node, short)
         if useful is None:
             return "node(s) do not help: the quota of the queue stands in the way"
@@ -463,7 +464,7 @@ class PreemptionSearch:
         return ""
 
     def _restore_unneeded(self, preemptor: Preemptor, node: Node, gone: list[Pod]) -> None:
-        """Of those chosen on a node let stay whose room is not needed, the ones that lose most first."""
+        """Restore the victims on a node that are not needed, the most expensive first."""
         needed = dict.fromkeys(pod.facts.uid for pod in gone)
         for pod in reversed(gone):
             self.overlay.restore(pod)
@@ -479,7 +480,7 @@ class PreemptionSearch:
 
 
 def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
-    """The nodes that a pod may go to, whoever stands there."""
+    """Return the nodes that admit a pod, regardless of the pods there."""
     rankings, cards = preemptor.session.rankings, _cards(preemptor)
     is_open: npt.NDArray[np.bool_] = (
         rankings.predicates(preemptor.pod.pod_class).verdicts == ADMITTED
@@ -488,7 +489,7 @@ def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
 
 
 def _by_score(scores: npt.NDArray[np.int64]) -> Iterator[int]:
-    """The slots of nodes that a pod may go to, the better ones first, then by name."""
+    """Yield the slots of feasible nodes, the better ones first, then by name."""
     for _ in range(BEST_ONE_BY_ONE):
         best = int(scores.argmax())
         if scores[best] < 0:
@@ -505,7 +506,7 @@ def _count(counts: Counter[str], text: str, number: int) -> None:
 
 
 def _cards(preemptor: Preemptor) -> Cards:
-    """The cards that would do, whatever the queue may use of them now: evictions change that."""
+    """Return the cards that would do, regardless of the queue's quota: evictions change that."""
     cluster, named = preemptor.cluster, preemptor.pod.pod_class.cards
     if cluster.policy.quota != "capacity-card" or not named:
         return None
@@ -517,7 +518,7 @@ def _charge(preemptor: Preemptor, node: Node) -> Charge:
 
 
 def _quota_short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
-    """Of what the queue may not use as much as the pod would be charged on a node."""
+    """Return the quota limits that the charge of the pod on a node would exceed."""
     extra, released, queue = (
         preemptor.overlay.extra,
         preemptor.overlay.released_above,
@@ -533,7 +534,7 @@ def _quota_short(preemptor: Preemptor, node: Node) -> tuple[str, ...]:
 def _victim_filter(
     preemptor: Preemptor, node: Node, short: tuple[str, ...]
 ) -> Callable[[Pod], bool] | None:
-    """Whether it helps that a pod leaves: it has what is lacking. None where nobody's leaving helps."""
+    """Return a function that tells whether evicting a pod helps: it has what is lacking. None if no eviction helps."""
     lacking = tuple(
         name for name, amount in preemptor.pod.pod_class.request if amount > node.future(name)
     )
@@ -551,7 +552,7 @@ def _victim_filter(
 
 
 def _has_room(preemptor: Preemptor, node: Node) -> bool:
-    """Whether the pod has room on the node once leaving pods have left, and its queue may be charged for it."""
+    """Return True if the pod fits the node once terminating pods are gone, and its queue may be charged for it."""
     if not node.fits_later(preemptor.pod.pod_class.request):
         return False
     around = preemptor.session.rankings.surroundings(preemptor.pod.pod_class)

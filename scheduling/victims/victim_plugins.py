@@ -1,13 +1,13 @@
-"""Votes: which of the candidates the plugins let go.
+"""Victim plugins: which of the candidates may be evicted.
 
-The plugins of a tier must agree; the first tier that agrees on anybody decides (Volcano's preemptable and
-reclaimable functions). So that nothing goes back and forth without end, three things hold besides:
+The plugins of a tier must agree; the first tier that agrees on any victim decides (Volcano's preemptable and
+reclaimable functions). To prevent endless mutual eviction, three rules hold besides:
 
-- what the quota plugin says of reclaiming holds in whatever tier it stands;
-- where priorities count, no tier evicts a group of higher priority;
-- where no plugin of the deciding tier puts one group before another, it is not taken from an older group; nor from
-  a queue with a smaller share, unless the queue that asks is within what it deserves of all that it asks for, or
-  the one that loses the pod could not reclaim for it again.
+- the quota plugin's filter for reclaim applies in whichever tier it is;
+- if priorities count, no tier evicts a group of higher priority;
+- if no plugin of the deciding tier orders groups, pods of older groups are not evicted; nor pods of a queue with
+a smaller share, unless the preemptor's queue stays within what it deserves of all that it requests, or the
+victim's queue could not reclaim for the pod again.
 """
 
 from collections.abc import Callable
@@ -30,17 +30,17 @@ from scheduling.victims.preemptor import Preemptor
 from scheduling.work import FAIR, FAIR_AGAIN
 
 VictimPlugin: TypeAlias = Callable[[Preemptor, list[Pod]], list[Pod]]
-"""The candidates that a plugin lets go, in the order given."""
+"""Returns the candidates that a plugin accepts as victims, in the order given."""
 
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 QUOTAS: Final = ("capacity", "proportion")
 _SYSTEM: Final = "kube-system"
 _EQUAL: Final = Fraction(1, 1_000_000)
-"""Shares that differ by no more are equal to drf."""
+"""Shares that differ by no more are equal to `drf`."""
 
 
 def eligible_victims(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """The candidates that may be evicted, in the order given."""
+    """Return the candidates that may be evicted, in the order given."""
     groups, tiers = (
         preemptor.cluster.groups,
         victim_plugin_tiers(preemptor.policy, preemptor.action),
@@ -65,9 +65,9 @@ def eligible_victims(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 
 def prevents_reclaim_back(preemptor: Preemptor, names: list[str]) -> bool:
-    """Whether what these plugins agree on cannot be asked back.
+    """Return True if what these plugins agree on cannot be reclaimed back.
 
-    With `gang`, pods beyond the need of their gang go to a gang that is not whole, if only such starve.
+    With `gang`, pods beyond minMember go to a gang that is not complete, if only such gangs are starving.
     """
     if preemptor.is_within or any(name in ("priority", "drf") for name in names):
         return True
@@ -86,15 +86,16 @@ def _is_entitled_to_all(preemptor: Preemptor) -> bool:
 
 
 def _safe_from_reclaim_back(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """To preempt: pods of groups that are less urgent, or younger. To reclaim: of queues that have a larger share
-    left or could not reclaim for the pod again, and under `capacity-card` of what they have beyond their quota."""
+    """Return, for preempt, pods of groups of lower priority or younger ones; for reclaim, pods of queues that keep a
+    larger share or could not reclaim for the pod again, and under `capacity-card` what they use beyond their
+    quota."""
     cluster, extra = preemptor.cluster, preemptor.overlay.extra
     groups = cluster.groups
     if not preemptor.is_reclaiming:
         return [pod for pod in candidates if _is_later(preemptor, groups[pod.group_key])]
     asked = preemptor.asked
     if not preemptor.policy.quota:
-        return []  # No plugin says what queues deserve: each could take it back.
+        return []  # No plugin defines what queues deserve: each could reclaim it back.
     if preemptor.policy.quota != "capacity":
         is_entitled = is_within_deserved(cluster, preemptor.queue, asked, extra)
         return _by_quota(preemptor, candidates) if is_entitled else []
@@ -115,7 +116,8 @@ def _safe_from_reclaim_back(preemptor: Preemptor, candidates: list[Pod]) -> list
 
 
 def _could_reclaim_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[str, int]) -> bool:
-    """Whether the queue of a pod, having `given` this pod among others, would be entitled to reclaim for it."""
+    """Return True if the queue of a pod, after releasing `given` (this pod included), would be entitled to reclaim
+    for it."""
     extra = {name: -amount for name, amount in given.items()}
     return may_reclaim(preemptor.cluster, preemptor.cluster.queue(queue), pod.charge or (), extra)
 
@@ -148,7 +150,7 @@ def _is_later(preemptor: Preemptor, group: PodGroup) -> bool:
 
 
 def _by_priority(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Pods of groups of lower priority; in one's own group, pods of lower priority."""
+    """Accept pods of groups of lower priority; within the group, pods of lower priority."""
     if preemptor.is_within:
         ours = preemptor.pod.facts.task_priority
         return [pod for pod in candidates if pod.facts.task_priority < ours]
@@ -157,7 +159,7 @@ def _by_priority(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 
 def _by_gang(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Pods that their gangs do not need."""
+    """Accept pods beyond minMember of their gangs."""
     spare: dict[str, int] = {}
     chosen: list[Pod] = []
     for pod in candidates:
@@ -177,7 +179,7 @@ def _by_gang(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 
 def _by_conformance(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Pods that the cluster itself does not run on."""
+    """Accept pods that are not critical to the cluster itself."""
     return [
         pod
         for pod in candidates
@@ -186,7 +188,7 @@ def _by_conformance(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 
 def _by_drf(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Pods of groups that still hold as large a share without them as the one who asks would hold."""
+    """Accept pods of groups whose share without them is still at least the preemptor's share with its pod."""
     if preemptor.is_reclaiming:
         return _by_fair_tree(preemptor, candidates)
     groups, totals = preemptor.cluster.groups, preemptor.cluster.cluster_totals.totals
@@ -212,7 +214,7 @@ def _by_drf(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 
 def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Pods of queues that still come after the queue that asks, once it has the pod and they lost theirs."""
+    """Accept pods of queues that still come after the preemptor's queue, once it has the pod and they lost theirs."""
     cluster, fair, overlay = preemptor.cluster, preemptor.session.fair, preemptor.overlay
     ours = dict(preemptor.group.held)
     for pod in (*[pod for pod, _ in preemptor.overlay.placed], preemptor.pod):
@@ -224,7 +226,7 @@ def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
     fair.assume({**base, preemptor.group.key: ours})
     chosen: list[Pod] = []
     held: dict[str, Amounts] = {}
-    """What the groups of candidates hold without this trial's choice."""
+    """What the groups of candidates hold without the victims chosen here."""
     for pod in candidates:
         group = cluster.groups[pod.group_key]
         before = fair.assumed(group)
@@ -241,7 +243,7 @@ def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
 
 
 def _held_without(preemptor: Preemptor, key: str) -> Amounts:
-    """What a group holds once its pods that would leave have left."""
+    """Return what a group holds once its victims have terminated."""
     held = preemptor.cluster.groups[key].held
     for pod in preemptor.overlay.evicted_by_group.get(key, ()):
         held = with_more(held, pod.pod_class.request, -1)
@@ -249,7 +251,7 @@ def _held_without(preemptor: Preemptor, key: str) -> Amounts:
 
 
 def _by_quota(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-    """Pods that their queues must give up."""
+    """Accept pods that the quota plugin lets their queues lose."""
     cluster = preemptor.cluster
     asked = preemptor.asked
     return reclaimable_victims(

@@ -1,8 +1,8 @@
-"""Loss: which of several nodes that could be freed is freed, by who would leave it.
+"""Eviction cost: which of several freeable nodes is chosen, by its victims.
 
-The node where the most urgent who would leave is least urgent; then where all of them together are; then
-where fewest leave; then where the most urgent have run the shortest time. Budgets are never broken, so they do
-not count. (The order in which Kubernetes chooses a node to preempt on.)
+The node whose most urgent victim is least urgent; then the smallest sum of priorities; then the fewest victims;
+then the node whose most urgent victims have run the shortest time. PodDisruptionBudgets are never violated, so
+they do not count. (The order in which Kubernetes chooses a node for preemption.)
 """
 
 from typing import TypeAlias
@@ -11,11 +11,11 @@ from projections.cluster import Cluster
 from projections.pods import Pod
 
 EvictionCost: TypeAlias = tuple[tuple[tuple[int, int], ...], int, int, int]
-"""Smaller is less to lose."""
+"""Smaller is cheaper."""
 
 
 def eviction_cost(cluster: Cluster, gone: list[Pod]) -> EvictionCost:
-    """What is lost when these leave."""
+    """Return the cost of evicting these pods."""
     if not gone:
         return (), 0, 0, 0
     urgency = [(cluster.groups[pod.group_key].priority, pod.facts.task_priority) for pod in gone]

@@ -1,4 +1,4 @@
-"""What a pod group asks for when it looks for pods to evict, as a digest: equal as long as a search can go on."""
+"""A digest of what a pod group needs when it searches for victims: equal as long as a search can continue."""
 
 import hashlib
 from typing import Final
@@ -8,11 +8,11 @@ import msgspec
 from projections.pod_groups import PodGroup
 
 DIGITS: Final = 16
-"""Hexadecimal digits that are kept of it."""
+"""Number of hexadecimal digits that are kept."""
 
 
 def wanted(policy_position: int, group: PodGroup) -> str:
-    """A digest of the policy, of the group's place and needs, and of its waiting pods."""
+    """Return a digest of the policy, of the group's order and needs, and of its pending pods."""
     parts = (
         policy_position,
         group.queue,
