@@ -219,7 +219,9 @@ class Queue:
         before = self.facts
         if before is None or facts is None:
             return False
-        return structs.replace(before, told=()) == structs.replace(facts, told=())
+        return structs.replace(before, reported_allocated=()) == structs.replace(
+            facts, reported_allocated=()
+        )
 
     @property
     def lineage(self) -> tuple["Queue", ...]:
