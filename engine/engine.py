@@ -19,7 +19,7 @@ from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
-from events.decision import ActionFailed, GangBindDecided, ObjectFaulted, WorkDeferred
+from events.decision import ActionFailed, ConfigInvalid, GangBindDecided, WorkDeferred
 from events.messages import Answer, Request, WatchMessage
 from events.record import Head, Record, StoredObject
 from events.union import Event
@@ -255,7 +255,7 @@ class Engine:
 
 def subject_of(event: Event) -> str:
     """Return the object that a decision is about, as `Kind/namespace/name`."""
-    if isinstance(event, ObjectFaulted):
+    if isinstance(event, ConfigInvalid):
         return event.subject
     if isinstance(event, WorkDeferred):
         return "Cycle//"

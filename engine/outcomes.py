@@ -28,8 +28,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.union import Outcome
 from projections.apply_outcome import COUNTS
@@ -94,8 +94,8 @@ def _status_updated(answer: Answer, uid: str, what: str) -> Outcome:
     code, message = _failure(answer)
     effort = _effort(answer)
     if not code:
-        return StatusTold(uid=uid, what=what, **effort)
-    return StatusNotTold(uid=uid, what=what, code=code, message=message, **effort)
+        return StatusUpdated(uid=uid, what=what, **effort)
+    return StatusUpdateFailed(uid=uid, what=what, code=code, message=message, **effort)
 
 
 def _storable(reply: Reply) -> Reply:

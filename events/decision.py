@@ -1,4 +1,4 @@
-"""What the scheduler decided, and why. Names end in `Decided`, so no one takes an intention for a fact."""
+"""What the scheduler decided, and why. `Decided` in a name marks what is still to be carried out."""
 
 from msgspec import Struct, field
 
@@ -82,40 +82,31 @@ class EvictionDecided(Fact, frozen=True, kw_only=True):
     message: str = ""
 
 
-class RefusalDecided(Fact, frozen=True, kw_only=True):
-    """A pod group, or what is left of it, cannot be placed now. It stands until its cause changes."""
+class PodGroupUnschedulable(Fact, frozen=True, kw_only=True):
+    """A pod group, or the rest of it, cannot be placed now. It stands until an event that the hints name."""
 
-    kind = "refusal_decided.v1"
+    kind = "pod_group_unschedulable.v1"
 
     pod_group: str
     queue: str
     action: str
-    """The action that refused: `enqueue`, `allocate` or `backfill`. One refusal of each may stand."""
+    """The action that found it: `enqueue`, `allocate` or `backfill`. One record of each may stand."""
     code: str
     message: str
     limit: str = ""
     """What limits it: a resource or a card name."""
     pod: str = ""
-    """The pod the reason was found at, `namespace/name`."""
-    barred: tuple[str, ...] = ()
-    """What else the queue's quota kept out: cards that would have done, and what limits other pods of the group."""
-    lacks_node: bool = False
-    """Whether nodes, too, stand in the way of others of its pods."""
-    is_hopeless: bool = False
-    """Whether the nodes there are could not hold the pods that the gang needs even if they were empty, or too
-    many of them have been closed for long. Nothing is reserved for the group."""
-    is_shut: bool = False
-    """Whether those could not that are open to the pods now, cordons and taints being what they are."""
-
-
-class QueueFaulted(Fact, frozen=True, kw_only=True):
-    """Something in a Queue object cannot be read, and what follows from that."""
-
-    kind = "queue_faulted.v1"
-
-    queue: str
-    code: str
-    message: str
+    """The pod at which the reason was found, `namespace/name`."""
+    requeue_on_quota: tuple[str, ...] = ()
+    """Resources and cards whose quota in the queue, when it grows or is released, may let pods of the group in."""
+    requeue_on_node: bool = False
+    """Whether a change of nodes, too, may let pods of the group in."""
+    never_fits: bool = False
+    """Whether the nodes could not hold the minimum of the gang even if they were empty, or too many of them have been
+    closed for long. Nothing is reserved for the group."""
+    fits_only_closed_nodes: bool = False
+    """Whether the nodes that are open to the pods (by cordons and taints) could not hold the minimum of the gang even
+    if they were empty."""
 
 
 class ActionFailed(Fact, frozen=True, kw_only=True):
@@ -131,13 +122,13 @@ class ActionFailed(Fact, frozen=True, kw_only=True):
     queues served in turn instead of in their order."""
 
 
-class ObjectFaulted(Fact, frozen=True, kw_only=True):
-    """Something of a node or pod group cannot be used, and what follows from that."""
+class ConfigInvalid(Fact, frozen=True, kw_only=True):
+    """A field of an object cannot be used; the message says what follows."""
 
-    kind = "object_faulted.v1"
+    kind = "config_invalid.v1"
 
     subject: str
-    """`Kind/namespace/name`"""
+    """`Kind/namespace/name`, as in the record."""
     code: str
     message: str
 

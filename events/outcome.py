@@ -95,10 +95,10 @@ class PodGroupUpdateFailed(Fact, frozen=True, kw_only=True):
     latency_ns: int = 0
 
 
-class StatusTold(Fact, frozen=True, kw_only=True):
-    """The API server took what muster had to say of an object: `subject` of the record is which."""
+class StatusUpdated(Fact, frozen=True, kw_only=True):
+    """The API server took a status update; the record's `subject` is the object."""
 
-    kind = "status_told.v1"
+    kind = "status_updated.v1"
 
     uid: str
     what: str
@@ -107,10 +107,10 @@ class StatusTold(Fact, frozen=True, kw_only=True):
     latency_ns: int = 0
 
 
-class StatusNotTold(Fact, frozen=True, kw_only=True):
-    """The API server did not take it. It is told again when there is something new to say."""
+class StatusUpdateFailed(Fact, frozen=True, kw_only=True):
+    """The API server rejected a status update. The next one is sent when the status changes again."""
 
-    kind = "status_not_told.v1"
+    kind = "status_update_failed.v1"
 
     uid: str
     what: str

@@ -30,14 +30,13 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
     SearchDeferred,
     WorkDeferred,
 )
@@ -50,8 +49,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.watch import (
     BindRejectedByNode,
@@ -104,9 +103,8 @@ Decision: TypeAlias = (
     | PipelineDecided
     | PipelineWithdrawn
     | EvictionDecided
-    | RefusalDecided
-    | QueueFaulted
-    | ObjectFaulted
+    | PodGroupUnschedulable
+    | ConfigInvalid
     | ActionFailed
     | SearchDeferred
     | WorkDeferred
@@ -125,8 +123,8 @@ Outcome: TypeAlias = (
     | PodEvicted
     | EvictionFailed
     | EvictionOutcomeUnknown
-    | StatusTold
-    | StatusNotTold
+    | StatusUpdated
+    | StatusUpdateFailed
 )
 """What the API answered."""
 

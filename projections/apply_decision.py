@@ -8,14 +8,13 @@ from typing import Protocol
 
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
     SearchDeferred,
     WorkDeferred,
 )
@@ -53,7 +52,7 @@ def apply_decision(state: DecisionState, record: Record, event: Decision) -> Non
             _enqueued(state, record, event)
         case GangBindDecided():
             _bind_decided(state, record, event)
-        case RefusalDecided():
+        case PodGroupUnschedulable():
             _refused(state, record, event)
         case PipelineDecided():
             _pipelined(state, record, event)
@@ -61,12 +60,8 @@ def apply_decision(state: DecisionState, record: Record, event: Decision) -> Non
             _withdrawn(state, event)
         case EvictionDecided():
             _evicted(state, record, event)
-        case QueueFaulted():
-            queue = state.cluster.queues.get(event.queue)
-            if queue is not None:
-                update_reported_errors(state.cluster, queue, ((event.code, event.message),))
-        case ObjectFaulted():
-            state.cluster.config_errors.mark_reported(event.subject, (event.code, event.message))
+        case ConfigInvalid():
+            _config_invalid(state, event)
         case WorkDeferred():
             state.deferred_work = state.deferred_work.with_left(
                 state.carried_work, event, state.cycle, state.cycle_events, state.cluster
@@ -77,6 +72,17 @@ def apply_decision(state: DecisionState, record: Record, event: Decision) -> Non
             state.cluster.internal_errors.actions[event.action] = FailedAction(
                 state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
             )
+
+
+def _config_invalid(state: DecisionState, event: ConfigInvalid) -> None:
+    """Note that the log names an error. A queue keeps its own; those of reading it are with those of other objects."""
+    kind, _, name = event.subject.partition("/")
+    queue = state.cluster.queues.get(name.strip("/")) if kind == "Queue" else None
+    error = (event.code, event.message)
+    if queue is not None and error in queue.unreported_errors:
+        update_reported_errors(state.cluster, queue, (error,))
+    else:
+        state.cluster.config_errors.mark_reported(event.subject, error)
 
 
 def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> None:
@@ -115,7 +121,7 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
         cluster.wakeup_events.groups.pop(group.key, None)
 
 
-def _refused(state: DecisionState, record: Record, event: RefusalDecided) -> None:
+def _refused(state: DecisionState, record: Record, event: PodGroupUnschedulable) -> None:
     group = state.cluster.groups.get(event.pod_group)
     if group is None:
         return
@@ -126,11 +132,11 @@ def _refused(state: DecisionState, record: Record, event: RefusalDecided) -> Non
         message=event.message,
         pod=event.pod,
         position=record.position,
-        requeue_on_quota=event.barred,
-        requeue_on_node=event.lacks_node,
-        never_fits=event.is_hopeless,
-        fits_only_closed_nodes=event.is_shut,
-        is_timed_out=before is not None and before.is_timed_out and event.is_shut,
+        requeue_on_quota=event.requeue_on_quota,
+        requeue_on_node=event.requeue_on_node,
+        never_fits=event.never_fits,
+        fits_only_closed_nodes=event.fits_only_closed_nodes,
+        is_timed_out=before is not None and before.is_timed_out and event.fits_only_closed_nodes,
     )
     if event.code == INTERNAL_ERROR:
         state.cluster.internal_errors.suspend(group.key, event.action, state.now_ns)

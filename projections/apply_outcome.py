@@ -13,8 +13,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.record import Record
 from events.union import Outcome
@@ -63,7 +63,7 @@ def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
             _eviction_outcome(state, event)
         case PodGroupUpdated() | PodGroupUpdateFailed():
             _phase_outcome(state, record, event)
-        case StatusTold() | StatusNotTold():
+        case StatusUpdated() | StatusUpdateFailed():
             _status_outcome(state, record, event)
 
 
@@ -120,9 +120,13 @@ def _set_reported(state: OutcomeState, key: str, position: int) -> None:
         state.cluster.pending_status.update(group)
 
 
-def _status_outcome(state: OutcomeState, record: Record, event: StatusTold | StatusNotTold) -> None:
+def _status_outcome(
+    state: OutcomeState, record: Record, event: StatusUpdated | StatusUpdateFailed
+) -> None:
     """An object was told what muster has to say of it, or will not hear it."""
-    if record.cause is None or (isinstance(event, StatusNotTold) and event.code in RETRIED_CODES):
+    if record.cause is None or (
+        isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
+    ):
         return
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
@@ -132,7 +136,7 @@ def _status_outcome(state: OutcomeState, record: Record, event: StatusTold | Sta
     elif kind == "PodGroup" and (group := state.cluster.groups.get(name)) is not None:
         group.reported_status.conditions_reported_at = record.cause
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
-        queue.rejects_status_updates = isinstance(event, StatusNotTold)
+        queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)
 
 
 def _bind_failed(state: OutcomeState, event: BindFailed) -> None:

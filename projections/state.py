@@ -36,14 +36,13 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
     SearchDeferred,
     WorkDeferred,
 )
@@ -58,8 +57,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.record import Record
 from events.revision import is_newer
@@ -199,9 +198,8 @@ class State:
                 | PipelineDecided()
                 | PipelineWithdrawn()
                 | EvictionDecided()
-                | RefusalDecided()
-                | QueueFaulted()
-                | ObjectFaulted()
+                | PodGroupUnschedulable()
+                | ConfigInvalid()
                 | ActionFailed()
                 | SearchDeferred()
                 | WorkDeferred()
@@ -218,8 +216,8 @@ class State:
                 | PodEvicted()
                 | EvictionFailed()
                 | EvictionOutcomeUnknown()
-                | StatusTold()
-                | StatusNotTold()
+                | StatusUpdated()
+                | StatusUpdateFailed()
             ):
                 apply_outcome.apply_outcome(self, record, event)
             case PolicyWarned():

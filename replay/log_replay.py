@@ -16,14 +16,13 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
     SearchDeferred,
     WorkDeferred,
 )
@@ -145,9 +144,8 @@ class Replay:
                 | PipelineDecided()
                 | PipelineWithdrawn()
                 | EvictionDecided()
-                | RefusalDecided()
-                | QueueFaulted()
-                | ObjectFaulted()
+                | PodGroupUnschedulable()
+                | ConfigInvalid()
                 | ActionFailed()
                 | SearchDeferred()
                 | WorkDeferred()

@@ -19,15 +19,14 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     Placement,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
     SearchDeferred,
     WorkDeferred,
 )
@@ -40,8 +39,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.record import Record
 from events.union import Decision, Event, Observation, Outcome
@@ -94,7 +93,7 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             | EvictionOutcomeUnknown()
         ):
             return [_outcome(event)]
-        case StatusTold() | StatusNotTold():
+        case StatusUpdated() | StatusUpdateFailed():
             return [f"{_subject(record)} {_outcome(event)}"]
         case (
             EnqueueDecided()
@@ -102,9 +101,8 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
             | PipelineDecided()
             | PipelineWithdrawn()
             | EvictionDecided()
-            | RefusalDecided()
-            | QueueFaulted()
-            | ObjectFaulted()
+            | PodGroupUnschedulable()
+            | ConfigInvalid()
             | ActionFailed()
             | SearchDeferred()
             | WorkDeferred()
@@ -171,18 +169,16 @@ def _decision(event: Decision) -> list[str]:
             many = "1 pod" if len(lines) == 1 else f"{len(lines)} pods"
             first = f"evict {many} of {event.pod_group}: {event.action}{why}{because}"
             return [first, *lines]
-        case RefusalDecided():
+        case PodGroupUnschedulable():
             at = f", found at {event.pod}" if event.pod else ""
             return [
                 f"refuse {event.pod_group} in {event.queue}: {event.action}, {event.code}{at}",
                 event.message,
             ]
-        case QueueFaulted():
-            return [f"fault of queue {event.queue}: {event.code}: {event.message}"]
-        case ObjectFaulted():
+        case ConfigInvalid():
             kind, _, name = event.subject.partition("/")
             whose = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
-            return [f"fault of {whose}: {event.code}: {event.message}"]
+            return [f"invalid configuration of {whose}: {event.code}: {event.message}"]
         case WorkDeferred():
             cut = [
                 f"{one.action} stopped before {one.pod_group} in {one.queue}, lines left: {one.lines}"
@@ -231,12 +227,12 @@ def _outcome(event: Outcome) -> str:
             return f"pod {event.pod} is not evicted from {event.node}{tries}: {why}"
         case EvictionOutcomeUnknown():
             return f"pod {event.pod}, evicted from {event.node}: no answer{tries}: {event.message}"
-        case StatusTold() | StatusNotTold():
-            return _told(event)
+        case StatusUpdated() | StatusUpdateFailed():
+            return _status_update(event)
 
 
-def _told(event: StatusTold | StatusNotTold) -> str:
-    if isinstance(event, StatusTold):
+def _status_update(event: StatusUpdated | StatusUpdateFailed) -> str:
+    if isinstance(event, StatusUpdated):
         return f"has its status updated: {event.what}"
     return f"does not have its status updated: {event.what}: {event.code}: {event.message}"
 

@@ -17,7 +17,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.state import State
 from replay.log_time import HEAD, LogTime, format_time
-from replay.why_answer import Answer, Engine, Waiting
+from replay.why_answer import Answer, Step, Waiting
 from replay.why_state import (
     Standing,
     group_standing,
@@ -189,7 +189,7 @@ class Inquiry:
 
 
 def _gone(trail: Trail) -> Standing:
-    steps: list[Engine] = [one for one in trail.steps if "_deleted." in one.kind]
+    steps: list[Step] = [one for one in trail.steps if "_deleted." in one.kind]
     last = steps[-1] if steps else trail.steps[-1]
     said = f"gone since {last.position} ({last.at})"
     pod = trail.pod

@@ -14,7 +14,7 @@ LEVELS: Final = (
 """The checks that a group has to pass, in this order."""
 
 
-class Engine(Struct):
+class Step(Struct):
     """A record about the subject; equal ones in a row are one step."""
 
     position: int
@@ -114,7 +114,7 @@ class Answer(Struct, frozen=True):
     """A sentence: what it is, and where."""
     facts: dict[str, str]
     """Facts by a short name."""
-    steps: tuple[Engine, ...]
+    steps: tuple[Step, ...]
     """The chain of causes, oldest first."""
     steps_left_out: int
     choices: tuple[Choice, ...]

@@ -6,7 +6,7 @@ from typing import Final
 from replay.amount import amount_text, amounts_text
 from replay.log_time import withheld_text
 from replay.printable import CELL_CHARS_MAX, printable
-from replay.why_answer import Answer, Engine, Held, Judged, Waiting
+from replay.why_answer import Answer, Held, Judged, Step, Waiting
 from scheduling.explain import Choice, Limit, Scored
 
 _POINT: Final = 1000
@@ -37,7 +37,7 @@ def _facts(facts: Mapping[str, str]) -> list[str]:
     return [f"  {name:<{width}}  {text}" for name, text in facts.items()]
 
 
-def _steps(steps: Iterable[Engine]) -> list[str]:
+def _steps(steps: Iterable[Step]) -> list[str]:
     lines: list[str] = []
     width = max((len(step.at) for step in steps), default=0)
     for step in steps:

@@ -33,7 +33,7 @@ from projections.cluster import Cluster
 from projections.pods import Pod
 from replay.log_time import format_time
 from replay.narrate import sentences
-from replay.why_answer import Engine
+from replay.why_answer import Step
 
 STEPS_FIRST: Final = 10
 """Steps kept from the beginning."""
@@ -65,13 +65,13 @@ class Told:
         self.content = content
         self.start_ns = start_ns
 
-    def step(self, event: Event | None = None) -> Engine:
+    def step(self, event: Event | None = None) -> Step:
         """Return the record as a step; `event` is the part that concerns the subject."""
         record = self.record
         first, *details = sentences(record, event or self.event, self.content)
         if len(details) > DETAILS_MAX:
             details[DETAILS_MAX:] = [f"and {len(details) - DETAILS_MAX} more"]
-        return Engine(
+        return Step(
             position=record.position,
             at=format_time(record.recorded_at_ns, self.start_ns),
             kind=record.kind,
@@ -109,10 +109,10 @@ class Trail:
         """The pod at its last record."""
         self.left_out = 0
         self._subject = f"{kind}/{key}" if kind in ("Pod", "PodGroup") else f"{kind}//{key}"
-        self._first: list[Engine] = []
-        self._last: deque[Engine] = deque()
+        self._first: list[Step] = []
+        self._last: deque[Step] = deque()
         self._positions: dict[int, None] = {}
-        self._alike: tuple[int, dict[tuple[object, ...], Engine]] = (0, {})
+        self._alike: tuple[int, dict[tuple[object, ...], Step]] = (0, {})
 
     @property
     def subject(self) -> str:
@@ -125,7 +125,7 @@ class Trail:
         return bool(self._first)
 
     @property
-    def steps(self) -> list[Engine]:
+    def steps(self) -> list[Step]:
         """The kept steps, oldest first."""
         return sorted((*self._first, *self._last), key=lambda step: step.position)
 
@@ -171,7 +171,7 @@ class Trail:
                 self._keep(cause.step(self._own_part(cause.event)))
         self._keep(step)
 
-    def _keep(self, step: Engine) -> None:
+    def _keep(self, step: Step) -> None:
         self._positions[step.position] = None
         if len(self._first) < STEPS_FIRST:
             self._first.append(step)

@@ -7,7 +7,7 @@ the current State and keeps no counts of its own.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from events.decision import ObjectFaulted, QueueFaulted
+from events.decision import ConfigInvalid
 from events.union import Decision
 from projections.internal_error import OnError, ignore
 from projections.state import State
@@ -56,12 +56,12 @@ class Decider:
         for name in sorted(cluster.queues_with_unreported_errors):
             queue = cluster.queues[name]
             for code, message in queue.unreported_errors:
-                yield QueueFaulted(queue=name, code=code, message=message)
+                yield ConfigInvalid(subject=f"Queue//{name}", code=code, message=message)
         for action in cluster.policy.actions:
             yield from self._carried_out(action)
         for subject in sorted(cluster.config_errors.unreported):
             for code, message in cluster.config_errors.unreported_of(subject):
-                yield ObjectFaulted(subject=subject, code=code, message=message)
+                yield ConfigInvalid(subject=subject, code=code, message=message)
         yield from self.session.deferred()
 
     def _carried_out(self, action: str) -> Iterator[Decision]:

@@ -6,7 +6,7 @@ from events.decision import (
     ActionFailed,
     DeferredAction,
     PipelineWithdrawn,
-    RefusalDecided,
+    PodGroupUnschedulable,
     WorkDeferred,
 )
 from events.union import Decision
@@ -224,13 +224,13 @@ class Session:
         audit_trials(self.state, [nodes.order[slot].name for slot in dict.fromkeys(slots)], group)
         if group.nominations and action not in EVICTING:
             yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=INTERNAL_ERROR)
-        yield RefusalDecided(
+        yield PodGroupUnschedulable(
             pod_group=group.key,
             queue=group.queue,
             action=action,
             code=INTERNAL_ERROR,
             message=message,
-            is_hopeless=True,
+            never_fits=True,
         )
 
     def action_failed(

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from events.decision import PipelineWithdrawn, RefusalDecided
+from events.decision import PipelineWithdrawn, PodGroupUnschedulable
 from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
@@ -269,9 +269,9 @@ def pipeline_withdrawal(group: PodGroup, reason: Unschedulable) -> Iterator[Pipe
         yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 
-def refusal(group: PodGroup, action: str, reason: Unschedulable) -> RefusalDecided:
+def refusal(group: PodGroup, action: str, reason: Unschedulable) -> PodGroupUnschedulable:
     """Return the record of a refusal."""
-    return RefusalDecided(
+    return PodGroupUnschedulable(
         pod_group=group.key,
         queue=group.queue,
         action=action,
@@ -279,8 +279,8 @@ def refusal(group: PodGroup, action: str, reason: Unschedulable) -> RefusalDecid
         limit=reason.limit,
         message=reason.message,
         pod=reason.pod,
-        barred=reason.requeue_on_quota,
-        lacks_node=reason.requeue_on_node,
-        is_hopeless=reason.never_fits,
-        is_shut=reason.fits_only_closed_nodes,
+        requeue_on_quota=reason.requeue_on_quota,
+        requeue_on_node=reason.requeue_on_node,
+        never_fits=reason.never_fits,
+        fits_only_closed_nodes=reason.fits_only_closed_nodes,
     )

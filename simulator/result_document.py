@@ -17,7 +17,7 @@ from events.decision import (
     GangBindDecided,
     PipelineDecided,
     Placement,
-    RefusalDecided,
+    PodGroupUnschedulable,
 )
 from events.normalize import Json, JsonObject
 from events.record import Head, Record
@@ -35,7 +35,7 @@ _LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
 
 
 _Decided: TypeAlias = (
-    EnqueueDecided | GangBindDecided | PipelineDecided | EvictionDecided | RefusalDecided
+    EnqueueDecided | GangBindDecided | PipelineDecided | EvictionDecided | PodGroupUnschedulable
 )
 
 
@@ -68,7 +68,7 @@ class DecisionEntries:
                         code=event.code,
                         message=event.message,
                     )
-            case RefusalDecided():
+            case PodGroupUnschedulable():
                 self._add(record, "refuse", event)
                 self.entries[-1].update(
                     pod=event.pod or None, code=event.code, message=event.message

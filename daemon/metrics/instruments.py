@@ -35,10 +35,9 @@ DECISIONS: Final = {
     "pipeline_decided": "pipeline",
     "pipeline_withdrawn": "withdraw",
     "eviction_decided": "evict",
-    "refusal_decided": "refuse",
-    "queue_faulted": "fault",
-    "object_faulted": "fault",
-    "action_failed": "fault",
+    "pod_group_unschedulable": "refuse",
+    "config_invalid": "config_invalid",
+    "action_failed": "action_failed",
     "search_deferred": "defer",
     "work_deferred": "defer",
 }

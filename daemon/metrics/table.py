@@ -105,7 +105,7 @@ _LOG: Final = (
         "counter",
         "Decisions; a gang is one.",
         {
-            "kind": "`enqueue`, `bind`, `pipeline`, `withdraw`, `evict`, `refuse`, `fault`, `defer`, as in the "
+            "kind": "`enqueue`, `bind`, `pipeline`, `withdraw`, `evict`, `refuse`, `config_invalid`, `action_failed`, `defer`, as in the "
             "view `decision`"
         },
     ),

@@ -12,14 +12,13 @@ import msgspec
 
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     EnqueueDecided,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
     SearchDeferred,
     WorkDeferred,
 )
@@ -32,8 +31,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.record import Record
 from events.union import Decision, Event, Outcome
@@ -162,9 +161,8 @@ class Views:
                 | EnqueueDecided()
                 | PipelineWithdrawn()
                 | EvictionDecided()
-                | RefusalDecided()
-                | QueueFaulted()
-                | ObjectFaulted()
+                | PodGroupUnschedulable()
+                | ConfigInvalid()
                 | ActionFailed()
             ):
                 self._append("decision", decision_rows(record, event))
@@ -177,8 +175,8 @@ class Views:
                 | PodEvicted()
                 | EvictionFailed()
                 | EvictionOutcomeUnknown()
-                | StatusTold()
-                | StatusNotTold()
+                | StatusUpdated()
+                | StatusUpdateFailed()
             ):
                 self._append("outcome", [outcome_row(record, event)])
             case _:
@@ -290,20 +288,20 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
             tail = ("enqueue", record.subject, event.pod_group, event.queue, "", "", "")
         case PipelineWithdrawn():
             tail = ("withdraw", record.subject, event.pod_group, event.queue, "", event.code, "")
-        case RefusalDecided():
+        case PodGroupUnschedulable():
             subject = f"Pod/{event.pod}" if event.pod else record.subject
             whose = (event.pod_group, event.queue)
             tail = _storable("refuse", subject, *whose, "", event.code, event.message)
-        case QueueFaulted():
+        case ConfigInvalid():
+            kind, _, name = event.subject.partition("/")
+            queue = name.strip("/") if kind == "Queue" else ""
             tail = _storable(
-                "fault", record.subject, "", event.queue, "", event.code, event.message
+                "config_invalid", record.subject, "", queue, "", event.code, event.message
             )
-        case ObjectFaulted():
-            tail = _storable("fault", record.subject, "", "", "", event.code, event.message)
         case WorkDeferred() | SearchDeferred():
             return []
         case ActionFailed():
-            tail = ("fault", record.subject, "", "", "", INTERNAL_ERROR, event.message)
+            tail = ("action_failed", record.subject, "", "", "", INTERNAL_ERROR, event.message)
     return [(head[0], 0, head[1], *tail)]
 
 
@@ -326,9 +324,9 @@ def outcome_row(record: Record, event: Outcome) -> Row:
             tail = (event.node, "unknown", event.message)
         case PodGroupUpdated():
             tail = ("", "updated", "")
-        case StatusTold():
-            tail = ("", "told", event.what)
-        case PodGroupUpdateFailed() | StatusNotTold():
+        case StatusUpdated():
+            tail = ("", "updated", event.what)
+        case PodGroupUpdateFailed() | StatusUpdateFailed():
             tail = ("", "failed", f"{event.code}: {event.message}")
     effort = (event.attempts, event.latency_ns)
     return (record.position, record.cause or 0, record.subject, *tail, *effort)

@@ -3,7 +3,7 @@
 import pytest
 
 from events.codec import event_of
-from events.decision import GangBindDecided, ObjectFaulted, QueueFaulted, RefusalDecided
+from events.decision import ConfigInvalid, GangBindDecided, PodGroupUnschedulable
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node, pod, raw
@@ -33,13 +33,11 @@ def said(told: Told) -> list[tuple[str, str]]:
     records, told.records = told.records, []
     found: list[tuple[str, str]] = []
     for event in map(event_of, records):
-        if isinstance(event, RefusalDecided):
+        if isinstance(event, PodGroupUnschedulable):
             found.append((event.pod_group, event.code))
         elif isinstance(event, GangBindDecided):
             found.append((event.pod_group, "bound"))
-        elif isinstance(event, QueueFaulted):
-            found.append((event.queue, event.code))
-        elif isinstance(event, ObjectFaulted):
+        elif isinstance(event, ConfigInvalid):
             found.append((event.subject, event.code))
     return found
 
@@ -164,7 +162,9 @@ def test_an_amount_of_a_queue_that_cannot_be_read_is_told_once(
 ) -> None:
     default = raw("Queue", "default", spec={})
     told = begun(group({"minMember": 1}), queues=(raw("Queue", "q", spec=queue), default))
-    assert [one for one in said(told) if one[0] == "q"] == [("q", code) for code in codes]
+    assert [one for one in said(told) if one[0] == "Queue//q"] == [
+        ("Queue//q", code) for code in codes
+    ]
     told.see(ObjectSeen(node("n2")), ObjectSeen(pod("late")))
     told.cycle()
     assert said(told) == [("default/podgroup-uid-late", "bound")]
@@ -187,7 +187,7 @@ def test_a_queue_that_cannot_be_read_is_told_and_others_go_on(parts: JsonObject)
     told = begun(group({"minMember": 1, "queue": "q"}), queues=queues)
     found = said(told)
     assert OTHER in found
-    assert [code for name, code in found if name == "q"] == ["InvalidQueue"]
+    assert [code for name, code in found if name == "Queue//q"] == ["InvalidQueue"]
     told.see(ObjectSeen(node("n2")))
     told.cycle()
     assert said(told) == []

@@ -10,7 +10,7 @@ from engine import ingest
 from engine.outcomes import outcome_of
 from events.cluster import ObjectUnreadable
 from events.codec import event_of
-from events.decision import ObjectFaulted, RefusalDecided
+from events.decision import ConfigInvalid, PodGroupUnschedulable
 from events.limits import CUT, ITEMS_MAX
 from events.messages import (
     Answer,
@@ -54,10 +54,11 @@ def assert_serves(told: Told, name: str) -> None:
 
 
 def faults(told: Told) -> list[tuple[str, str]]:
-    """Subject and code of each fault recorded since this was last asked."""
+    """Subject and code of each fault of an object recorded since this was last asked."""
     records, told.records = told.records, []
     events = [event_of(one) for one in records]
-    return [(one.subject, one.code) for one in events if isinstance(one, ObjectFaulted)]
+    invalid = [one for one in events if isinstance(one, ConfigInvalid)]
+    return [(one.subject, one.code) for one in invalid if one.code != "InvalidQueue"]
 
 
 def assert_replays(told: Told) -> None:
@@ -225,7 +226,7 @@ def test_a_pod_with_a_text_that_is_no_name_is_refused_with_the_reason(what: str,
     told.see(ObjectSeen(pod("attack", metadata=NAMED[what](text))))
     assert_serves(told, "canary")
     events = [event_of(one) for one in told.records]
-    [refused] = [one for one in events if isinstance(one, RefusalDecided)]
+    [refused] = [one for one in events if isinstance(one, PodGroupUnschedulable)]
     assert refused.pod_group == "default/podgroup-uid-attack"
     assert "control characters" in refused.message or "longer than" in refused.message
     assert len(refused.message) < 400
@@ -288,7 +289,7 @@ def test_a_name_that_no_object_has_is_refused_with_the_reason(
     told.see(ObjectSeen(pod("attack", metadata=NAMED[what](name))))
     assert_serves(told, "canary")
     events = [event_of(one) for one in told.records]
-    [refused] = [one for one in events if isinstance(one, RefusalDecided)]
+    [refused] = [one for one in events if isinstance(one, PodGroupUnschedulable)]
     assert problem in refused.message
     assert_replays(told)
 
@@ -314,7 +315,7 @@ def test_a_pod_with_a_long_field_is_refused_for_it_and_everyone_else_is_served()
     told.engine.updates_status = True
     told.see(ObjectSeen(pod("long", spec=TOLERATIONS)))
     told.cycle()
-    refused = [one for one in map(event_of, told.records) if isinstance(one, RefusalDecided)]
+    refused = [one for one in map(event_of, told.records) if isinstance(one, PodGroupUnschedulable)]
     assert [one.message for one in refused] == ["spec.tolerations is longer than 262144 bytes"]
     assert faults(told) == [("Pod/default/long", LONG_FIELD)]
     assert max(len(one.content) for batch in told.batches for one in batch.objects) < 1_000

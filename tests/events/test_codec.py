@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
-from events.decision import DeferredAction, Eviction, FreedNode, Placement, SearchCursor
+from events.decision import (
+    ConfigInvalid,
+    DeferredAction,
+    Eviction,
+    FreedNode,
+    Placement,
+    PodGroupUnschedulable,
+    SearchCursor,
+)
 from events.errors import NewerRecordError, UnreadableRecordError
+from events.outcome import StatusUpdated
 from events.record import Fact
 from events.union import Event
 from events.upcast import UPCASTERS
@@ -110,6 +119,20 @@ def test_keys_are_written_in_one_order() -> None:
 def test_an_old_shape_is_read_as_the_present_one() -> None:
     found = decode("cycle_opened.v1", b'{"at_ns":7,"policy":2}', position=3)
     assert found == CycleOpened(at_ns=7, policy=2, decider=0)
+    found = decode("queue_faulted.v1", b'{"queue":"q","code":"c","message":"m"}', position=3)
+    assert found == ConfigInvalid(subject="Queue//q", code="c", message="m")
+    body = b'{"pod_group":"d/g","queue":"q","action":"a","code":"c","message":"m","barred":["cpu"],"is_shut":true}'
+    assert decode("refusal_decided.v1", body, position=3) == PodGroupUnschedulable(
+        pod_group="d/g",
+        queue="q",
+        action="a",
+        code="c",
+        message="m",
+        requeue_on_quota=("cpu",),
+        fits_only_closed_nodes=True,
+    )
+    found = decode("status_told.v1", b'{"uid":"u","what":"counts"}', position=3)
+    assert found == StatusUpdated(uid="u", what="counts")
 
 
 @pytest.mark.parametrize(

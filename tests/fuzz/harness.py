@@ -26,7 +26,7 @@ from daemon.stderr import Teller
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
-from events.decision import ActionFailed, RefusalDecided
+from events.decision import ActionFailed, PodGroupUnschedulable
 from events.record import Head
 from projections.batch import Batch
 from projections.internal_error import InternalError
@@ -175,13 +175,13 @@ def check_log(entries: list[Entry], state: State) -> None:
         event = event_of(entry.record)
         sentences(entry.record, event, entry.content)
         assert not isinstance(event, ActionFailed), event
-        if isinstance(event, RefusalDecided):
+        if isinstance(event, PodGroupUnschedulable):
             assert event.code != INTERNAL_ERROR, event.message
 
 
 def check_answers(entries: list[Entry], chance: Random) -> None:
     """`why` answers about a group that was refused, and about a pod that was placed."""
-    refused = [one for one in entries if one.record.kind.startswith("refusal_decided.")]
+    refused = [one for one in entries if one.record.kind.startswith("pod_group_unschedulable.")]
     bound = [one for one in entries if one.record.kind.startswith("pod_bound.")]
     for found in filter(None, (refused, bound)):
         record = chance.choice(found).record

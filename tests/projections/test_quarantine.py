@@ -41,7 +41,7 @@ def test_the_next_pod_waits_for_the_quarantine_to_end(told: Told) -> None:
     told.see(ObjectSeen(pod("b")))
     told.cycle()
     assert not told.state.commitments or "uid-b" not in told.state.commitments
-    assert any(one.startswith("refusal_decided") for one in told.kinds())
+    assert any(one.startswith("pod_group_unschedulable") for one in told.kinds())
     told.cycle(20)
     assert told.kinds() == [], "nothing has changed, so nothing is decided"
     told.cycle(10)

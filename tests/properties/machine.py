@@ -212,7 +212,7 @@ class History(RuleBasedStateMachine):
         while (batch := self.engine.cycle(self.now_ns)) is not None:
             self.witness.take(batch)
             held.append(told(batch))
-            lost = sum('"is_hopeless":true' in one for records in held for one in records)
+            lost = sum('"never_fits":true' in one for records in held for one in records)
             assert len(held) <= AGAIN_MAX + lost, f"no end of cycles: {held}"
 
     def _live(self, answers: list[str]) -> None:

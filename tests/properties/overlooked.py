@@ -7,7 +7,7 @@ And so is whoever others would have to make way for.
 
 from engine.engine import Engine
 from events.codec import event_of
-from events.decision import EvictionDecided, RefusalDecided
+from events.decision import EvictionDecided, PodGroupUnschedulable
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
 
@@ -25,7 +25,7 @@ def overlooked(engine: Engine, now_ns: int) -> list[str]:
         if isinstance(event, EvictionDecided):
             helped[event.in_favour_of] = None
             continue
-        if isinstance(event, RefusalDecided) or key in helped or key not in groups:
+        if isinstance(event, PodGroupUnschedulable) or key in helped or key not in groups:
             continue
         if _is_uneven(groups[key]):
             continue

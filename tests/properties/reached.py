@@ -9,7 +9,7 @@ from events.decision import (
     GangBindDecided,
     PipelineDecided,
     PipelineWithdrawn,
-    RefusalDecided,
+    PodGroupUnschedulable,
 )
 from events.outcome import BindFailed
 from events.record import Record
@@ -28,7 +28,7 @@ def reached(state: State, record: Record, event: Event) -> Iterator[str]:
             yield f"a pod is evicted: {event.action}"
         case PipelineWithdrawn():
             yield "a promise is withdrawn"
-        case RefusalDecided() if event.code == "InsufficientScalarQuota":
+        case PodGroupUnschedulable() if event.code == "InsufficientScalarQuota":
             yield "a quota of cards is used up"
         case BindFailed():
             yield "a bind fails"

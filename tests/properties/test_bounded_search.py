@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from events.codec import event_of
-from events.decision import EvictionDecided, RefusalDecided, SearchDeferred
+from events.decision import EvictionDecided, PodGroupUnschedulable, SearchDeferred
 from events.messages import ObjectSeen
 from events.record import Record
 from projections import snapshot
@@ -164,7 +164,7 @@ def test_a_cycle_takes_its_budget_and_one_step_where_a_search_is_in_vain(action:
     searched = of_kind(told, SearchDeferred)
     assert len(searched) > 2
     # The refusal comes when all nodes were looked at, and counts them all.
-    [refusal] = [one for one in of_kind(told, RefusalDecided) if one.action == action]
+    [refusal] = [one for one in of_kind(told, PodGroupUnschedulable) if one.action == action]
     assert f"{NODES} node(s) have too little that may be evicted" in refusal.message
 
 
@@ -175,7 +175,7 @@ def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) ->
     units = to_rest(told)
     assert max(units) <= 1_000 * NARROW + 2 * STEP
     assert len(of_kind(told, SearchDeferred)) > 2
-    [refusal] = [one for one in of_kind(told, RefusalDecided) if one.action == action]
+    [refusal] = [one for one in of_kind(told, PodGroupUnschedulable) if one.action == action]
     assert "part(s) of the cluster have too little that may be evicted" in refusal.message
 
 
@@ -206,7 +206,7 @@ def test_nothing_is_evicted_for_a_gang_of_which_one_pod_finds_no_node() -> None:
     told = cluster(NARROW, actions_of("preempt"), pods, gangs=(("gang", 3),))
     to_rest(told)
     assert not of_kind(told, EvictionDecided)
-    assert [one.code for one in of_kind(told, RefusalDecided) if one.action == "preempt"]
+    assert [one.code for one in of_kind(told, PodGroupUnschedulable) if one.action == "preempt"]
 
 
 @pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])

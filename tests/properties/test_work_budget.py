@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from events.codec import event_of
-from events.decision import GangBindDecided, RefusalDecided, WorkDeferred
+from events.decision import GangBindDecided, PodGroupUnschedulable, WorkDeferred
 from events.messages import ObjectSeen
 from events.record import Record
 from events.union import Event
@@ -158,7 +158,9 @@ def looked_at(told: Told, key: str) -> int:
     cycles = 0
     for event in events(told):
         cycles += isinstance(event, WorkDeferred)
-        if isinstance(event, GangBindDecided | RefusalDecided) and event.pod_group.startswith(key):
+        if isinstance(
+            event, GangBindDecided | PodGroupUnschedulable
+        ) and event.pod_group.startswith(key):
             return cycles
     raise AssertionError(f"{key} was not looked at")
 
@@ -248,7 +250,7 @@ def _looked_at(told: Told) -> set[str]:
     found: set[str] = set()
     for event in events(told):
         if isinstance(event, GangBindDecided) or (
-            isinstance(event, RefusalDecided) and event.action != "enqueue"
+            isinstance(event, PodGroupUnschedulable) and event.action != "enqueue"
         ):
             found.add(event.pod_group)
         elif isinstance(event, WorkDeferred):

@@ -15,15 +15,14 @@ from events.codec import encode, event_of
 from events.daemon import PolicyWarned
 from events.decision import (
     ActionFailed,
+    ConfigInvalid,
     DeferredAction,
     Eviction,
     EvictionDecided,
     GangBindDecided,
-    ObjectFaulted,
     PipelineDecided,
     PipelineWithdrawn,
     Placement,
-    QueueFaulted,
     SearchDeferred,
     WorkDeferred,
 )
@@ -36,8 +35,8 @@ from events.outcome import (
     PodEvicted,
     PodGroupUpdated,
     PodGroupUpdateFailed,
-    StatusNotTold,
-    StatusTold,
+    StatusUpdated,
+    StatusUpdateFailed,
 )
 from events.record import Record
 from events.union import Event
@@ -155,16 +154,16 @@ SAID: list[tuple[Event, list[str]]] = [
         ["withdraw the nomination of d/g: NotEnoughPods (because of 3)"],
     ),
     (
-        QueueFaulted(queue="q", code="InvalidCardQuota", message="not JSON"),
-        ["fault of queue q: InvalidCardQuota: not JSON (because of 3)"],
+        ConfigInvalid(subject="Queue//q", code="InvalidCardQuota", message="not JSON"),
+        ["invalid configuration of queue q: InvalidCardQuota: not JSON (because of 3)"],
     ),
     (
-        ObjectFaulted(subject="Node//n1", code="SeveralProductLabels", message="m"),
-        ["fault of node n1: SeveralProductLabels: m (because of 3)"],
+        ConfigInvalid(subject="Node//n1", code="SeveralProductLabels", message="m"),
+        ["invalid configuration of node n1: SeveralProductLabels: m (because of 3)"],
     ),
     (
-        ObjectFaulted(subject="PodGroup/d/g", code="InvalidCardRequest", message="m"),
-        ["fault of pod group d/g: InvalidCardRequest: m (because of 3)"],
+        ConfigInvalid(subject="PodGroup/d/g", code="InvalidCardRequest", message="m"),
+        ["invalid configuration of pod group d/g: InvalidCardRequest: m (because of 3)"],
     ),
     (
         ActionFailed(action="allocate", message="m", is_abandoned=True),
@@ -239,11 +238,11 @@ SAID: list[tuple[Event, list[str]]] = [
         ["pod d/a, evicted from n1: no answer: timed out"],
     ),
     (
-        StatusTold(uid="u", what="PodScheduled"),
+        StatusUpdated(uid="u", what="PodScheduled"),
         ["pod group d/g has its status updated: PodScheduled"],
     ),
     (
-        StatusNotTold(uid="u", what="conditions", code="NotFound", message="gone"),
+        StatusUpdateFailed(uid="u", what="conditions", code="NotFound", message="gone"),
         ["pod group d/g does not have its status updated: conditions: NotFound: gone"],
     ),
     (

@@ -125,7 +125,7 @@ async def test_what_waited_then_may_run_now_and_the_chain_says_what_made_room() 
     kinds = [step.kind.partition(".")[0] for step in answer.steps]
     assert kinds == [
         "pod_observed",
-        "refusal_decided",
+        "pod_group_unschedulable",
         "pod_deleted",
         "enqueue_decided",
         "gang_bind_decided",

@@ -3,7 +3,7 @@
 import pytest
 
 from events.codec import event_of
-from events.decision import PipelineWithdrawn, RefusalDecided
+from events.decision import PipelineWithdrawn, PodGroupUnschedulable
 from tests.given import recorded
 
 WITHOUT_ENQUEUE = """\
@@ -39,8 +39,10 @@ until: 6s
 async def test_without_enqueue_each_group_is_admitted_and_refused_for_itself() -> None:
     decided = [one.record for one in await recorded(WITHOUT_ENQUEUE) if one.record.cycle]
     kinds = [record.kind.partition(".")[0] for record in decided]
-    assert kinds == ["cycle_opened", *["enqueue_decided", "refusal_decided"] * 3]
-    refusals = [event for one in decided if isinstance(event := event_of(one), RefusalDecided)]
+    assert kinds == ["cycle_opened", *["enqueue_decided", "pod_group_unschedulable"] * 3]
+    refusals = [
+        event for one in decided if isinstance(event := event_of(one), PodGroupUnschedulable)
+    ]
     assert [one.pod for one in refusals] == ["default/a-1", "default/a-2", "default/a-3"]
 
 
@@ -51,5 +53,5 @@ async def test_a_promise_that_cannot_be_kept_is_withdrawn_and_the_group_refused(
     at = next(i for i, event in enumerate(events) if isinstance(event, PipelineWithdrawn))
     withdrawn, refused = events[at : at + 2]
     assert isinstance(withdrawn, PipelineWithdrawn)
-    assert isinstance(refused, RefusalDecided)
+    assert isinstance(refused, PodGroupUnschedulable)
     assert (refused.pod_group, refused.code) == (withdrawn.pod_group, "NotEnoughResources")

@@ -10,7 +10,7 @@ from engine import outcomes, pending_requests
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
-from events.decision import ActionFailed, GangBindDecided, RefusalDecided
+from events.decision import ActionFailed, GangBindDecided, PodGroupUnschedulable
 from events.messages import Accepted, Answer, ObjectSeen
 from events.normalize import JsonObject
 from projections.batch import Batch
@@ -76,7 +76,7 @@ class Broken(Told):
         records, self.records = self.records, []
         found = []
         for event in map(event_of, records):
-            if isinstance(event, RefusalDecided):
+            if isinstance(event, PodGroupUnschedulable):
                 found.append((event.pod_group, event.code))
             elif isinstance(event, GangBindDecided):
                 found.append((event.pod_group, "bound"))

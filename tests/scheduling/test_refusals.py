@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.cycle import CycleOpened
-from events.decision import RefusalDecided
+from events.decision import PodGroupUnschedulable
 from tests.given import recorded
 
 BIG = """\
@@ -23,10 +23,10 @@ steps:
 """
 
 
-async def told(scenario: str) -> tuple[list[RefusalDecided], int]:
+async def told(scenario: str) -> tuple[list[PodGroupUnschedulable], int]:
     """The refusals of a run, and how many cycles were held."""
     events = [event_of(one.record) for one in await recorded(scenario)]
-    refusals = [event for event in events if isinstance(event, RefusalDecided)]
+    refusals = [event for event in events if isinstance(event, PodGroupUnschedulable)]
     return refusals, sum(isinstance(event, CycleOpened) for event in events)
 
 

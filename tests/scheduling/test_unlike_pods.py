@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from events.decision import GangBindDecided, RefusalDecided
+from events.decision import GangBindDecided, PodGroupUnschedulable
 from events.messages import ObjectSeen
 from tests.properties.test_bounded_search import of_kind
 from tests.scheduling.given import Told, gone, node, raw
@@ -51,7 +51,7 @@ def cluster(budget: int, pods: list[bytes]) -> Told:
 def test_a_gang_of_too_many_unlike_pods_is_refused_with_the_numbers() -> None:
     told = cluster(10, [pod(f"p{index}", 10 + index) for index in range(41)])
     told.cycle()
-    [refusal] = of_kind(told, RefusalDecided)
+    [refusal] = of_kind(told, PodGroupUnschedulable)
     assert refusal.code == "TooManyUnlikePods"
     for number in ("41 classes", "10 thousand units", "classBudget of 10 thousand"):
         assert number in refusal.message
@@ -72,7 +72,7 @@ def test_unlike_pods_within_the_bound_and_any_number_of_equal_pods_are_placed(nu
 def test_a_class_with_affinity_counts_for_more() -> None:
     told = cluster(10, [pod(f"p{index}", 10, is_apart=True) for index in range(20)])
     told.cycle()
-    assert [one.code for one in of_kind(told, RefusalDecided)] == ["TooManyUnlikePods"]
+    assert [one.code for one in of_kind(told, PodGroupUnschedulable)] == ["TooManyUnlikePods"]
 
 
 def test_the_gang_is_placed_once_enough_of_its_pods_are_alike() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from events.decision import EvictionDecided, ObjectFaulted, QueueFaulted, RefusalDecided
+from events.decision import ConfigInvalid, EvictionDecided, PodGroupUnschedulable
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
 from events.watch import BindRejectedByNode, ForeignPodPlaced
@@ -35,7 +35,7 @@ REMEMBERED_MAX: Final = 10_000
 NOTICED: Final[frozenset[str]] = frozenset(
     one.kind
     for one in (
-        *(PodBound, BindFailed, RefusalDecided, PodGroupUpdated, QueueFaulted, ObjectFaulted),
+        *(PodBound, BindFailed, PodGroupUnschedulable, PodGroupUpdated, ConfigInvalid),
         *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
     )
 )
@@ -145,7 +145,7 @@ class EventFactory:
                 ]
             case BindFailed():
                 return _bind_failed(event)
-            case RefusalDecided():
+            case PodGroupUnschedulable():
                 return [_reported(one, cluster) for one in _refused(event, cluster)]
             case PodGroupUpdated(phase="Running"):
                 note = "pod group is ready"
@@ -161,8 +161,8 @@ class EventFactory:
                 note = f"Eviction from node {event.node} failed: {event.code}: {event.message}"
                 regarding = _pod(event.pod, event.uid)
                 return [EventNotice(regarding, WARNING, "FailedEviction", event.code, note)]
-            case QueueFaulted() | ObjectFaulted():
-                return _faulted(event, cluster)
+            case ConfigInvalid():
+                return _misconfigured(event, cluster)
             case BindRejectedByNode() | ForeignPodPlaced():
                 return _on_node(event, cluster)
             case _:
@@ -202,7 +202,7 @@ def _bind_failed(event: BindFailed) -> list[EventNotice]:
     return [EventNotice(_pod(event.pod, event.uid), WARNING, "FailedBinding", event.code, note)]
 
 
-def _refused(event: RefusalDecided, cluster: Cluster) -> Iterator[EventNotice]:
+def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNotice]:
     """The group, if it has an object, and its waiting pods; the one that was examined first.
 
     A gang that is complete and has started gets no Event for pods beyond it (#4971 of Volcano).
@@ -247,29 +247,25 @@ def _on_group(
     return [EventNotice(regarding, kind, reason, action, note)]
 
 
-def _faulted(event: QueueFaulted | ObjectFaulted, cluster: Cluster) -> list[EventNotice]:
-    if isinstance(event, ObjectFaulted):
-        return _misconfigured(event, cluster)
-    queue = cluster.queues.get(event.queue)
-    if queue is None or queue.facts is None:
-        return []
-    regarding = Regarding(
-        "Queue", event.queue, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
-    )
-    return [EventNotice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
-
-
-def _misconfigured(event: ObjectFaulted, cluster: Cluster) -> list[EventNotice]:
+def _misconfigured(event: ConfigInvalid, cluster: Cluster) -> list[EventNotice]:
     kind, _, key = event.subject.partition("/")
     if kind == "PodGroup":
         return _on_group(
             cluster, key, WARNING, reason="Misconfigured", action=event.code, note=event.message
         )
+    if kind == "Queue":
+        queue = cluster.queues.get(key.strip("/"))
+        if queue is None or queue.facts is None:
+            return []
+        regarding = Regarding(
+            kind, queue.name, queue.facts.uid, api_version="scheduling.volcano.sh/v1beta1"
+        )
+        return [EventNotice(regarding, WARNING, "InvalidQueue", event.code, event.message)]
     if kind == "HyperNode":
         uid, _ = cluster.others.get(kind, {}).get(key, ("", ""))
         regarding = Regarding(kind, key.strip("/"), uid, api_version="topology.volcano.sh/v1alpha1")
         return [EventNotice(regarding, WARNING, "Misconfigured", event.code, event.message)]
-    node = cluster.nodes.nodes.get(key.strip("/"))
+    node = cluster.nodes.nodes.get(key.strip("/")) if kind == "Node" else None
     if node is None or node.facts is None:
         return []
     regarding = Regarding("Node", node.name, node.facts.uid)

@@ -7,7 +7,7 @@ from daemon.log.contract import Log
 from daemon.log.verify import verify
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.decision import ObjectFaulted, QueueFaulted, RefusalDecided
+from events.decision import ConfigInvalid, PodGroupUnschedulable
 from events.messages import ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.batch import Batch
@@ -99,12 +99,10 @@ async def assert_takes_every_name(log: Log) -> str:
     async for entries in log.read():
         for entry in entries:
             match event_of(entry.record):
-                case RefusalDecided(pod=key):
+                case PodGroupUnschedulable(pod=key):
                     refused.add(key.partition("/")[2])
-                case ObjectFaulted(subject=subject):
+                case ConfigInvalid(subject=subject):
                     faulted.add(subject)
-                case QueueFaulted(queue=queue):
-                    faulted.add(f"Queue//{queue}")
                 case _:
                     pass
     assert refused >= pods.keys() - {"canary"}

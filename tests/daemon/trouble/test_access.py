@@ -7,7 +7,7 @@ import msgspec
 
 from daemon.cluster.server.simulated_api_server import Listening, Server
 from events.decision import GangBindDecided
-from events.outcome import BindFailed, StatusNotTold
+from events.outcome import BindFailed, StatusUpdateFailed
 from events.watch import WatchClosed
 from simulator.api_server.access_control import User
 from tests.daemon.cluster.client.given import Authority
@@ -153,10 +153,10 @@ async def test_pods_that_may_not_be_told_why_they_wait_are_bound_all_the_same(tr
         one.pod("big", containers=[{"name": "m", "resources": {"requests": {"cpu": "99"}}}])
         one.pod("a")
         await one.until_bound("a")
-        await one.until(lambda: one.events(StatusNotTold))
+        await one.until(lambda: one.events(StatusUpdateFailed))
         await asyncio.sleep(100)
         assert "patch pods/status" in one.reasons["access"]
-        assert len(one.events(StatusNotTold)) < 10
+        assert len(one.events(StatusUpdateFailed)) < 10
         one.server.access.denied.clear()
         await one.until(lambda: not one.reasons)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from events.daemon import DaemonStarted
-from events.decision import RefusalDecided
+from events.decision import PodGroupUnschedulable
 from events.normalize import Json
 from tests.daemon.trouble.rig import MERGE, PODS, Given, Try, pod
 from tests.storm.over_http.hurry import hurriedly
@@ -55,7 +55,7 @@ async def test_a_label_that_is_no_number_matches_no_comparison(trouble: Try) -> 
         assert one.node_of("a") == "three"
         one.ask("PATCH", "/api/v1/nodes/three", {"metadata": {"labels": {"slots": "few"}}}, MERGE)
         one.pod("b", affinity=affinity)
-        await one.until(lambda: one.events(RefusalDecided))
+        await one.until(lambda: one.events(PodGroupUnschedulable))
         await asyncio.sleep(60)
         assert not one.node_of("b")
         one.ask("PATCH", "/api/v1/nodes/text", {"metadata": {"labels": {"slots": "4"}}}, MERGE)
@@ -79,7 +79,9 @@ async def test_what_is_not_supported_is_refused_with_a_reason(trouble: Try, dema
         await one.until_bound("a")
         await one.until(lambda: one.condition("odd", "PodScheduled").get("status") == "False")
         assert one.condition("odd", "PodScheduled")["reason"] == "Unschedulable"
-        refusals = [event for event in one.events(RefusalDecided) if event.pod == "default/odd"]
+        refusals = [
+            event for event in one.events(PodGroupUnschedulable) if event.pod == "default/odd"
+        ]
         assert len(refusals) == 1
         assert refusals[0].message
         await asyncio.sleep(120)

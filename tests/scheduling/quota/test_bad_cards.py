@@ -4,7 +4,7 @@ import pytest
 from msgspec import Struct
 
 from events.codec import event_of
-from events.decision import EvictionDecided, GangBindDecided, QueueFaulted, RefusalDecided
+from events.decision import ConfigInvalid, EvictionDecided, GangBindDecided, PodGroupUnschedulable
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, raw
@@ -58,11 +58,11 @@ def said(told: Told) -> list[str]:
     found: list[str] = []
     for event in map(event_of, records):
         match event:
-            case RefusalDecided():
+            case PodGroupUnschedulable():
                 found.append(f"{event.pod_group.rpartition('-')[2]}: {event.code}")
             case GangBindDecided():
                 found.append(f"{event.pod_group.rpartition('-')[2]}: bound")
-            case QueueFaulted():
+            case ConfigInvalid() if event.subject.startswith("Queue/"):
                 found.append(f"queue: {event.code}")
             case EvictionDecided():
                 found.append(f"{event.pod_group}: evicted")

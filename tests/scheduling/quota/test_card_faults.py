@@ -1,7 +1,7 @@
 """What of labels and annotations about cards cannot be used: one record each time that it changes."""
 
 from events.codec import event_of
-from events.decision import ObjectFaulted
+from events.decision import ConfigInvalid
 from events.messages import ObjectSeen
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, gone, node, pod, raw
@@ -25,7 +25,7 @@ def faults(told: Told) -> list[tuple[str, str]]:
     """Subject and code of each fault recorded since this was last asked."""
     records, told.records = told.records, []
     events = [event_of(one) for one in records]
-    return [(one.subject, one.code) for one in events if isinstance(one, ObjectFaulted)]
+    return [(one.subject, one.code) for one in events if isinstance(one, ConfigInvalid)]
 
 
 def group(request: str, *, phase: str = "Inqueue") -> bytes:

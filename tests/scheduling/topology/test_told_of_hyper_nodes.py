@@ -31,7 +31,7 @@ def _body(path: Path) -> str:
 
 
 def _faults(told: Told) -> list[str]:
-    return [one for one in told.kinds() if one.startswith("object_faulted")]
+    return [one for one in told.kinds() if one.startswith("config_invalid")]
 
 
 def test_what_cannot_be_used_is_told_once_each_time_it_changes() -> None:
@@ -40,7 +40,7 @@ def test_what_cannot_be_used_is_told_once_each_time_it_changes() -> None:
     assert _faults(told) == []
     see(told, hyper_node("t", 2, children=("a",)))
     told.cycle()
-    assert _faults(told) == ["object_faulted HyperNode//a"]
+    assert _faults(told) == ["config_invalid HyperNode//a"]
     see(told, hyper_node("t", 3, children=("a",)))
     told.cycle()
     assert _faults(told) == []
@@ -48,7 +48,7 @@ def test_what_cannot_be_used_is_told_once_each_time_it_changes() -> None:
     told.cycle()
     see(told, hyper_node("t", 2, children=("a",)))
     told.cycle()
-    assert _faults(told) == ["object_faulted HyperNode//a"]
+    assert _faults(told) == ["config_invalid HyperNode//a"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_hypernode_that_cannot_be_read_has_no_members(spec: dict[str, object])
     told = two_racks()
     see(told, raw("HyperNode", "a", spec=spec))
     told.cycle()
-    assert _faults(told) == ["object_faulted HyperNode//a"]
+    assert _faults(told) == ["config_invalid HyperNode//a"]
     assert told.state.cluster.nodes.hyper.above("a1") == []
 
 

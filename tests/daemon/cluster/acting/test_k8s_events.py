@@ -16,11 +16,10 @@ from daemon.cluster.acting.k8s_events import (
     Regarding,
 )
 from events.decision import (
+    ConfigInvalid,
     Eviction,
     EvictionDecided,
-    ObjectFaulted,
-    QueueFaulted,
-    RefusalDecided,
+    PodGroupUnschedulable,
 )
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
@@ -37,8 +36,8 @@ NODE = Regarding("Node", "n1", "uid-n1")
 BOUND = PodBound(pod="default/a-0", uid="uid-a-0", node="n1")
 
 
-def refusal(code: str = "NotEnoughResources", pod: str = "") -> RefusalDecided:
-    return RefusalDecided(
+def refusal(code: str = "NotEnoughResources", pod: str = "") -> PodGroupUnschedulable:
+    return PodGroupUnschedulable(
         pod_group="default/a", queue="q1", action="allocate", code=code, message="m", pod=pod
     )
 
@@ -183,17 +182,19 @@ def test_what_befalls_a_node_is_told_to_the_node() -> None:
 
 def test_a_queue_that_cannot_be_read_is_told() -> None:
     (told,) = EventFactory().notices(
-        QueueFaulted(queue="q1", code="InvalidQuantity", message="m"), cluster()
+        ConfigInvalid(subject="Queue//q1", code="InvalidQuantity", message="m"), cluster()
     )
     assert told.regarding == Regarding("Queue", "q1", "uid-q1", "", VOLCANO)
     assert (told.reason, told.action) == ("InvalidQueue", "InvalidQuantity")
-    assert not EventFactory().notices(QueueFaulted(queue="q9", code="c", message="m"), cluster())
+    assert not EventFactory().notices(
+        ConfigInvalid(subject="Queue//q9", code="c", message="m"), cluster()
+    )
 
 
 def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name() -> None:
     shown = cluster()
     shown.others["HyperNode"] = {"/n1": ("uid-h", "digest")}
-    event = ObjectFaulted(subject="HyperNode//n1", code="InvalidHyperNode", message="m")
+    event = ConfigInvalid(subject="HyperNode//n1", code="InvalidHyperNode", message="m")
     (told,) = EventFactory().notices(event, shown)
     assert told.regarding == Regarding(
         "HyperNode", "n1", "uid-h", "", "topology.volcano.sh/v1alpha1"
@@ -203,7 +204,7 @@ def test_what_a_hypernode_gets_wrong_is_told_to_it_and_not_to_a_node_of_its_name
 
 def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
     def told(subject: str) -> list[EventNotice]:
-        event = ObjectFaulted(subject=subject, code="SeveralProductLabels", message="m")
+        event = ConfigInvalid(subject=subject, code="SeveralProductLabels", message="m")
         return EventFactory().notices(event, cluster())
 
     assert told("Node//n1") == [
@@ -211,6 +212,9 @@ def test_a_label_that_cannot_be_used_is_told_to_its_object() -> None:
     ]
     (on_group,) = told("PodGroup/default/a")
     assert (on_group.regarding, on_group.note) == (GROUP, "m")
+    assert told("Namespace//n1") == [], (
+        "an object that is not a node has no Event on a node of its name"
+    )
     assert told("Node//n9") == told("PodGroup/default/z") == []
 
 
@@ -221,9 +225,9 @@ ALL: list[Fact] = [
     eviction(),
     PodEvicted(pod="default/a-0", uid="uid-a-0", node="n1"),
     EvictionFailed(pod="default/a-0", uid="u", node="n1", code="Conflict", message="m"),
-    QueueFaulted(queue="q1", code="c", message="m"),
-    ObjectFaulted(subject="Node//n1", code="c", message="m"),
-    ObjectFaulted(subject="PodGroup/default/a", code="c", message="m"),
+    ConfigInvalid(subject="Queue//q1", code="c", message="m"),
+    ConfigInvalid(subject="Node//n1", code="c", message="m"),
+    ConfigInvalid(subject="PodGroup/default/a", code="c", message="m"),
     BindRejectedByNode(pod="default/a-0", uid="u", node="n1", reason="r", resources=()),
     ForeignPodPlaced(pod="default/a-0", uid="u", node="n1", scheduler=""),
 ]
