@@ -314,6 +314,54 @@ def _gang(part: int) -> Iterator[WatchMessage]:
     yield from listed("Pod", map(one, range(count)))
 
 
+def _anti_affinity(term: JsonObject, topology_key: str) -> JsonObject:
+    required = [{"topologyKey": topology_key, **term}]
+    rules: JsonObject = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+    return {"affinity": {"podAntiAffinity": rules}}
+
+
+def _terms(shape: str, index: int) -> JsonObject:
+    """The anti-affinity of one pod of many, unlike that of each other."""
+    unlike: JsonObject = {"key": "app", "operator": "NotIn", "values": [f"not-{index}"]}
+    everything: JsonObject = {"labelSelector": {"matchExpressions": [unlike]}}
+    match shape:
+        case "matchLabels":
+            apart_from: JsonObject = {"labelSelector": {"matchLabels": {"app": f"p{index + 1}"}}}
+            return _anti_affinity(apart_from, "kubernetes.io/hostname")
+        case "NotIn":
+            return _anti_affinity(everything, "kubernetes.io/hostname")
+        case "Exists":
+            exists: JsonObject = {"key": f"k{index}", "operator": "Exists"}
+            selector: JsonObject = {"labelSelector": {"matchExpressions": [exists]}}
+            return _anti_affinity(selector, "kubernetes.io/hostname")
+        case "namespaceSelector":
+            return _anti_affinity({**everything, "namespaceSelector": {}}, "kubernetes.io/hostname")
+        case _:
+            return _anti_affinity(everything, f"key-{index}")
+
+
+SHAPES: Final = ("matchLabels", "NotIn", "Exists", "namespaceSelector", "topologyKey")
+"""How the anti-affinity terms of pods are unlike. With `NotIn`, `namespaceSelector` and `topologyKey` each term selects
+every pod."""
+
+
+def affinity_load(shape: str, count: int, nodes: int = 200) -> Iterator[WatchMessage]:
+    """So many pods, each with an anti-affinity term and labels that no other has."""
+    yield from _nodes(nodes)
+    yield from listed("Queue", _two_queues())
+    labels = {f"k{index}": "yes" for index in range(20)}
+    pods = (
+        _pod(
+            f"p{index}",
+            100,
+            spec=_terms(shape, index),
+            labels={**labels, "app": f"p{index}", f"k{index}": "yes"},
+        )
+        for index in range(count)
+    )
+    yield from listed("Pod", pods)
+
+
 LOADS: Final = (
     Load(name="1,500 unlike pods, drf with hierarchy", policy=HIERARCHY, objects=_unlike),
     Load(name="1,200 queues in a chain, drf with hierarchy", policy=HIERARCHY, objects=_chain),
@@ -340,6 +388,14 @@ LOADS: Final = (
     ),
     Load(name="a gang of 800 unlike pods with anti-affinity", policy=PLAIN, objects=_gang),
     Load(name="10,000 unlike pods, every action", policy=WHOLE, objects=_empty),
+    *(
+        Load(
+            name=f"2,000 pods with unlike anti-affinity ({shape})",
+            policy=PLAIN,
+            objects=lambda part, shape=shape: affinity_load(shape, 2_000 // part),  # type: ignore[misc]  # bound now
+        )
+        for shape in SHAPES
+    ),
 )
 
 

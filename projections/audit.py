@@ -450,7 +450,8 @@ def _audit_column(state: AuditedState, name: str, present: list[Node]) -> None:
 
 
 def _audit_classes(cluster: Cluster) -> None:
-    """There are the classes of the pods there are, those that these differ from in regards only, and no others."""
+    """There are the classes of the pods there are, those from which these differ only in what terms
+    of other pods tell of them, and no others."""
     classes = cluster.regards.classes
     pods = Counter(pod.pod_class.index for pod in cluster.pods.values())
     plain = Counter(one.plain for one in classes.by_index.values() if one.plain != one.index)

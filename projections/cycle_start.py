@@ -2,6 +2,7 @@
 
 from projections.cluster import Cluster
 from projections.deserved import real_capability
+from projections.inter_pod_affinity_index import classify_again
 from projections.job_order import job_order
 from projections.pod_class import Amounts
 from projections.proportion import WHOLE, QueueDemand, compute_deserved
@@ -11,6 +12,7 @@ from projections.queues import Queue
 def open_cycle(cluster: Cluster) -> None:
     """Bring what follows from sums over the whole cluster in line with them."""
     cluster.trim_changed_groups()
+    classify_again(cluster)
     cluster_totals = cluster.cluster_totals
     if cluster_totals.totals != cluster.totals:
         cluster_totals.totals = dict(sorted(cluster.totals.items()))

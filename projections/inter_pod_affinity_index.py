@@ -1,10 +1,12 @@
-"""What pods think of each other: which terms there are, and for which waiting pods they matter.
+"""Inter-pod affinity: the terms of all pods, and the classes of waiting pods that these terms can tell apart.
 
-Pods that are equal in what they demand are still unlike where others look at their labels: anti-affinity
-of a pod keeps those away that it does not bear, and affinity makes their nodes better or worse. So a
-waiting pod's class names the regards that cover it. Where there are none, nothing of this costs anything.
+Pods that are equal in what they demand are still unlike where terms of other pods ask about their labels:
+anti-affinity of a pod keeps them away from its domain, and affinity makes its domain better or worse. So the class of a
+waiting pod names the labels that terms ask about, where a term selects it. Where there are no terms, nothing of this
+costs anything. Classes are found when a pod is read, and again as a cycle opens if terms have changed: once for all
+changes, as one tenant can change thousands of terms that each select thousands of pods.
 
-Also noted here is who came to stand where, or left: that is what pods wait for that look around.
+Also recorded here: which pods came to a node or left one, as pods with terms about others wait for that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,11 +14,12 @@ from typing import Final, Protocol
 
 import msgspec
 
+from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.nodes import NodeTable
 from projections.nominations import reserve, room_of
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination, PodGroup
-from projections.pod_terms import NO_TERMS, Labels, LabelsOf, Regard, size_of
+from projections.pod_terms import NO_TERMS, Labels, Regard, size_of
 from projections.pods import PENDING, RELEASING, Pod
 from projections.sized_cache import ENTRY_BYTES
 from projections.wakeup_events import ALL_PODS, WakeupEvents
@@ -25,27 +28,31 @@ MET_MAX: Final = 256
 """With more kinds of pods that came or went, anybody may have."""
 
 KNOWN_BYTES_MAX: Final = 4 << 20
-"""Bytes of labels of pods of which it is remembered which regards cover them; when there are more, all are
-forgotten."""
+"""Bytes of labels of pods of which it is remembered what terms can tell of them; beyond it, all are forgotten."""
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label that every namespace has."""
 
 
 class Regards:
-    """The classes of pods, and the regards of all pods that are not finished."""
+    """The classes of pods, and the (anti-)affinity terms of all pods that are not finished."""
 
     def __init__(self) -> None:
         self.classes = PodClasses()
-        self.held: dict[Regard, int] = {}
-        """Regard to the number of pods that have it."""
+        self.terms = AffinityTerms()
         self.lookers = 0
         """Pods that are not finished and have terms about others."""
         self.namespaces: dict[str, dict[str, str]] = {}
         """Namespace to its labels, as far as it was shown."""
         self.version = 0
         """Grows with every change of namespaces."""
-        self._known: dict[tuple[str, Labels], tuple[Regard, ...]] = {}
+        self.terms_version = 0
+        """Grows with every term that is new or gone."""
+        self.outdated: dict[str, None] = {}
+        """Namespaces (or EVERYWHERE) where terms have changed since waiting pods were last classified."""
+        self.is_restoring = False
+        """Whether pods come out of a snapshot, with their classes."""
+        self._known: dict[tuple[str, Labels], SelectedAs | None] = {}
         self._known_bytes = 0
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
@@ -53,48 +60,43 @@ class Regards:
         found = self.namespaces.get(namespace)
         return {NAMESPACE_NAME: namespace} if found is None else found
 
-    def about(self, pod: Pod) -> tuple[Regard, ...]:
-        """The regards that cover a pod, in one order wherever they came from."""
-        if not self.held:
-            return ()
+    def selected_as(self, pod: Pod) -> SelectedAs | None:
+        """A pod as the terms of other pods can tell it from others; None where no term selects it."""
+        if not self.terms.held:
+            return None
         key = (pod.facts.namespace, pod.facts.labels)
-        found = self._known.get(key)
-        if found is None:
-            labels = dict(pod.facts.labels)
-            covering = [one for one in self.held if one.term.covers(key[0], labels, self.labels_of)]
-            found = tuple(sorted(covering, key=msgspec.json.encode))
-            self._known_bytes += ENTRY_BYTES + size_of(key[1])
-            if self._known_bytes > KNOWN_BYTES_MAX:
-                self.forget()
-            else:
-                self._known[key] = found
+        if key in self._known:
+            return self._known[key]
+        found = self.terms.selected_as(*key, self.labels_of)
+        self._known_bytes += ENTRY_BYTES + size_of(key[1])
+        if self._known_bytes > KNOWN_BYTES_MAX:
+            self.forget()
+        else:
+            self._known[key] = found
         return found
 
-    def count(self, pod: Pod, sign: int) -> list[Regard]:
-        """Count what a pod thinks in or out. The regards that are new by that, or gone."""
+    def count(self, pod: Pod, sign: int) -> None:
+        """Count the terms of a pod in (1) or out (-1)."""
         terms = pod.pod_class.terms
         if (
             terms is NO_TERMS
             or not terms.looks_around
             or pod.facts.phase in ("Succeeded", "Failed")
         ):
-            return []
+            return
         self.lookers += sign
-        changed: list[Regard] = []
         for one in terms.regards:
-            left = self.held.get(one, 0) + sign
-            if left:
-                self.held[one] = left
-            else:
-                del self.held[one]
-            if left == 0 or (left == 1 and sign > 0):
-                changed.append(one)
-        if changed:
-            self.forget()
-        return changed
+            if self.terms.count(one, sign):
+                self.outdate(scopes_of(one))
+
+    def outdate(self, scopes: Iterable[str]) -> None:
+        """Terms about pods of these namespaces have changed."""
+        self.outdated.update(dict.fromkeys(scopes))
+        self.terms_version += 1
+        self.forget()
 
     def forget(self) -> None:
-        """Ask anew which regards cover whom."""
+        """Drop what is known of which terms select which pods."""
         self._known.clear()
         self._known_bytes = 0
 
@@ -128,22 +130,21 @@ def meet(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
     """A pod comes, changes or goes: before anything else is counted of it."""
     regards = cluster.regards
     reserve(cluster, old, new)
-    changed = [] if new is None else regards.count(new, 1)
+    had_lookers = regards.lookers
+    if new is not None:
+        regards.count(new, 1)
     if old is not None:
-        changed += regards.count(old, -1)
-    if new is not None and new.group_key and new.status == PENDING:
+        regards.count(old, -1)
+    is_known = regards.is_restoring
+    if new is not None and new.group_key and new.status == PENDING and not is_known:
         new.pod_class = class_of(cluster, new)
-    if changed:
-        pod = new or old
-        assert pod is not None
-        _look_again(cluster, changed, apart_from=pod.facts.uid)
-    if regards.lookers or changed:
+    if regards.lookers or had_lookers:
         _note_move(cluster, old, new)
 
 
 def class_of(cluster: Watched, pod: Pod) -> PodClass:
-    """The class of a waiting pod, with what others think of it."""
-    return cluster.regards.classes.regarded(pod.pod_class, cluster.regards.about(pod))
+    """The class of a waiting pod, with what terms of other pods can tell of it."""
+    return cluster.regards.classes.selected(pod.pod_class, cluster.regards.selected_as(pod))
 
 
 def put_namespace(cluster: Watched, name: str, labels: dict[str, str] | None) -> None:
@@ -158,36 +159,32 @@ def put_namespace(cluster: Watched, name: str, labels: dict[str, str] | None) ->
         return
     regards.version += 1
     regards.forget()
-    asking = [one for one in regards.held if one.term.namespace_selector is not None]
-    if asking:
-        _look_again(cluster, None, apart_from="")
+    if any(one.term.namespace_selector is not None for one in regards.terms.held):
+        regards.outdate((EVERYWHERE,))
     if regards.lookers:
         cluster.wakeup_events.met[ALL_PODS] = None
 
 
-def _look_again(cluster: Watched, changed: list[Regard] | None, *, apart_from: str) -> None:
-    """Find the classes of waiting pods anew: of those that these regards cover, or of all."""
-    labels_of = cluster.regards.labels_of
+def classify_again(cluster: Watched) -> None:
+    """Find the classes of waiting pods again where terms about them have changed, once for all these changes."""
+    outdated, cluster.regards.outdated = cluster.regards.outdated, {}
+    if not outdated:
+        return
     for group in list(cluster.groups.values()):
+        if EVERYWHERE not in outdated and group.key.partition("/")[0] not in outdated:
+            continue
         found = False
         for pod in list(group.pending):
-            if pod.facts.uid == apart_from or not _is_covered(pod, changed, labels_of):
-                continue
             pod_class = class_of(cluster, pod)
             if pod_class is not pod.pod_class:
+                if ALL_PODS in cluster.wakeup_events.met and pod.pod_class.selected_as is not None:
+                    cluster.wakeup_events.groups[group.key] = None
                 twin = pod.copy()
                 twin.pod_class = pod_class
                 cluster.replace_pod(pod, twin, is_last=False)
                 found = True
         if found:
             cluster.update_group(group)
-
-
-def _is_covered(pod: Pod, regards: Iterable[Regard] | None, labels_of: LabelsOf) -> bool:
-    if regards is None:
-        return True
-    facts = pod.facts
-    return any(one.term.covers(facts.namespace, dict(facts.labels), labels_of) for one in regards)
 
 
 def _place(pod: Pod | None) -> tuple[object, ...] | None:
@@ -233,22 +230,24 @@ def met_key(namespace: str, labels: Labels, barring: tuple[Regard, ...]) -> str:
 
 
 def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
-    """Count all regards again, and ask again what they say of pods that wait (for `projections/audit.py`).
-
-    And who is expected where.
-    """
+    """Count all terms again, classify waiting pods again, and count which pods are expected on which node (for
+    `projections/audit.py`)."""
     kept = cluster.regards
     counted = Regards()
     counted.namespaces = kept.namespaces
     listed = list(pods)
     for pod in listed:
         counted.count(pod, 1)
-    assert kept.held == counted.held, f"regards: kept {kept.held}, counted {counted.held}"
+    held, again = kept.terms.held, counted.terms.held
+    assert held == again, f"terms: kept {held}, counted {again}"
+    asked, again_asked = kept.terms.requirements, counted.terms.requirements
+    assert asked == again_asked, f"requirements: kept {asked}, counted {again_asked}"
     assert kept.lookers == counted.lookers, f"lookers: {kept.lookers}, counted {counted.lookers}"
     for pod in listed:
-        if pod.group_key and pod.status == PENDING:
-            regarded = pod.pod_class.regarded
-            assert regarded == counted.about(pod), f"{pod.key} is regarded otherwise: {regarded}"
+        is_outdated = EVERYWHERE in kept.outdated or pod.facts.namespace in kept.outdated
+        if pod.group_key and pod.status == PENDING and not is_outdated:
+            seen = pod.pod_class.selected_as
+            assert seen == counted.selected_as(pod), f"{pod.key} is selected otherwise: {seen}"
     promised = [one for group in cluster.groups.values() for one in group.nominations.items()]
     expected = [(uid, held.node) for uid, held in promised]
     expected += [(pod.facts.uid, room[0]) for pod in listed if (room := room_of(pod)) is not None]

@@ -25,6 +25,7 @@ from events.limits import (
     name_problem,
     quoted,
 )
+from projections.affinity_terms import SelectedAs
 from projections.objects import (
     Container,
     Few,
@@ -35,7 +36,7 @@ from projections.objects import (
     Quantity,
     Weight,
 )
-from projections.pod_terms import NO_TERMS, Regard, Terms, looked_at, pod_terms
+from projections.pod_terms import NO_TERMS, Terms, looked_at, pod_terms
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
 
@@ -86,10 +87,10 @@ class PodClass(Struct, frozen=True):
     """Why pods of this class are refused as long as volumes are looked at; else empty."""
     terms: Terms = NO_TERMS
     """What it asks about other pods."""
-    regarded: tuple[Regard, ...] = ()
-    """What other pods think of such pods (`projections/inter_pod_affinity_index.py`)."""
+    selected_as: SelectedAs | None = None
+    """Such pods as terms of other pods can tell them from others; None where no term selects them."""
     plain: int = -1
-    """The index of the class that only differs in what others think; its own where nobody thinks anything."""
+    """The index of the class that differs only in `selected_as`, which is None there; its own where that is None."""
 
     @property
     def amounts(self) -> Amounts:
@@ -104,7 +105,7 @@ class PodClass(Struct, frozen=True):
     @property
     def looks_around(self) -> bool:
         """Whether it matters who stands in which domain, to these pods or to others of them."""
-        return bool(self.regarded) or self.terms.looks_around
+        return self.selected_as is not None or self.terms.looks_around
 
 
 class PodClasses:
@@ -120,7 +121,7 @@ class PodClasses:
         self.freed_count = 0
         """How many classes were ever freed here."""
         self.uses: dict[int, int] = {}
-        """Index to the pods of the class, and the classes that differ from it in regards only."""
+        """Index to the pods of the class, and the classes that differ from it only in what terms of other pods tell of them."""
         self._keys: dict[int, ClassKey] = {}
         self._unused: dict[int, None] = {}
         """Indexes of classes that may have no pods."""
@@ -133,17 +134,18 @@ class PodClasses:
             self.keep(key, found)
         return found
 
-    def regarded(self, pod_class: PodClass, regards: tuple[Regard, ...]) -> PodClass:
-        """The class of pods that demand the same and of which others think so."""
-        if pod_class.regarded == regards:
+    def selected(self, pod_class: PodClass, seen: SelectedAs | None) -> PodClass:
+        """The class of pods that demand the same and that terms of other pods tell from others so."""
+        if pod_class.selected_as == seen:
             return pod_class
         plain = self.by_index[pod_class.plain]
-        if not regards:
+        if seen is None:
             return plain
-        key = ("regarded", plain.index, msgspec.json.encode(regards).decode())
+        digest = blake2b(msgspec.msgpack.encode(seen), digest_size=DIGEST_BYTES).digest()
+        key = ("selected", plain.index, digest)
         found = self.by_key.get(key)
         if found is None:
-            found = structs.replace(plain, index=self.next_index, regarded=regards)
+            found = structs.replace(plain, index=self.next_index, selected_as=seen)
             self.keep(key, found)
         return found
 

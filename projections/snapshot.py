@@ -31,7 +31,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Raise it with every change of State or of what is read from objects."""
 
 
@@ -122,6 +122,7 @@ class Image(Struct, frozen=True):
     namespaces: dict[str, str]
     budgets: list[BudgetFacts]
     namespace_labels: dict[str, dict[str, str]]
+    outdated_terms: dict[str, None]
     owners: dict[str, dict[str, str]]
     schedulers: dict[str, tuple[str, ...]]
     gone_workloads: dict[str, None]
@@ -174,6 +175,7 @@ def take(state: State) -> bytes:
         namespaces=cluster.namespaces,
         budgets=cluster.budgets.facts(),
         namespace_labels=cluster.regards.namespaces,
+        outdated_terms=cluster.regards.outdated,
         owners=cluster.owners,
         schedulers=cluster.foreign_groups.schedulers,
         gone_workloads=cluster.foreign_groups.deleted_owners,
@@ -275,13 +277,13 @@ def _restore_groups(state: State, image: Image) -> None:
         group.min_tasks = saved.min_tasks
         cluster.move_group(group, saved.queue)
     restored = [_pod(cluster, one) for one in image.pods]
-    # All regards must be known before the first pod is counted: they are part of the classes of pods.
-    for pod in restored:
-        cluster.regards.count(pod, 1)
+    # Pods keep the classes that they had: terms may have changed since waiting pods were last classified.
+    cluster.regards.is_restoring = True
     for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
-        cluster.regards.count(pod, -1)
         cluster.foreign_groups.count(pod, 1)
+    cluster.regards.is_restoring = False
+    cluster.regards.outdated = image.outdated_terms
     # What was put back is no change of a group.
     cluster.internal_errors.groups = image.suspended
     for saved in image.groups:

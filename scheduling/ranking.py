@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import PodClass
@@ -260,6 +261,10 @@ class NodeRankings:
             found = Surroundings(self._neighbourhood, self.cluster.policy, pod_class)
             self._surroundings[pod_class.index] = found
         return found if found.matters else None
+
+    def selecting(self, seen: SelectedAs) -> Selecting:
+        """By which topology keys terms of other pods select such pods."""
+        return self._neighbourhood.selecting(seen)
 
     def _keep_up(self) -> None:
         """Drop all caches when nodes were added or removed, or when the policy changed."""

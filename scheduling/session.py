@@ -38,7 +38,7 @@ class Session:
         self.cluster: Cluster = state.cluster
         self.groups_examined = 0
         """Number of times an action tried a pod group."""
-        self.work = Work(state.cluster)
+        self.work = Work(state.cluster, lambda seen: self.rankings.selecting(seen))
         """The work of the open cycle so far."""
         self._cut: list[DeferredAction] = []
         """Actions that this cycle cut short."""

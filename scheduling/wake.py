@@ -190,8 +190,8 @@ def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
     if not due.met:
         return False
-    classes = {pod.pod_class.index: pod.pod_class for pod in group.pending}
-    return any(minds(state.cluster, one, due) for one in classes.values())
+    unlike = {(pod.pod_class.index, pod.facts.labels): pod for pod in group.pending}
+    return any(minds(state.cluster, one, due) for one in unlike.values())
 
 
 def _could_place_nominated(

@@ -5,12 +5,14 @@ are counted as misses, once a cycle for each class of pods, because a daemon tha
 Each action has its share of the budget and may also use what the actions before it left over.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from projections.affinity_terms import SelectedAs, Selecting, comparisons_of
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
+from scheduling.pod_topology.index import tallies_max
 
 THOUSAND: Final = 1_000
 
@@ -41,8 +43,17 @@ TOPOLOGY_PER_NODE: Final = 1 / 4
 TOPOLOGY_PER_CLASS: Final = 40
 """The same, for each other such class in the group: the pods of each are counted for it."""
 
+TALLY: Final = 30
+"""For each count of pods (a term about other pods has one) that such a class asks for beyond the first, each time."""
+
+TALLY_PER_NODE: Final = 1
+"""For each count of pods that a class asks for which the cycle has not counted yet, for each node."""
+
 TOPOLOGY_PER_POD: Final = 4
-"""For a class of pods with affinity or spread that is new in the cycle, for each pod in the cluster."""
+"""The same, for each pod in the cluster."""
+
+COMPARISON: Final = 1
+"""For each requirement on labels beyond the first that pods are compared with in order to count them."""
 
 NODE_SEARCH: Final = 150
 """For a node that is searched for victims."""
@@ -69,16 +80,17 @@ LATER: Final = 20
 def class_work(cluster: Cluster, group: PodGroup) -> int:
     """Return the units for the classes of the pending pods of a group in one placement attempt, equal pods counted
     once: the limit for gangs of unlike pods."""
-    nodes, pods = len(cluster.nodes.order), len(cluster.pods)
+    nodes = len(cluster.nodes.order)
     waiting = [
         one
         for index, one in group.classes.items()
         if index in group.pending_classes or one.is_best_effort
     ]
-    around = sum(1 for one in waiting if one.looks_around)
+    looking = [one for one in waiting if one.looks_around]
     units = len(waiting) * (CLASS + int(nodes * CLASS_PER_NODE))
-    return units + around * (
-        int(nodes * TOPOLOGY_PER_NODE) + pods * TOPOLOGY_PER_POD + around * TOPOLOGY_PER_CLASS
+    units += sum([tally_work(cluster, one, None)[1] for one in looking])
+    return units + len(looking) * (
+        int(nodes * TOPOLOGY_PER_NODE) + len(looking) * TOPOLOGY_PER_CLASS
     )
 
 
@@ -89,6 +101,28 @@ def has_too_many_classes(cluster: Cluster, group: PodGroup) -> bool:
     )
 
 
+def tally_work(
+    cluster: Cluster, pod_class: PodClass, selecting: Callable[[SelectedAs], Selecting] | None
+) -> tuple[int, int]:
+    """How many counts of pods a class asks for, and the units that they take. Without `selecting`, those for its
+    own terms."""
+    terms, seen, pods = pod_class.terms, pod_class.selected_as, len(cluster.pods)
+    selectors = [one.selector for one in terms.apart]
+    selectors += [one.selector for one in terms.spread]
+    selectors += [one.term.selector for one in terms.wishes]
+    tallies = len(selectors) + bool(terms.near) + bool(terms.ports)
+    selectors += [one.selector for one in terms.near]
+    requirements = sum([max(0, comparisons_of(one) - 1) for one in selectors])
+    compared = pods * requirements
+    if seen is not None and selecting is not None:
+        found = selecting(seen)
+        others = len(found.barring) + len(found.weighing)
+        tallies += others
+        compared += found.comparisons + others * cluster.regards.terms.requirements
+    each = len(cluster.nodes.order) * TALLY_PER_NODE + pods * TOPOLOGY_PER_POD
+    return tallies, tallies * each + compared * COMPARISON
+
+
 SEARCHES: Final = 4
 """A search for victims may use at least one in this many of its action's share."""
 
@@ -96,7 +130,7 @@ SEARCHES: Final = 4
 class Work:
     """The work of the open cycle."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, selecting: Callable[[SelectedAs], Selecting]) -> None:
         self._cluster = cluster
         self.done = 0
         """Units used so far."""
@@ -105,6 +139,11 @@ class Work:
         self._begun_at = 0
         self._actions = self._begun = 0
         self._classes: dict[int, None] = {}
+        self._selecting = selecting
+        self._counted: dict[int, int] = {}
+        """Class to its counts of pods, of those that the cycle has counted and keeps."""
+        self._kept = 0
+        """How many counts of pods are kept."""
         self._passed: dict[tuple[object, ...], dict[int, None]] = {}
         """Preemptor class to the slots of nodes that were counted as searched for victims."""
 
@@ -113,7 +152,7 @@ class Work:
         policy = self._cluster.policy
         self.done, self.budget = 0, THOUSAND * policy.action_arguments.work_budget
         self._actions, self._begun = len(policy.actions), 0
-        self._classes, self._passed = {}, {}
+        self._classes, self._counted, self._kept, self._passed = {}, {}, 0, {}
 
     def open_action(self) -> None:
         """Begin the next action. It has at least half of an equal share, regardless of the actions before it."""
@@ -154,15 +193,28 @@ class Work:
         """Count the search for a node for a pod of a class."""
         nodes = len(self._cluster.nodes.order)
         units = POD + int(nodes * POD_PER_NODE) + LATER * len(self._cluster.nodes.leaving)
-        looks_around = pod_class.looks_around
-        if looks_around:
-            units += int(nodes * TOPOLOGY_PER_NODE)
         if pod_class.index not in self._classes:
             self._classes[pod_class.index] = None
             units += CLASS + int(nodes * CLASS_PER_NODE)
-            if looks_around:
-                units += len(self._cluster.pods) * TOPOLOGY_PER_POD
+        if pod_class.looks_around:
+            units += int(nodes * TOPOLOGY_PER_NODE) + self._count_tallies(pod_class)
         self.done += units
+
+    def _count_tallies(self, pod_class: PodClass) -> int:
+        """Units for the counts of pods that a class asks for. Where a cycle asks for more than are kept at a time, all
+        are dropped and made again."""
+        tallies = self._counted.get(pod_class.index)
+        units = 0
+        if tallies is None:
+            tallies, units = tally_work(self._cluster, pod_class, self._selecting)
+            most = tallies_max(self._cluster)
+            if self._kept + tallies > most:
+                self._counted, self._kept = {}, 0
+            if tallies <= most:
+                self._counted[pod_class.index] = tallies
+                self._kept += tallies
+        beyond = max(0, tallies - 1)
+        return units + beyond * (TALLY + int(len(self._cluster.nodes.order) * TOPOLOGY_PER_NODE))
 
     def add_node_search(self, preemptor_class_key: tuple[object, ...] | None, slot: int) -> None:
         """Count a node that is searched for victims."""

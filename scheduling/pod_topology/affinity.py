@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from projections.pod_class import PodClass
-from projections.pod_terms import PodTerm
 from scheduling.pod_topology.counts import Tally
 from scheduling.pod_topology.index import Neighbourhood
 from scheduling.score import FULL
@@ -46,21 +45,21 @@ def closed_by_anti_affinity(around: Neighbourhood, pod_class: PodClass, *, later
     """Nodes in the same domain as pods that the pod does not bear."""
     closed: Mask = np.zeros(len(around.cluster.nodes.order), dtype=np.bool_)
     for term in pod_class.terms.apart:
-        closed |= _near(around, term, around.covered((term,)), later=later)
+        closed |= _near(around, term.topology_key, around.covered((term,)), later=later)
     return closed
 
 
 def closed_by_others(around: Neighbourhood, pod_class: PodClass, *, later: bool) -> Mask:
     """Nodes in the same domain as pods that do not bear this one."""
     closed: Mask = np.zeros(len(around.cluster.nodes.order), dtype=np.bool_)
-    for regard in pod_class.regarded:
-        if not regard.weight:
-            closed |= _near(around, regard.term, around.holding(regard), later=later)
+    if (seen := pod_class.selected_as) is not None:
+        for key in around.selecting(seen).barring:
+            closed |= _near(around, key, around.barring(seen, key), later=later)
     return closed
 
 
-def _near(around: Neighbourhood, term: PodTerm, tally: Tally, *, later: bool) -> Mask:
-    domain = around.domain(term.topology_key)
+def _near(around: Neighbourhood, topology_key: str, tally: Tally, *, later: bool) -> Mask:
+    domain = around.domain(topology_key)
     return domain.spread_out(domain.sums(tally.possible(later=later))) > 0
 
 
@@ -76,11 +75,10 @@ def affinity_points(
         domain = around.domain(wish.term.topology_key)
         tally = around.covered((wish.term,))
         raw += wish.weight * domain.spread_out(domain.sums(tally.there))
-    for regard in pod_class.regarded:
-        if regard.weight:
-            domain = around.domain(regard.term.topology_key)
-            tally = around.holding(regard)
-            raw += regard.weight * domain.spread_out(domain.sums(tally.there))
+    if (seen := pod_class.selected_as) is not None:
+        for key in around.selecting(seen).weighing:
+            domain = around.domain(key)
+            raw += domain.spread_out(domain.sums(around.weighing(seen, key).there))
     least, most = int(raw[can].min()), int(raw[can].max())
     if least == most:
         return None

@@ -57,6 +57,8 @@ class Tally:
         self.there, self.staying, self.expected = (counts[:, one].copy() for one in range(3))
 
     def _on(self, node: Node) -> tuple[int, int, int]:
+        if not (node.pods or node.guests or node.expected):
+            return 0, 0, 0
         pods, going = self._cluster.pods, node.going
         there = staying = 0
         for uid in node.pods:

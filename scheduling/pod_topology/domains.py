@@ -1,9 +1,45 @@
 """Domains: nodes with the same value of a label, as numbers, slot by slot."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
 from projections.nodes import NodeTable
+
+
+class NodeLabels:
+    """The keys of the labels of nodes. Terms with any other topology key concern no node."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._read = len(table.updated_slots)
+        self._labels: list[dict[str, str]] = [{} for _ in table.order]
+        """The labels of each node as they are counted."""
+        self._keys: dict[str, int] = {}
+        """Label key to the number of nodes that have it."""
+        for slot in range(len(table.order)):
+            self._count(slot)
+
+    def all_keys(self) -> Mapping[str, int]:
+        """Label key to the number of nodes that have it."""
+        for slot in self._table.updated_slots[self._read :]:
+            self._count(slot)
+        self._read = len(self._table.updated_slots)
+        return self._keys
+
+    def _count(self, slot: int) -> None:
+        facts = self._table.order[slot].facts
+        labels = {} if facts is None else facts.labels
+        if labels is self._labels[slot]:
+            return
+        for key in labels:
+            self._keys[key] = self._keys.get(key, 0) + 1
+        for key in self._labels[slot]:
+            self._keys[key] -= 1
+            if not self._keys[key]:
+                del self._keys[key]
+        self._labels[slot] = labels
 
 
 class Domain:

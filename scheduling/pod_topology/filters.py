@@ -58,7 +58,7 @@ class Surroundings:
         rules, order = policy.predicates, policy.node_order
         if not policy.has("nodeorder", "enableNodeOrder"):
             order = None
-        terms, regarded = pod_class.terms, pod_class.regarded
+        terms, seen = pod_class.terms, pod_class.selected_as
         self._around = around
         self._pod_class = pod_class
         self._spread = Spreading(around, pod_class)
@@ -67,8 +67,8 @@ class Surroundings:
         heeds = bool(rules and rules.pod_affinity)
         self._near = heeds and bool(terms.near)
         self._apart = heeds and bool(terms.apart)
-        self._borne = heeds and any(not one.weight for one in regarded)
-        is_wished = bool(terms.wishes) or any(one.weight for one in regarded)
+        self._borne = heeds and seen is not None and seen.is_barred
+        is_wished = bool(terms.wishes) or (seen is not None and seen.is_weighed)
         self._wish_weight = order.podaffinity_weight if order and is_wished else 0
         self._spread_weight = order.podtopologyspread_weight if order and self._spread.soft else 0
         self._kept: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
@@ -126,8 +126,11 @@ class Surroundings:
             return True
         if self._apart and any(one.covers(namespace, labels, labels_of) for one in terms.apart):
             return True
-        borne = (one for one in self._pod_class.regarded if not one.weight)
-        return self._borne and any(one in theirs.regards for one in borne)
+        seen = self._pod_class.selected_as
+        if not self._borne or seen is None:
+            return False
+        own = dict(seen.labels)
+        return any(one.covers(seen.namespace, own, labels_of) for one in theirs.apart)
 
     def _closings(self, *, later: bool) -> Iterator[tuple[str, Mask]]:
         around, pod_class = self._around, self._pod_class

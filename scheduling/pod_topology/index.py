@@ -7,11 +7,12 @@ can be made anew from State.
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
-from projections.pod_terms import HostPort, Labels, PodTerm, Regard, Selector, selects
+from projections.pod_terms import HostPort, Labels, PodTerm, Selector, selects
 from projections.pods import Pod
 from scheduling.pod_topology.counts import Count, Tally
-from scheduling.pod_topology.domains import Domain
+from scheduling.pod_topology.domains import Domain, NodeLabels
 
 TALLIES_MAX: Final = 1024
 """Tallies kept at a time; when there are more, all are forgotten."""
@@ -22,8 +23,17 @@ TALLIES_BYTES_MAX: Final = 256 << 20
 KINDS_MAX: Final = 1 << 12
 """Kinds of pods (namespace and labels, or class) that a tally remembers its verdict on."""
 
+SELECTING_MAX: Final = 1 << 12
+"""Kinds of pods of which it is remembered by which topology keys terms of other pods select them."""
+
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Equal as long as nothing moved."""
+
+
+def tallies_max(cluster: Cluster) -> int:
+    """How many tallies are kept at a time."""
+    column_bytes = 24 * max(1, len(cluster.nodes.order))
+    return min(TALLIES_MAX, max(1, TALLIES_BYTES_MAX // column_bytes))
 
 
 class Neighbourhood:
@@ -34,6 +44,10 @@ class Neighbourhood:
         self._layout = (-1, -1)
         self._tallies: dict[object, Tally] = {}
         self._domains: dict[str, Domain] = {}
+        self._node_labels = NodeLabels(cluster.nodes)
+        self._no_domain = Domain(cluster.nodes, "")
+        self._selecting: dict[SelectedAs, Selecting] = {}
+        self._terms_version = -1
 
     @property
     def stamp(self) -> Stamp:
@@ -49,6 +63,9 @@ class Neighbourhood:
     def domain(self, key: str) -> Domain:
         """The domains of a topology key."""
         self._look()
+        if key not in self._node_labels.all_keys():
+            self._no_domain.refresh()
+            return self._no_domain
         found = self._domains.get(key)
         if found is None:
             found = self._domains[key] = Domain(self.cluster.nodes, key)
@@ -72,11 +89,46 @@ class Neighbourhood:
 
         return self._tally(("selected", namespace, selector), lambda: _by_labels(is_selected))
 
-    def holding(self, regard: Regard) -> Tally:
-        """Pods that think so of others; one that says so twice counts twice."""
-        return self._tally(
-            ("holding", regard), lambda: _by_class(lambda pod: _regards(pod).count(regard))
-        )
+    def selecting(self, seen: SelectedAs) -> Selecting:
+        """The topology keys of the terms of other pods that select such pods, of those keys that nodes have."""
+        self._look()
+        regards = self.cluster.regards
+        if regards.terms_version != self._terms_version or len(self._selecting) >= SELECTING_MAX:
+            self._terms_version, self._selecting = regards.terms_version, {}
+        found = self._selecting.get(seen)
+        if found is None:
+            found = regards.terms.selecting(seen, regards.labels_of, self._node_labels.all_keys())
+            self._selecting[seen] = found
+        return found
+
+    def barring(self, seen: SelectedAs, topology_key: str) -> Tally:
+        """Pods with required anti-affinity to such pods, by this topology key."""
+
+        def count(pod: Pod) -> int:
+            terms = pod.pod_class.terms.apart
+            return sum(
+                [one.topology_key == topology_key and self._selects(one, seen) for one in terms]
+            )
+
+        return self._tally(("barring", seen, topology_key), lambda: _by_class(count))
+
+    def weighing(self, seen: SelectedAs, topology_key: str) -> Tally:
+        """What affinity and preferred anti-affinity of pods to such pods, by this topology key, adds to a domain."""
+
+        def count(pod: Pod) -> int:
+            regards = [one for one in pod.pod_class.terms.regards if one.weight]
+            return sum(
+                [
+                    one.weight
+                    for one in regards
+                    if one.term.topology_key == topology_key and self._selects(one.term, seen)
+                ]
+            )
+
+        return self._tally(("weighing", seen, topology_key), lambda: _by_class(count))
+
+    def _selects(self, term: PodTerm, seen: SelectedAs) -> bool:
+        return term.covers(seen.namespace, dict(seen.labels), self.cluster.regards.labels_of)
 
     def listening(self, ports: tuple[HostPort, ...]) -> Tally:
         """Pods that have one of these ports of their node."""
@@ -93,8 +145,7 @@ class Neighbourhood:
         self._look()
         found = self._tallies.get(key)
         if found is None:
-            column_bytes = 24 * max(1, len(self.cluster.nodes.order))
-            if len(self._tallies) >= min(TALLIES_MAX, max(1, TALLIES_BYTES_MAX // column_bytes)):
+            if len(self._tallies) >= tallies_max(self.cluster):
                 self._tallies.clear()
             found = self._tallies[key] = Tally(self.cluster, count())
         found.refresh()
@@ -102,17 +153,15 @@ class Neighbourhood:
 
     def forget(self) -> None:
         """Drop all tallies: terms that they are of may be gone."""
-        self._tallies, self._domains = {}, {}
+        self._tallies, self._domains, self._selecting = {}, {}, {}
 
     def _look(self) -> None:
         now = (self.cluster.nodes.layout, self.cluster.regards.version)
         if now != self._layout:
             self._layout = now
-            self._tallies, self._domains = {}, {}
-
-
-def _regards(pod: Pod) -> tuple[Regard, ...]:
-    return pod.pod_class.terms.regards
+            self._tallies, self._domains, self._selecting = {}, {}, {}
+            self._node_labels = NodeLabels(self.cluster.nodes)
+            self._no_domain = Domain(self.cluster.nodes, "")
 
 
 def _by_labels(judge: Callable[[str, Mapping[str, str]], bool]) -> Count:

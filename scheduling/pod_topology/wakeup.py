@@ -1,27 +1,35 @@
 """Whether who came or left matters to pods that were refused for who stands where."""
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from projections.cluster import Cluster
-from projections.pod_class import PodClass
+from projections.inter_pod_affinity_index import MET_MAX
 from projections.pod_terms import Labels, PodTerm, Regard, selects
+from projections.pods import Pod
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 _MET: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[Regard, ...]])
 
 
-def minds(cluster: Cluster, pod_class: PodClass, due: WakeupEvents) -> bool:
-    """Whether such pods may go elsewhere now, for who came to stand on a node or left one."""
-    if not due.met or not pod_class.looks_around:
-        return False
-    return ALL_PODS in due.met or any(_concerns(cluster, pod_class, one) for one in due.met)
+@lru_cache(maxsize=2 * MET_MAX)
+def _read(met: str) -> tuple[str, dict[str, str], tuple[Regard, ...]]:
+    namespace, labels, barring = _MET.decode(met)
+    return namespace, dict(labels), barring
 
 
-def _concerns(cluster: Cluster, pod_class: PodClass, met: str) -> bool:
-    namespace, listed, barring = _MET.decode(met)
-    terms, labels = pod_class.terms, dict(listed)
+def minds(cluster: Cluster, pod: Pod, due: WakeupEvents) -> bool:
+    """Whether a waiting pod may go elsewhere now, because of pods that came to a node or left one."""
+    if ALL_PODS in due.met:
+        return pod.pod_class.looks_around
+    return any(_concerns(cluster, pod, one) for one in due.met)
+
+
+def _concerns(cluster: Cluster, pod: Pod, met: str) -> bool:
+    namespace, labels, barring = _read(met)
+    terms = pod.pod_class.terms
     asked: tuple[PodTerm, ...] = (*terms.near, *terms.apart)
     if any(one.covers(namespace, labels, cluster.regards.labels_of) for one in asked):
         return True
@@ -29,6 +37,7 @@ def _concerns(cluster: Cluster, pod_class: PodClass, met: str) -> bool:
         one.is_hard and selects(one.selector, labels) for one in terms.spread
     ):
         return True
-    if not pod_class.regarded:
-        return False
-    return any(one in barring for one in pod_class.regarded)
+    # The terms of a pod that is gone are in no index any more: what they select is asked of the pod's own labels.
+    own = dict(pod.facts.labels) if barring else {}
+    labels_of = cluster.regards.labels_of
+    return any(one.term.covers(pod.facts.namespace, own, labels_of) for one in barring)
