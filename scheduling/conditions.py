@@ -25,7 +25,7 @@ WHOLE: Final = "tasks in gang are ready to be scheduled"
 
 NOT_ENOUGH: Final = "NotEnoughResources"
 
-HAD_A_NODE: Final = "there is a node for it once its gang is whole"
+HAD_A_NODE: Final = "a node is available for the pod once its gang is complete"
 """Prefix of the message of a pod that had a node when its gang was refused; the message of the gang follows."""
 
 _REASONS: Final = {
@@ -69,8 +69,8 @@ def condition_updates(cluster: Cluster, group: PodGroup) -> Iterator[Request]:
     refusal = _latest(group)
     if refusal is not None:
         yield from _refused(group, refusal)
-    for uid, promise in group.nominations.items():
-        yield from _nominated(cluster, group.pods[uid], promise)
+    for uid, nomination in group.nominations.items():
+        yield from _nominated(cluster, group.pods[uid], nomination)
 
 
 def condition_of(group: PodGroup) -> Condition | None:
@@ -87,12 +87,14 @@ def condition_of(group: PodGroup) -> Condition | None:
         return Condition(
             group.reported_status.since, UNSCHEDULABLE, NOT_ENOUGH, fit_text(group, "", "")
         )
-    promise = next(iter(group.nominations.values()), None)
-    if promise is None:
+    nomination = next(iter(group.nominations.values()), None)
+    if nomination is None:
         return None
-    nodes = ", ".join(sorted({held.node for held in group.nominations.values()}))
-    text = fit_text(group, "", f"Room is being freed on {nodes}.", could=len(group.nominations))
-    return Condition(promise.position, UNSCHEDULABLE, NOT_ENOUGH, text)
+    nodes = ", ".join(sorted({nomination.node for nomination in group.nominations.values()}))
+    text = fit_text(
+        group, "", f"Waiting for pods to terminate on {nodes}.", could=len(group.nominations)
+    )
+    return Condition(nomination.position, UNSCHEDULABLE, NOT_ENOUGH, text)
 
 
 def pod_text(message: str, pod: Pod, origin: Pod | None) -> str:
@@ -146,15 +148,15 @@ def _refused(group: PodGroup, refusal: Refusal) -> Iterator[Request]:
             yield _unschedulable(pod, refusal.position, text)
 
 
-def _nominated(cluster: Cluster, pod: Pod, promise: Nomination) -> Iterator[Request]:
+def _nominated(cluster: Cluster, pod: Pod, nomination: Nomination) -> Iterator[Request]:
     """Return the status of a pod that waits for room to be freed: it is nominated for the node where victims are
     evicted."""
-    text = f"room is being freed for it on node {promise.node}"
-    if pod.reported_at >= promise.position or pod.facts.scheduled_message == text:
+    text = f"nominated for node {nomination.node}, where pods are terminating"
+    if pod.reported_at >= nomination.position or pod.facts.scheduled_message == text:
         return
-    there = cluster.nodes.node(promise.node).pods
+    there = cluster.nodes.node(nomination.node).pods
     is_evicting = any(cluster.pods[uid].evicted for uid in there)
-    yield _unschedulable(pod, promise.position, text, promise.node if is_evicting else "")
+    yield _unschedulable(pod, nomination.position, text, nomination.node if is_evicting else "")
 
 
 def _unschedulable(pod: Pod, position: int, text: str, node: str = "") -> PodConditionRequest:

@@ -334,7 +334,7 @@ def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: in
     obstacle = obstacle_of(rankings.cluster.policy, pod_class, node.facts)
     if not obstacle and cards is not None and first_card(node, cards) is None:
         there = " and ".join(node.facts.cards.values())
-        has = f"its cards are {there}" if there else "it has no cards"
+        has = f"node has cards {there}" if there else "node has no cards"
         obstacle = f"{has}, not {' or '.join(cards)}"
     obstacle = obstacle or obstructed(rankings, pod_class, node)
     withheld = withheld_from(pod_class, node)
@@ -357,16 +357,16 @@ def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:
     """Return why the node excludes pods of this class regardless of free resources; empty if it does not."""
     match verdict(policy, pod_class, node):
         case code if code == UNSCHEDULABLE:
-            return "it is unschedulable"
+            return "node is unschedulable"
         case code if code == TAINTED:
             bad = [one for one in node.taints if untolerated((one,), pod_class.tolerations, _HARD)]
             shown = ", ".join(f"{one.key}={one.value or ''}:{one.effect}" for one in bad)
-            return f"taint {shown} is not tolerated"
+            return f"untolerated taint {shown}"
         case code if code == NOT_SELECTED:
             pairs = pod_class.selector.pairs
             unlike = [
                 f"{key}={value}" for key, value in pairs if node.labels.get(key) != value
             ] or ["required node affinity"]
-            return f"it does not match {', '.join(unlike)}"
+            return f"node does not match {', '.join(unlike)}"
         case _:
             return ""

@@ -134,9 +134,9 @@ class GangAttempt:
         rankings = self.session.rankings
         self.session.work.add_pod(pod.pod_class)
         ranking = rankings.of(pod.pod_class, choice.cards)
-        promised = self._nominated_node(pod)
-        if promised is not None and ranking.has_room(promised):
-            node: Node | None = promised
+        nominated = self._nominated_node(pod)
+        if nominated is not None and ranking.has_room(nominated):
+            node: Node | None = nominated
         else:
             node = self.where.best(ranking, pod.pod_class)
         if node is not None:
@@ -147,8 +147,8 @@ class GangAttempt:
             self.overlay.place(pod, node, later=False, is_last=is_last)
             self.where.record(node)
             return True
-        if promised is not None and ranking.will_have_room(promised):
-            node = promised
+        if nominated is not None and ranking.will_have_room(nominated):
+            node = nominated
         else:
             node = self.where.best_later(ranking)
         if node is not None:

@@ -35,20 +35,20 @@ def place_gang(session: Session, group: PodGroup) -> GangAttempt:
     if closeness is None:
         return GangAttempt(session, group, session.network.unconstrained)
     candidates = CandidateDomains(session.network, group, _wanted(session, group, closeness))
-    promised: GangAttempt | None = None
+    nominated: GangAttempt | None = None
     for domain, is_now in candidates.tried:
-        if promised is not None and not is_now:
+        if nominated is not None and not is_now:
             continue
         attempt = GangAttempt(
             session, group, domain_scope(session.network, group, domain, candidates)
         )
         if attempt.is_ready:
             return attempt
-        if promised is None and attempt.is_pipelined:
-            promised = attempt
-        if promised is None and candidates.has_one_class and _is_refused_by_queue(attempt):
+        if nominated is None and attempt.is_pipelined:
+            nominated = attempt
+        if nominated is None and candidates.has_one_class and _is_refused_by_queue(attempt):
             return attempt  # Refused by quota, in whichever domain.
-    return promised or _explain_nearest(session, group, candidates)
+    return nominated or _explain_nearest(session, group, candidates)
 
 
 def best_effort_pods(group: PodGroup) -> list[tuple[SubGroupKey | None, list[Pod]]]:

@@ -69,11 +69,11 @@ class NodeOverlay:
 
     def lift_nomination(self, pod: Pod) -> Nomination | None:
         """Release the nomination of the pod, so that it does not count against the pod itself. Return it, if any."""
-        held = self.group.nominations.get(pod.facts.uid)
-        if held is not None and pod.facts.uid not in self._lifted_nominations:
-            self._lifted_nominations[pod.facts.uid] = held
-            self._shift_nomination(held, -1)
-        return held
+        nomination = self.group.nominations.get(pod.facts.uid)
+        if nomination is not None and pod.facts.uid not in self._lifted_nominations:
+            self._lifted_nominations[pod.facts.uid] = nomination
+            self._shift_nomination(nomination, -1)
+        return nomination
 
     def place(self, pod: Pod, node: Node, *, later: bool, is_last: bool = False) -> None:
         """Take room for a pod. The last pod of a gang need not take any: no other pod reads the overlay after it."""
@@ -163,8 +163,8 @@ class NodeOverlay:
             node.guests.pop(pod.facts.uid, None)
         for pod in reversed(self.evicted):
             self._shift_evicted(pod, -1)
-        for held in self._lifted_nominations.values():
-            self._shift_nomination(held, 1)
+        for nomination in self._lifted_nominations.values():
+            self._shift_nomination(nomination, 1)
         self._mark_nominated(is_expected=True)
 
     def _shift_evicted(self, pod: Pod, sign: int) -> None:
@@ -183,18 +183,18 @@ class NodeOverlay:
 
     def _mark_nominated(self, *, is_expected: bool) -> None:
         """Mark the nominated pods of the group as expected on their nodes, or lift these marks."""
-        for uid, held in self.group.nominations.items():
-            node = self.cluster.nodes.node(held.node)
+        for uid, nomination in self.group.nominations.items():
+            node = self.cluster.nodes.node(nomination.node)
             if is_expected:
                 node.expected[uid] = None
             else:
                 node.expected.pop(uid, None)
-            self.cluster.nodes.invalidate(held.node)
+            self.cluster.nodes.invalidate(nomination.node)
 
-    def _shift_nomination(self, held: Nomination, sign: int) -> None:
-        node = self.cluster.nodes.node(held.node)
-        self.cluster.nodes.shift(node, "nominated", held.request, sign)
-        self._charge(held.charge, sign)
+    def _shift_nomination(self, nomination: Nomination, sign: int) -> None:
+        node = self.cluster.nodes.node(nomination.node)
+        self.cluster.nodes.shift(node, "nominated", nomination.request, sign)
+        self._charge(nomination.charge, sign)
 
     def _charge(self, charge: Charge, sign: int) -> None:
         for name, amount in charge:

@@ -20,7 +20,7 @@ from projections.scheduling_queue import EquivalenceGroup, Order
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, refusal
-from scheduling.work import DECISION, LINE, PLACEMENT
+from scheduling.work import DECISION, EQUIVALENCE_GROUP, PLACEMENT
 
 DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]]
 """Decides for the head of an equivalence class. The class is finished if no decision moves the head on."""
@@ -99,21 +99,21 @@ class _WaitingHeap:
     If work was deferred, classes that were not visited since come first.
     """
 
-    def __init__(self, lines: list[EquivalenceGroup], looked: Mapping[str, int]) -> None:
-        self._looked = looked
-        self._lines: dict[int, EquivalenceGroup] = {}
+    def __init__(self, groups: list[EquivalenceGroup], visited_before: Mapping[str, int]) -> None:
+        self._visited_before = visited_before
+        self._groups: dict[int, EquivalenceGroup] = {}
         self._heap: list[tuple[int, Order, int]] = []
-        for equivalence_group in lines:
+        for equivalence_group in groups:
             self.add(equivalence_group)
 
     def first(self) -> EquivalenceGroup | None:
         """Return the class with the first head. Stale heap entries are corrected on the way."""
         while self._heap:
             *place, key = self._heap[0]
-            equivalence_group = self._lines.get(key)
+            equivalence_group = self._groups.get(key)
             if equivalence_group is None or not equivalence_group.jobs:
                 heapq.heappop(self._heap)
-                self._lines.pop(key, None)
+                self._groups.pop(key, None)
             elif list(self._place(equivalence_group)) != place:
                 heapq.heapreplace(self._heap, (*self._place(equivalence_group), key))
             else:
@@ -122,23 +122,23 @@ class _WaitingHeap:
 
     def add(self, equivalence_group: EquivalenceGroup) -> None:
         """Add a class. If it is present already its position is corrected."""
-        self._lines[id(equivalence_group)] = equivalence_group
+        self._groups[id(equivalence_group)] = equivalence_group
         heapq.heappush(self._heap, (*self._place(equivalence_group), id(equivalence_group)))
 
     def drop(self, equivalence_group: EquivalenceGroup) -> None:
         """Remove a class."""
-        self._lines.pop(id(equivalence_group), None)
+        self._groups.pop(id(equivalence_group), None)
 
     def _place(self, equivalence_group: EquivalenceGroup) -> tuple[int, Order]:
         order, head = equivalence_group.jobs[0]
-        return self._looked.get(head.key, 0), order
+        return self._visited_before.get(head.key, 0), order
 
     @property
-    def lines(self) -> list[EquivalenceGroup]:
+    def groups(self) -> list[EquivalenceGroup]:
         """Return all classes."""
         return [
             equivalence_group
-            for equivalence_group in self._lines.values()
+            for equivalence_group in self._groups.values()
             if equivalence_group.jobs
         ]
 
@@ -169,13 +169,13 @@ class _FairHeap:
     """The remaining equivalence classes of one queue by the namespaces of their heads, which share its work evenly."""
 
     def __init__(
-        self, waiting: _WaitingHeap, shares: _WorkShares, looked: Mapping[str, int]
+        self, waiting: _WaitingHeap, shares: _WorkShares, visited_before: Mapping[str, int]
     ) -> None:
         self._shares = shares
-        self._looked = looked
+        self._visited_before = visited_before
         self._by_namespace: dict[str, _WaitingHeap] = {}
         self._heap: list[tuple[Spent, str]] = []
-        for equivalence_group in waiting.lines:
+        for equivalence_group in waiting.groups:
             self.add(equivalence_group)
 
     def first(self) -> EquivalenceGroup | None:
@@ -200,7 +200,7 @@ class _FairHeap:
         name = _namespace(equivalence_group)
         waiting = self._by_namespace.get(name)
         if waiting is None:
-            waiting = self._by_namespace[name] = _WaitingHeap([], self._looked)
+            waiting = self._by_namespace[name] = _WaitingHeap([], self._visited_before)
             heapq.heappush(self._heap, (self._shares.of(name), name))
         waiting.add(equivalence_group)
 
@@ -210,12 +210,12 @@ class _FairHeap:
             waiting.drop(equivalence_group)
 
     @property
-    def lines(self) -> list[EquivalenceGroup]:
+    def groups(self) -> list[EquivalenceGroup]:
         """Return all classes."""
         return [
             equivalence_group
             for waiting in self._by_namespace.values()
-            for equivalence_group in waiting.lines
+            for equivalence_group in waiting.groups
         ]
 
 
@@ -227,15 +227,15 @@ class _QueueIteration:
     """One action that decides its equivalence classes within its share of the cycle's work."""
 
     def __init__(
-        self, session: Session, action: str, lines: dict[str, list[EquivalenceGroup]]
+        self, session: Session, action: str, groups: dict[str, list[EquivalenceGroup]]
     ) -> None:
         self._session = session
         self._action = action
         carried = session.state.carried_work
-        self._before = carried.looked.get(action, {})
+        self._visited_before = carried.looked.get(action, {})
         """Pod group to the cycle in which its class was last visited since work was deferred."""
         self._waiting: dict[str, _WaitingHeap | _FairHeap] = {
-            name: _WaitingHeap(of, self._before) for name, of in lines.items()
+            name: _WaitingHeap(of, self._visited_before) for name, of in groups.items()
         }
         self._is_fair = False
         quantum = max(1, session.work.allowance // QUANTA)
@@ -295,20 +295,20 @@ class _QueueIteration:
 
     def left(self) -> list[EquivalenceGroup]:
         """Return the classes that were not visited and whose answers may have changed."""
-        lines = [
+        groups = [
             equivalence_group
             for waiting in self._waiting.values()
-            for equivalence_group in waiting.lines
+            for equivalence_group in waiting.groups
         ]
         return [
             equivalence_group
-            for equivalence_group in lines
+            for equivalence_group in groups
             if self._session.could_change(equivalence_group)
         ]
 
     def _start_fair_sharing(self) -> None:
         self._is_fair = True
-        for key, cycle in self._before.items():
+        for key, cycle in self._visited_before.items():
             group = self._session.cluster.groups.get(key)
             if group is None:
                 continue
@@ -321,17 +321,17 @@ class _QueueIteration:
         for name, waiting in self._waiting.items():
             assert isinstance(waiting, _WaitingHeap)
             shares = self._namespaces.setdefault(name, _WorkShares(self._quantum))
-            self._waiting[name] = _FairHeap(waiting, shares, self._before)
+            self._waiting[name] = _FairHeap(waiting, shares, self._visited_before)
 
 
 def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> Iterator[Decision]:
     """Decide the equivalence classes of an action until none is left or its share of the work is used up."""
     work = session.work
     work.open_action()
-    lines = session.lines_to_decide(action)
-    if not lines:
+    groups = session.groups_to_decide(action)
+    if not groups:
         return
-    iteration = _QueueIteration(session, action, lines)
+    iteration = _QueueIteration(session, action, groups)
     queue_heap = iteration.queue_heap
     while (found := iteration.next()) is not None:
         name, equivalence_group = found
@@ -347,7 +347,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
             break
         begun, namespace = work.done, equivalence_group.head.key.partition("/")[0]
         iteration.mark_visited(equivalence_group)
-        work.add(LINE)
+        work.add(EQUIVALENCE_GROUP)
         head = equivalence_group.head
         before = head.fingerprint
         overlay_position = session.overlay_position()
@@ -379,7 +379,7 @@ def _with_work_counted(session: Session, decisions: Iterator[Decision]) -> Itera
         yield decision
 
 
-def refuse_line(
+def refuse_equivalence_group(
     equivalence_group: EquivalenceGroup,
     reason: Unschedulable,
     for_group: Callable[[PodGroup, Unschedulable], Unschedulable] | None = None,
@@ -389,7 +389,7 @@ def refuse_line(
     `for_group` rewrites a refusal found at the head of the class for another group.
     """
     head = equivalence_group.head
-    anew = [
+    to_refuse = [
         group
         for _, group in equivalence_group.jobs
         if (standing := group.refusals.get(equivalence_group.action)) is None
@@ -400,6 +400,6 @@ def refuse_line(
         or (standing.requeue_on_quota, standing.requeue_on_node)
         != (reason.requeue_on_quota, reason.requeue_on_node)
     ]
-    for group in anew:
+    for group in to_refuse:
         told = reason if for_group is None or group is head else for_group(group, reason)
         yield refusal(group, equivalence_group.action, told)

@@ -64,20 +64,22 @@ class Session:
         """Drop the tree of shares, which an error may have left half updated."""
         self.fair = FairTree(self.cluster)
 
-    def lines_to_decide(self, action: str) -> dict[str, list[EquivalenceGroup]]:
+    def groups_to_decide(self, action: str) -> dict[str, list[EquivalenceGroup]]:
         """Return, by queue, the equivalence classes of an action whose last answer may have changed."""
         state, cluster = self.state, self.cluster
-        self._due = self._lines_of((*state.cycle_events.groups, *cluster.wakeup_events.groups))
+        self._due = self._equivalence_groups_of(
+            (*state.cycle_events.groups, *cluster.wakeup_events.groups)
+        )
         self._due_before = {
-            batch.cycle: self._lines_of(batch.events.groups)
+            batch.cycle: self._equivalence_groups_of(batch.events.groups)
             for batch in state.carried_work.batches
             if action in batch.actions
         }
         found: dict[str, list[EquivalenceGroup]] = {}
-        for name, lines in cluster.scheduling_queue.by_queue.items():
+        for name, by_key in cluster.scheduling_queue.by_queue.items():
             chosen = [
                 equivalence_group
-                for equivalence_group in lines.values()
+                for equivalence_group in by_key.values()
                 if equivalence_group.action == action and self.could_change(equivalence_group)
             ]
             if chosen:
@@ -136,7 +138,7 @@ class Session:
                 return True
         return False
 
-    def _lines_of(self, keys: Iterable[str]) -> dict[int, None]:
+    def _equivalence_groups_of(self, keys: Iterable[str]) -> dict[int, None]:
         found: dict[int, None] = {}
         for key in keys:
             group = self.cluster.groups.get(key)

@@ -53,8 +53,8 @@ def is_cycle_due(state: State, at_ns: int) -> bool:
     donors = DonorQueues(state.cluster)
     return any(
         is_requeued(state, equivalence_group, due, donors)
-        for lines in state.cluster.scheduling_queue.by_queue.values()
-        for equivalence_group in lines.values()
+        for groups in state.cluster.scheduling_queue.by_queue.values()
+        for equivalence_group in groups.values()
     )
 
 
@@ -200,7 +200,10 @@ def _could_place_nominated(
     """Return True if an event could let a nominated pod be bound, or invalidate its nomination."""
     if due.quota_released.get(equivalence_group.queue):
         return True
-    if any(held.node in due.nodes_freed for held in equivalence_group.head.nominations.values()):
+    if any(
+        nomination.node in due.nodes_freed
+        for nomination in equivalence_group.head.nominations.values()
+    ):
         return True
     return _has_room_on_freed_nodes(
         state, equivalence_group.head.pending, due

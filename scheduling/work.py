@@ -16,7 +16,7 @@ from scheduling.pod_topology.index import tallies_max
 
 THOUSAND: Final = 1_000
 
-LINE: Final = 60
+EQUIVALENCE_GROUP: Final = 60
 """Units for visiting an equivalence class."""
 
 DECISION: Final = 120

@@ -11,7 +11,7 @@ from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import place_gang, topology_problem
 from scheduling.node_overlay import placements
-from scheduling.queue_iteration import iterate_queues, refuse_line
+from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import may_hold_partial_reservation
 from scheduling.session import Session
 from scheduling.unschedulable import ORIGIN, Unschedulable, pipeline_withdrawal
@@ -36,7 +36,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     if problem is not None:
         yield from pipeline_withdrawal(group, problem)
         if equivalence_group.is_head(group):
-            yield from refuse_line(equivalence_group, problem)
+            yield from refuse_equivalence_group(equivalence_group, problem)
         return
     if group.phase == WAITING:
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
@@ -60,7 +60,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
             reason = attempt.refusal
             if reason.fits_only_closed_nodes and _is_reservation_timed_out(equivalence_group):
                 reason = structs.replace(reason, never_fits=True)
-            yield from refuse_line(equivalence_group, reason, _for_group(group))
+            yield from refuse_equivalence_group(equivalence_group, reason, _for_group(group))
 
 
 def _is_reservation_timed_out(equivalence_group: EquivalenceGroup) -> bool:
@@ -73,7 +73,7 @@ def _promise(session: Session, group: PodGroup, attempt: GangAttempt) -> Iterato
     """Nominate nodes for the pods, unless exactly these nominations exist already."""
     tried = attempt.overlay.now + attempt.overlay.later
     if {pod.facts.uid: node.name for pod, node in tried} != {
-        uid: held.node for uid, held in group.nominations.items()
+        uid: nomination.node for uid, nomination in group.nominations.items()
     }:
         yield PipelineDecided(
             pod_group=group.key,

@@ -11,7 +11,7 @@ from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import missing_pods, precheck, too_many_classes
 from scheduling.gang_placement import best_effort_pods, best_effort_scopes, topology_problem
 from scheduling.node_overlay import NodeOverlay, placements
-from scheduling.queue_iteration import iterate_queues, refuse_line
+from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
 from scheduling.topology.placement_domain import NodeScope
@@ -41,7 +41,7 @@ def _fill(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[Dec
         if any(pod.facts.uid in group.nominations for pod in group.pending if _is_free(pod)):
             yield from pipeline_withdrawal(group, reason)
         if equivalence_group.is_head(group):
-            yield from refuse_line(equivalence_group, reason)
+            yield from refuse_equivalence_group(equivalence_group, reason)
 
 
 def _is_free(pod: Pod) -> bool:
@@ -82,11 +82,11 @@ def _find_in(
     """Place as many of these pods as possible in a scope; return why the rest cannot be placed, or None."""
     reason: Unschedulable | None = None
     for pod in pods:
-        held = overlay.lift_nomination(pod)
+        nomination = overlay.lift_nomination(pod)
         session.work.add_pod(pod.pod_class)
         ranking = session.rankings.of(pod.pod_class, None)
         node = where.best(ranking, pod.pod_class)
-        kept = None if held is None else session.cluster.nodes.nodes.get(held.node)
+        kept = None if nomination is None else session.cluster.nodes.nodes.get(nomination.node)
         if node is None and kept is not None and ranking.will_have_room(kept):
             overlay.place(pod, kept, later=True)
         elif node is None:

@@ -7,7 +7,7 @@ from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import precheck
-from scheduling.queue_iteration import iterate_queues, refuse_line
+from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import why_not_admitted
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, pipeline_withdrawal, quota_unschedulable
@@ -30,7 +30,7 @@ def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     # A group with nominations that is not admitted has fallen below minMember: release its nominations.
     yield from pipeline_withdrawal(group, reason)
     if equivalence_group.is_head(group):
-        yield from refuse_line(equivalence_group, reason)
+        yield from refuse_equivalence_group(equivalence_group, reason)
 
 
 def _refusal(session: Session, group: PodGroup) -> Unschedulable | None:

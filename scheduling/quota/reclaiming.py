@@ -50,10 +50,11 @@ def why_reclaim_denied(
         return ""
     deserved = deserved_of(cluster, queue)
     asked = ", ".join(
-        f"{name} {quota_check.used(queue, name, extra) + amount} of {deserved.get(name, 0)}"
+        f"{name} total would be <{quota_check.amount_text(name, quota_check.used(queue, name, extra) + amount)}>,"
+        f" but deserved is <{quota_check.amount_text(name, deserved.get(name, 0))}>"
         for name, amount in request
     )
-    return f"Queue <{queue.name}> would have more than it deserves: {asked}"
+    return f"Queue <{queue.name}> would exceed its deserved resources: {asked}"
 
 
 def can_donate(cluster: Cluster, queue: Queue) -> bool:

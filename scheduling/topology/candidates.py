@@ -108,7 +108,7 @@ class CandidateDomains:
         if domain is None:
             text = f"no {kind} has nodes"
             if self.used is not None:
-                text = f"pods of {what} stand on nodes that no {kind} holds together"
+                text = f"pods of {what} are on nodes that no {kind} contains together"
             return structs.replace(reason, message=f"{text}.")
         if domain.is_top or limit is None:
             return reason

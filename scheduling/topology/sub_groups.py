@@ -220,7 +220,7 @@ def _too_few_parts(parts: SubGroups) -> Unschedulable:
         for rule in parts.rules
         if rule.least
     )
-    return Unschedulable("NotEnoughPodsOfSubGroup", "", f"there are not pods enough for {wanted}")
+    return Unschedulable("NotEnoughPodsOfSubGroup", "", f"not enough pods for {wanted}")
 
 
 def sub_group_name(parts: SubGroups, key: SubGroupKey) -> str:

@@ -114,7 +114,7 @@ class GangSearch:
         if self._problem:
             return Unschedulable("NotEntitled", "", self._problem)
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
-        message = f"no domain can be freed by {self.action}: {listed or 'none was tried'}."
+        message = f"{self.action}: no domain can be freed: {listed or 'no domain was searched'}."
         return Unschedulable("NoVictims", "", message)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
@@ -152,15 +152,19 @@ class GangSearch:
             if pod_class.is_best_effort or pod.facts.uid in group.nominations:
                 continue
             if refused_demand(policy, pod_class) or pod_class.never_preempts:
-                self.counts["of its pods may not make others leave"] += 1
+                self.counts["pod(s) of the gang not eligible to preempt"] += 1
                 return []
             wanted.append(pod)
         return wanted
 
     def _keep_nominations(self) -> None:
         for pod in self.group.pending:
-            held = self.group.nominations.get(pod.facts.uid)
-            node = None if held is None else self.session.cluster.nodes.nodes.get(held.node)
+            nomination = self.group.nominations.get(pod.facts.uid)
+            node = (
+                None
+                if nomination is None
+                else self.session.cluster.nodes.nodes.get(nomination.node)
+            )
             if node is not None:
                 self.overlay.place(pod, node, later=True)
 
@@ -190,7 +194,9 @@ class GangSearch:
         if self._last is None and self._is_small:
             self._restore_all()
             if not self._has_given_up:
-                self.counts["domain(s) have too little that may be evicted"] += 1
+                self.counts[
+                    "domain(s) would not have enough room after evicting all allowed victims"
+                ] += 1
                 return
             self._last, self.is_cut = "", True
             return
@@ -208,7 +214,9 @@ class GangSearch:
                 self.is_whole = True
                 return
             self._restore_all()
-            self.counts[f"{what} have too little that may be evicted"] += 1
+            self.counts[
+                f"{what} would not have enough room after evicting all allowed victims"
+            ] += 1
             self._nodes_looked += len(where.domain.slots)
             self._last, is_first = name, False
 

@@ -52,7 +52,7 @@ def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
 
 def _message(action: str, ours: PodGroup, victim: PodGroup) -> str:
     if action in RECLAIMING:
-        return f"queue {ours.queue} takes back what queue {victim.queue} has beyond its own"
+        return f"reclaimed for pod group {ours.key} of queue {ours.queue}: queue {victim.queue} exceeds its share"
     if victim is ours:
-        return "a pod of the same group is of higher priority"
-    return f"{ours.key} of priority {ours.priority} goes before priority {victim.priority}"
+        return "preempted by a pod of the same pod group with higher priority"
+    return f"preempted by pod group {ours.key} of priority {ours.priority}; this pod group has priority {victim.priority}"

@@ -9,7 +9,7 @@ from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import missing_pods, precheck
-from scheduling.queue_iteration import iterate_queues, refuse_line
+from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.session import Session
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import PreemptionSearch
@@ -23,7 +23,7 @@ def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
         group = equivalence_group.head
         problem = precheck(session, group) or missing_pods(group)
         if problem is not None:
-            yield from refuse_line(equivalence_group, problem)
+            yield from refuse_equivalence_group(equivalence_group, problem)
             return
         left = session.unfinished_search(equivalence_group)
         if left is not None and left.so_far.wanted != wanted(session.state.policy_position, group):
@@ -35,7 +35,7 @@ def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:
         elif search.is_cut or is_outdated:
             yield search.deferred(is_outdated=is_outdated, is_over=not search.is_cut)
         else:
-            yield from refuse_line(equivalence_group, search.reason)
+            yield from refuse_equivalence_group(equivalence_group, search.reason)
 
     yield from iterate_queues(session, action, for_head)
 

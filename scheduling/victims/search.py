@@ -116,7 +116,9 @@ class PreemptionSearch:
         total = len(self.session.cluster.nodes.order)
         counts = self._counts_before if self._is_within else self.counts
         listed = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
-        message = f"0/{total} nodes can be freed by {self.action}: {listed or 'none was tried'}."
+        message = (
+            f"{self.action}: 0/{total} nodes are available: {listed or 'no node was searched'}."
+        )
         return Unschedulable(
             "NoVictims", "", message, requeue_on_quota=tuple(sorted(self._requeue_on_quota))
         )
@@ -267,7 +269,7 @@ class PreemptionSearch:
         """Free a node for a pod: the best by score for `preempt`, the first by name for `reclaim`."""
         pod_class = preemptor.pod.pod_class
         if pod_class.never_preempts:
-            self.counts["node(s) are not looked at: preemptionPolicy is Never"] += len(
+            self.counts["node(s) not eligible due to preemptionPolicy=Never"] += len(
                 self.session.cluster.nodes.order
             )
             return False
@@ -398,8 +400,12 @@ class PreemptionSearch:
             scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
             can = session.preemptible.within(scope, pod_class.request)
         if not counts:
-            _count(counts, "node(s) are closed to it", int((~is_open).sum()))
-            _count(counts, "node(s) have too little to evict", int((is_open & ~can).sum()))
+            _count(counts, "Preemption is not helpful for scheduling", int((~is_open).sum()))
+            _count(
+                counts,
+                "node(s) would not have enough room after evicting all possible victims",
+                int((is_open & ~can).sum()),
+            )
         can[list(self._tried.get(pod_class.index, ()))] = False
         can &= is_open
         last = self._cursor_of(pod_class)
@@ -447,7 +453,7 @@ class PreemptionSearch:
         or an empty text if the pod has room now."""
         useful = _victim_filter(preemptor, node, short)
         if useful is None:
-            return "node(s) do not help: the quota of the queue stands in the way"
+            return "node(s) have no victims that release the exceeded quota of the queue"
         chosen = [pod for pod in victim_candidates(preemptor, node) if useful(pod)]
         allowed = allowed_by_budgets(preemptor, eligible_victims(preemptor, chosen))
         gone: list[Pod] = []
@@ -459,7 +465,7 @@ class PreemptionSearch:
         if not _has_room(preemptor, node):
             for pod in reversed(gone):
                 self.overlay.restore(pod)
-            return "node(s) have too little that may be evicted"
+            return "node(s) would not have enough room after evicting all allowed victims"
         self._restore_unneeded(preemptor, node, gone)
         return ""
 

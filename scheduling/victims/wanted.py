@@ -21,6 +21,6 @@ def wanted(policy_position: int, group: PodGroup) -> str:
         sorted(group.min_tasks.items()),
         (group.ready_count, group.allocated_count, len(group.pods)),
         [(pod.facts.uid, pod.pod_class.index, pod.facts.task_priority) for pod in group.pending],
-        sorted((uid, held.node) for uid, held in group.nominations.items()),
+        sorted((uid, nomination.node) for uid, nomination in group.nominations.items()),
     )
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:DIGITS]

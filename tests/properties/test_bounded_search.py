@@ -165,7 +165,10 @@ def test_a_cycle_takes_its_budget_and_one_step_where_a_search_is_in_vain(action:
     assert len(searched) > 2
     # The refusal comes when all nodes were looked at, and counts them all.
     [refusal] = [one for one in of_kind(told, PodGroupUnschedulable) if one.action == action]
-    assert f"{NODES} node(s) have too little that may be evicted" in refusal.message
+    assert (
+        f"{NODES} node(s) would not have enough room after evicting all allowed victims"
+        in refusal.message
+    )
 
 
 @pytest.mark.parametrize("action", GANG_EVICTING)
@@ -176,7 +179,10 @@ def test_a_cycle_is_bounded_where_a_gang_is_searched_for_in_vain(action: str) ->
     assert max(units) <= 1_000 * NARROW + 2 * STEP
     assert len(of_kind(told, SearchDeferred)) > 2
     [refusal] = [one for one in of_kind(told, PodGroupUnschedulable) if one.action == action]
-    assert "part(s) of the cluster have too little that may be evicted" in refusal.message
+    assert (
+        "part(s) of the cluster would not have enough room after evicting all allowed victims"
+        in refusal.message
+    )
 
 
 @pytest.mark.parametrize("action", [*SEARCHING, *GANG_EVICTING])

@@ -196,9 +196,9 @@ async def test_a_node_that_is_closed_to_a_pod_is_told_with_what_closes_it() -> N
     entries = await recorded(NODES + GANG + gang_pods(3, more=", nodeSelector: {zone: b}"))
     nodes = waiting(ask(entries, "g-1")).nodes
     assert nodes is not None
-    assert nodes.nearest[0].obstacle == "it does not match zone=b"
+    assert nodes.nearest[0].obstacle == "node does not match zone=b"
     [kept_out] = ask(entries, "Node/n2").lists["kept out"]
-    assert kept_out == "3 waiting like default/g-1: it does not match zone=b"
+    assert kept_out == "3 waiting like default/g-1: node does not match zone=b"
 
 
 async def test_a_gang_is_told_in_steps_of_like_records_and_with_the_choice_of_each_class() -> None:

@@ -21,7 +21,7 @@ async def test_a_pod_that_is_gone_tells_for_whom_it_was_evicted() -> None:
     [evicted] = [one for one in answer.steps if one.kind.startswith("eviction_decided")]
     assert evicted.text.startswith(
         "evict 1 pod of default/low: preempt for default/hi: "
-        "default/hi of priority 1000 goes before priority 0"
+        "preempted by pod group default/hi of priority 1000; this pod group has priority 0"
     )
     assert evicted.details == ["default/low-2 leaves n1"]
     assert answer.state.startswith("gone since")
@@ -39,4 +39,4 @@ async def test_the_group_that_others_left_for_tells_who_left() -> None:
 async def test_a_group_for_which_nobody_is_evicted_tells_why() -> None:
     entries = await recorded(scenario("preempt/nobody_leaves_where_that_would_not_do"))
     said = "\n".join(lines_of(ask(entries, "podgroup/default/hi")))
-    assert "1 node(s) have too little that may be evicted" in said
+    assert "1 node(s) would not have enough room after evicting all allowed victims" in said

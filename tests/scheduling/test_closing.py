@@ -204,7 +204,9 @@ def test_pods_of_a_gang_say_which_of_them_has_no_node() -> None:
         texts[request.name] = request.message
     assert texts["p-2"] == "0/1 nodes are unavailable: 1 Insufficient cpu."
     for name in ("p-0", "p-1"):
-        assert texts[name].startswith("there is a node for it once its gang is whole: 1/3 tasks")
+        assert texts[name].startswith(
+            "a node is available for the pod once its gang is complete: 1/3 tasks"
+        )
 
 
 def test_a_single_pod_without_room_says_so_on_its_group_in_the_same_words() -> None:
@@ -290,7 +292,7 @@ def test_a_pod_that_is_promised_room_says_where_it_is_being_freed() -> None:
     told.cycle()
     [request] = asked(told, PodConditionRequest)
     assert isinstance(request, PodConditionRequest)
-    assert request.message == "room is being freed for it on node n1"
+    assert request.message == "nominated for node n1, where pods are terminating"
     assert request.nominated_node == "", "nobody was evicted for it"
     assert condition(told)[0] == "Unschedulable"
 
