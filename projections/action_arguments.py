@@ -1,4 +1,4 @@
-"""What actions may be told (`configurations`): the arguments of each, with their defaults."""
+"""Arguments of the actions (`configurations`), with their defaults."""
 
 from typing import Final
 
@@ -8,29 +8,28 @@ from projections.plugin_arguments import Warn
 from projections.policy_values import items_at, object_at, truth_at, whole_at
 
 WORK_BUDGET: Final = 800
-"""Thousands of units of work that a cycle may take (`scheduling/work.py`); then it ends early."""
+"""Work of a cycle in thousands of units (`scheduling/work.py`); a cycle that exceeds it ends early."""
 
 
 CLASS_BUDGET: Final = 5_000
-"""Thousands of units of work that the classes of a group's waiting pods may take in one attempt to place it; a group
-beyond that is not tried."""
+"""Work for the classes of a group's pending pods in one attempt to place it, in thousands of units; a group that
+needs more is not tried."""
 
 
 class PreemptArguments(Struct, frozen=True):
     """Arguments of `preempt`."""
 
     is_simulated: bool = False
-    """Whether the node is chosen by who would leave it, rather than by its score
-    (`enableTopologyAwarePreemption`)."""
+    """Whether the node is chosen by the cost of its victims instead of its score (`enableTopologyAwarePreemption`)."""
     percentage: int = 10
-    """How many nodes are compared then, of all (`minCandidateNodesPercentage`)."""
+    """Percentage of nodes that are compared then (`minCandidateNodesPercentage`)."""
     least: int = 1
-    """How many at least (`minCandidateNodesAbsolute`)."""
+    """Minimum number of these nodes (`minCandidateNodesAbsolute`)."""
     most: int = 100
-    """How many at most (`maxCandidateNodesAbsolute`)."""
+    """Maximum number of these nodes (`maxCandidateNodesAbsolute`)."""
 
     def candidates(self, nodes: int) -> int:
-        """How many nodes are compared of so many."""
+        """Return how many of so many nodes are compared."""
         return max(1, min(max(nodes * self.percentage // 100, self.least), self.most))
 
 
@@ -38,31 +37,31 @@ class GangEvictionArguments(Struct, frozen=True):
     """Arguments of `gangpreempt` and of `gangreclaim`."""
 
     domains: int = 8
-    """How many domains are looked at for one gang (`maxDomains`)."""
+    """Number of domains that are searched for one gang (`maxDomains`)."""
     breaks_gangs: bool = True
-    """Whether whole gangs may have to leave, rather than only what they do not need (`allowWholeBundle`)."""
+    """Whether whole gangs may be evicted, and not only pods above their minimum (`allowWholeBundle`)."""
 
 
 class ActionArguments(Struct, frozen=True):
-    """What all actions are told."""
+    """Arguments of all actions."""
 
     remembers_roles: bool = True
-    """Whether a pod without a node speaks for all of its role (`predicateErrorCacheEnable` of `allocate`)."""
+    """Whether a pod that fits no node stands for all pods of its role (`predicateErrorCacheEnable` of `allocate`)."""
     preempting: PreemptArguments = PreemptArguments()
     work_budget: int = WORK_BUDGET
-    """Thousands of units of work in a cycle (`workBudget` of `cycle`)."""
+    """Thousands of units of work per cycle (`workBudget` of `cycle`)."""
     class_budget: int = CLASS_BUDGET
-    """Thousands of units for the classes of one pod group (`classBudget` of `cycle`)."""
+    """Thousands of units of work for the classes of one pod group (`classBudget` of `cycle`)."""
     ganging: tuple[tuple[str, GangEvictionArguments], ...] = ()
-    """`gangpreempt` and `gangreclaim` with their arguments, where there are any."""
+    """`gangpreempt` and `gangreclaim` with their arguments, if given."""
 
     def of_gangs(self, action: str) -> GangEvictionArguments:
-        """The arguments of one of the actions for whole gangs."""
+        """Return the arguments of a gang action."""
         return dict(self.ganging).get(action, GangEvictionArguments())
 
 
 def read_configurations(value: object, warn: Warn) -> ActionArguments:
-    """The arguments of all actions. What changes nothing is warned of."""
+    """Read the arguments of all actions; call `warn` for arguments without effect."""
     found = ActionArguments()
     for index, entry in enumerate(items_at(value, "configurations")):
         path = f"configurations[{index}]"
@@ -83,7 +82,7 @@ def read_configurations(value: object, warn: Warn) -> ActionArguments:
 def _with(
     found: ActionArguments, action: str, key: str, said: object, path: str
 ) -> ActionArguments | None:
-    """The arguments with one more; None where it is none that counts."""
+    """Return the arguments with one more; None if the argument has no effect."""
     if (action, key) == ("allocate", "predicateErrorCacheEnable"):
         return structs.replace(found, remembers_roles=truth_at(said, path))
     if (action, key) == ("cycle", "workBudget"):
@@ -115,4 +114,4 @@ _PREEMPTING: Final = {
     "maxCandidateNodesAbsolute": "most",
 }
 _WITHOUT_EFFECT: Final = ("predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum")
-"""Volcano reads them; here nothing depends on them."""
+"""Arguments that Volcano reads and that have no effect here."""

@@ -1,7 +1,7 @@
-"""What was decided, into State: room is taken, promised or given back the moment a decision is recorded.
+"""Apply decisions to State: resources are taken, nominated or released when the decision is recorded.
 
-A log of an older release may decide about groups and queues under names that are not read as names any more
-(`events/limits.py`). Such a decision changes nothing but the pods that it names.
+Logs of older releases may contain decisions about groups and queues whose names are no longer accepted
+(`events/limits.py`). Such a decision changes only the pods that it names.
 """
 
 from typing import Protocol
@@ -46,7 +46,7 @@ class DecisionState(Protocol):
 
 
 def apply_decision(state: DecisionState, record: Record, event: Decision) -> None:
-    """Take a decision in."""
+    """Apply a decision to State."""
     match event:
         case EnqueueDecided():
             _enqueued(state, record, event)
@@ -151,8 +151,8 @@ def _refused(state: DecisionState, record: Record, event: PodGroupUnschedulable)
 
 
 def _waits_for_earlier_action(state: DecisionState, group: PodGroup, action: str) -> bool:
-    """Whether the refusal by an action has put a group into a line of one that this cycle has passed already, as
-    `preempt` before `allocate`: then another cycle is due. One whose search goes on there is due anyhow."""
+    """Return whether after this refusal the group waits for an action that this cycle has already run (`preempt`
+    before `allocate`), so that another cycle is due. An action whose search continues is due anyway."""
     cluster = state.cluster
     actions = cluster.policy.actions
     earlier = actions[: actions.index(action)] if action in actions else ()

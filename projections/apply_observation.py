@@ -1,4 +1,4 @@
-"""Observations into the cluster: what each kind of object says, and what its absence means."""
+"""Apply observed objects and deletions to the cluster."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias, TypeVar
@@ -89,27 +89,26 @@ WholeT = TypeVar("WholeT", PodGroupObject, HyperNodeObject, NodeObject)
 FaultedT = TypeVar("FaultedT", GroupFacts, HyperNodeFacts, NodeFacts)
 
 UNREADABLE: Final = "Unreadable"
-"""Code of the fault of an object that muster could not read because of a fault of its own."""
+"""Code of the error of an object that could not be read because of a bug of muster."""
 
 LEFT_OUT: Final = "NestedTooDeep"
-"""Code of the fault of an object of which something was left out."""
+"""Code of the error of an object that is nested too deep."""
 
 LONG_FIELD: Final = "FieldTooLong"
-"""Code of the fault of a pod of whose spec a long field was left out."""
+"""Code of the error of a pod with a field in its spec that was left out because of its length."""
 
 _CUT: Final = CUT.encode()
 _TOO_LONG: Final = TOO_LONG.encode()
 
 KEPT_WHOLE: Final = ("Node", "Pod", "PodGroup", "Queue")
-"""Kinds whose objects are kept whole, with their UIDs and digests."""
+"""Kinds whose objects are kept with their UIDs and digests in other places."""
 
 
 class Reading:
-    """One observation being read. Nothing is changed until it has been.
+    """Read one observed object, before anything is changed.
 
-    Where a reader raises, which is a fault of muster's and not of the object, the object counts as one of which
-    only the name and the UID are known, and a fault says so. The log keeps what was shown, so that a release in
-    which the reader is mended reads it again.
+    If a reader raises (a bug of muster, not of the object), only the name and UID of the object are used, and an
+    error is recorded. The log keeps the object, so a release in which the reader is repaired reads it again.
     """
 
     def __init__(self, record: Record, uid: str, content: bytes, on_error: OnError) -> None:
@@ -122,12 +121,12 @@ class Reading:
 
     @property
     def is_failed(self) -> bool:
-        """Whether the reader raised."""
+        """Return whether the reader raised."""
         return bool(self._problem)
 
     @property
     def faults(self) -> Faults:
-        """What is wrong with the reading itself, as code and message."""
+        """Return the errors of the reading itself, as code and message."""
         found: Faults = ((UNREADABLE, self._problem),) if self._problem else ()
         if _CUT in self._content:
             text = f"what is nested deeper than {DEPTH_MAX} levels was left out"
@@ -140,16 +139,16 @@ class Reading:
         return found
 
     def of(self, whole: Callable[[bytes], T], bare: Callable[[str, Metadata], T]) -> T:
-        """What a reader makes of the object; where it raises, what `bare` makes of the reason and the names."""
+        """Return what `whole` reads; if it raises, what `bare` makes of the reason and the metadata."""
         try:
             return whole(self._content)
-        except Exception as error:  # a bug, whatever it is: all other objects are to be served
+        except Exception as error:  # any bug: the other objects must still be handled
             what = report(error, self.subject, "read", self._on_error)
             self._problem = f"object {self.digest[:12]} cannot be read: {what}"
             return bare(self._problem, self._names())
 
     def metadata(self) -> Metadata:
-        """At least the names of an object of which something cannot be read."""
+        """Return the metadata, or only the names if the metadata cannot be read."""
         plain = read(PlainObject, self._content)
         return self._names() if isinstance(plain, str) else plain.metadata
 
@@ -159,7 +158,7 @@ class Reading:
 
 
 def read_pod(cluster: Cluster, reading: Reading) -> Pod:
-    """The pod that an observation shows. One that cannot be read is kept, with the reason."""
+    """Return the observed pod. A pod that cannot be read is kept, with the reason."""
     classes = cluster.regards.classes
 
     def bare(problem: str, metadata: Metadata) -> tuple[PodFacts, PodClass]:
@@ -181,7 +180,7 @@ def read_pod(cluster: Cluster, reading: Reading) -> Pod:
 
 
 def apply_object(cluster: Cluster, record: Record, event: ObservedObject, reading: Reading) -> None:
-    """Take in an object that came or changed."""
+    """Apply an object that was created or changed."""
     name = record.subject.rpartition("/")[2]
     _keep_identity(cluster, record, event.uid)
     match event:
@@ -202,11 +201,11 @@ def apply_object(cluster: Cluster, record: Record, event: ObservedObject, readin
         case HyperNodeObserved():
             _apply_hyper_node(cluster, reading)
         case ConfigMapObserved():
-            pass  # Only the sight of it is kept.
+            pass  # Only its identity is kept.
 
 
 def apply_deletion(cluster: Cluster, record: Record, event: DeletedObject) -> None:
-    """Take in that an object is gone."""
+    """Apply the deletion of an object."""
     name = record.subject.rpartition("/")[2]
     _keep_identity(cluster, record, "")
     if not isinstance(event, NodeDeleted | QueueDeleted | PodGroupDeleted):
@@ -262,7 +261,7 @@ def _drop_node(cluster: Cluster, name: str, uid: str) -> None:
 
 
 def _keep_identity(cluster: Cluster, record: Record, uid: str) -> None:
-    """Keep which object stands under this name (or, without a UID, that none does)."""
+    """Record UID and digest of the object of this name; without a UID, that there is none."""
     resource, _, name = record.subject.partition("/")
     if resource in KEPT_WHOLE:
         return
@@ -313,7 +312,7 @@ def _apply_queue(cluster: Cluster, reading: Reading) -> None:
 
     facts, problem = reading.of(whole, bare)
     if reading.is_failed:
-        # What it is limited to is not known: nothing more is to enter it.
+        # Its limits are not known: admit nothing more.
         facts = structs.replace(facts, is_open=False)
     cluster.config_errors.put(reading.subject, reading.faults)
     put_queue(cluster, facts, facts.name, reading.digest, problem)
@@ -367,7 +366,7 @@ def _apply_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
 def _facts_of(
     reading: Reading, kind: type[WholeT], facts_of: Callable[[WholeT, str], FaultedT]
 ) -> FaultedT:
-    """The facts of an object that is read whole; with a problem, those of one of which only the metadata is known."""
+    """Return the facts of an object; if it cannot be read, the facts that its metadata gives, with the problem."""
 
     def bare(problem: str, metadata: Metadata) -> FaultedT:
         return facts_of(kind(metadata=metadata), problem)
@@ -380,7 +379,7 @@ def _facts_of(
 
 
 def _with_faults(facts: FaultedT, reading: Reading) -> FaultedT:
-    """Facts with what is wrong with their reading among their faults."""
+    """Add the errors of the reading to the facts."""
     if not reading.faults:
         return facts
     own: Faults = () if reading.is_failed else facts.faults
@@ -388,7 +387,7 @@ def _with_faults(facts: FaultedT, reading: Reading) -> FaultedT:
 
 
 def _with_queue_name(annotations: dict[str, str]) -> tuple[dict[str, str], Faults]:
-    """Annotations without the name of a queue that cannot be one, and what that is a fault of."""
+    """Remove the queue name from the annotations if it is not a valid name; return the error, too."""
     problem = object_name_problem(annotations.get(QUEUE_NAME, ""))
     if not problem:
         return annotations, ()

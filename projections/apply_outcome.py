@@ -1,4 +1,4 @@
-"""What came of decisions, into State: bindings and evictions that were carried out, refused or lost."""
+"""Apply outcomes of decisions to State: bindings and evictions that were done, rejected or lost."""
 
 from typing import Final, Protocol
 
@@ -22,16 +22,16 @@ from projections.cluster import Cluster
 from projections.pods import FAILED_BINDINGS_MAX, Pod
 
 BIND_BACKOFF_MAX_NS: Final = 60_000_000_000
-"""The longest wait after a binding failed; the first is a second, and each doubles."""
+"""Longest back-off after failed bindings. The first is one second; each further one doubles."""
 
 EVICTION_BACKOFF_NS: Final = 30_000_000_000
-"""How long a pod that could not be evicted is left alone."""
+"""Time for which a pod is not evicted again after its eviction failed."""
 
 RETRIED_CODES: Final = ("Unknown", "Unavailable", "TooManyRequests")
-"""Codes of a status that was not told and may be told again; with any other it would end the same way."""
+"""Codes of a failed status update that is retried; any other code would be returned again."""
 
 COUNTS: Final = "counts"
-"""What of a PodGroup was told, where it was not its conditions."""
+"""Value of `what` for an update of the counts in PodGroup.status, rather than of conditions."""
 
 
 class Commitment(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Commitment(Struct, frozen=True):
     uid: str
     node: str
     is_unknown: bool = False
-    """Whether an answer was missed: the pod must be read back."""
+    """Whether the answer was lost, so that the pod must be read from the server."""
 
 
 class OutcomeState(Protocol):
@@ -55,7 +55,7 @@ class OutcomeState(Protocol):
 
 
 def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
-    """Take an outcome in."""
+    """Apply an outcome to State."""
     match event:
         case PodBound() | BindFailed() | BindOutcomeUnknown():
             _bind_outcome(state, record, event)
@@ -70,7 +70,7 @@ def apply_outcome(state: OutcomeState, record: Record, event: Outcome) -> None:
 def _bind_outcome(
     state: OutcomeState, record: Record, event: PodBound | BindFailed | BindOutcomeUnknown
 ) -> None:
-    """A binding was carried out, refused, or nobody knows."""
+    """Apply the outcome of a binding: done, rejected or unknown."""
     match event:
         case PodBound():
             commitment = state.commitments.get(event.uid)
@@ -87,7 +87,8 @@ def _bind_outcome(
 def _eviction_outcome(
     state: OutcomeState, event: PodEvicted | EvictionFailed | EvictionOutcomeUnknown
 ) -> None:
-    """An eviction was carried out, refused, or nobody knows. What was evicted leaves when it is seen to."""
+    """Apply the outcome of an eviction: done, rejected or unknown. An evicted pod is removed when its deletion is
+    observed."""
     match event:
         case PodEvicted():
             state.evictions.pop(event.uid, None)
@@ -107,7 +108,7 @@ def _eviction_outcome(
 def _phase_outcome(
     state: OutcomeState, record: Record, event: PodGroupUpdated | PodGroupUpdateFailed
 ) -> None:
-    """A PodGroup was told its phase, or will not hear it. Later it is told only what is new by then."""
+    """Record that the phase of a PodGroup was reported, or rejected for good."""
     if isinstance(event, PodGroupUpdateFailed) and event.code in RETRIED_CODES:
         return
     _set_reported(state, event.pod_group, record.cause or 0)
@@ -123,7 +124,7 @@ def _set_reported(state: OutcomeState, key: str, position: int) -> None:
 def _status_outcome(
     state: OutcomeState, record: Record, event: StatusUpdated | StatusUpdateFailed
 ) -> None:
-    """An object was told what muster has to say of it, or will not hear it."""
+    """Record that a status was reported, or rejected for good."""
     if record.cause is None or (
         isinstance(event, StatusUpdateFailed) and event.code in RETRIED_CODES
     ):
@@ -157,14 +158,14 @@ def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
 
 
 def without_node(old: Pod) -> Pod:
-    """The same pod without the node that was decided for it."""
+    """Return a copy of the pod without the node that was decided for it."""
     pod = old.copy()
     pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
     return pod
 
 
 def mark_outcomes_unknown(state: OutcomeState) -> None:
-    """Whoever asked has ended: what was asked for without an outcome may have been done."""
+    """Mark all commitments as unknown after a restart: the requests may have been carried out."""
     for commitments in (state.commitments, state.evictions):
         for uid in list(commitments):
             _unknown(commitments, uid)

@@ -1,8 +1,8 @@
-"""Recount: every sum that State keeps, counted again from pods, nodes, groups and queues.
+"""Recount every sum that State keeps, from pods, nodes, groups and queues.
 
-State never recounts; it takes an entry out as it went in and puts it back as it is. Here it is proved that
-nothing was lost on the way. `audit` counts everything, `RollingAudit` one thing at a time, for a daemon that
-has other things to do. What does not add up is a bug: an AssertionError names the entry, what is kept and what is there.
+State updates sums by adding and removing entries; a difference found here is a bug. `audit` recounts everything,
+`RollingAudit` one object at a time beside other work. A difference raises an AssertionError that names the entry,
+the kept value and the counted value.
 """
 
 from collections import Counter
@@ -26,10 +26,10 @@ from projections.queues import LEDGERS
 from projections.wakeup_events import ChangedRows
 
 QUEUE_GROUPS_MAX: Final = 1000
-"""`RollingAudit` leaves out queues with more pod groups: to count one again stops the loop for too long."""
+"""`RollingAudit` skips queues with more pod groups: a recount would stop the loop for too long."""
 
 TOUCHED_MAX: Final = 10_000
-"""Things that records touched and that are still to be counted again; what is more waits for its turn among all."""
+"""Maximum number of changed objects that wait for a recount; others are recounted in the regular round."""
 
 
 class PendingBinding(Protocol):
@@ -41,11 +41,11 @@ class PendingBinding(Protocol):
 
     @property
     def node(self) -> str:
-        """Where it is to go."""
+        """The node of the binding."""
 
 
 class AuditedState(Protocol):
-    """What of State is counted again."""
+    """The part of State that is recounted."""
 
     cluster: Cluster
     position: int
@@ -56,7 +56,7 @@ class AuditedState(Protocol):
 
 
 def audit(state: AuditedState) -> None:
-    """Count everything again."""
+    """Recount everything."""
     cluster = state.cluster
     for name in cluster.nodes.nodes:
         _audit_node(state, name)
@@ -81,19 +81,19 @@ def audit(state: AuditedState) -> None:
 
 
 class RollingAudit:
-    """Counts one thing again at a time: first what records have touched, then everything there is, in turn.
+    """Recount one object at a time: first those that records changed, then all others in turn.
 
-    It changes nothing, and no decision looks at it: how often `next` is called is up to the caller.
+    It changes nothing, and no decision depends on it: the caller chooses how often to call `next`.
     """
 
     def __init__(self, state: AuditedState) -> None:
         self._state = state
         self._touched: dict[tuple[str, str], None] = {}
         self._turn: list[tuple[str, str]] = []
-        """What of everything is still to be counted, in this turn; the last is next."""
+        """Objects that are still to be recounted in this round; the last is next."""
 
     def note(self, touched: ChangedRows) -> None:
-        """Count these again soon, as far as there is room."""
+        """Add changed objects, up to TOUCHED_MAX."""
         for kind, keys in (
             ("node", touched.nodes),
             ("group", touched.groups),
@@ -107,11 +107,11 @@ class RollingAudit:
 
     @property
     def is_round_over(self) -> bool:
-        """Whether everything has been counted in this round, and what was touched meanwhile."""
+        """Return whether this round and all changed objects are done."""
         return not self._touched and not self._turn
 
     def next(self) -> None:
-        """Count the next thing again. What does not add up is an AssertionError that says where in the log."""
+        """Recount the next object. Raise AssertionError with the position in the log if something differs."""
         if self._touched:
             kind, key = next(iter(self._touched))
             del self._touched[kind, key]
@@ -153,19 +153,21 @@ class RollingAudit:
 
 
 def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> None:
-    """Count nodes again on which placements were tried for a group: nothing of that may be left."""
+    """Recount nodes on which placements of a group were tried: no overlay may be left."""
     nodes = state.cluster.nodes.nodes
     for name in names:
         node = nodes.get(name)
         if node is None:
             continue
-        assert not node.guests, f"node {name} still has guests: {list(node.guests)}"
+        assert not node.guests, f"node {name} still has overlay pods: {list(node.guests)}"
         assert not node.going, f"node {name} still has pods that are to leave: {list(node.going)}"
         _audit_node(state, name)
     for uid, held in group.nominations.items():
         there = nodes.get(held.node)
-        assert there is not None, f"pod group {group.key} is promised {held.node}, which is gone"
-        assert uid in there.expected, f"pod {uid} is not expected on node {held.node}"
+        assert there is not None, (
+            f"pod group {group.key} is nominated to {held.node}, which is gone"
+        )
+        assert uid in there.expected, f"pod {uid} is not nominated on node {held.node}"
 
 
 def _audit_node(state: AuditedState, name: str) -> None:
@@ -243,7 +245,7 @@ def _audit_group(state: AuditedState, key: str) -> None:
 
 
 def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
-    """What follows from the pods of a group: charges, reservations, phase, and where it stands."""
+    """Check charges, reservations, phase and queue position of a group."""
     cluster = state.cluster
     allocated: Amounts = {}
     for pod in group.pods.values():
@@ -259,8 +261,8 @@ def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
     _same(f"{what} elastic", dict(group.elastic), dict(elastic))
     for uid, held in group.nominations.items():
         found = group.pods.get(uid)
-        assert found is not None, f"{what} promises {held.node} to {uid}, which is gone"
-        assert not found.node, f"{what} promises {held.node} to {uid}, which is on {found.node}"
+        assert found is not None, f"{what} nominates {uid} to {held.node}, which is gone"
+        assert not found.node, f"{what} nominates {uid} to {held.node}, which is on {found.node}"
     keys = cluster.expected_equivalence_keys(group)
     stands = tuple(
         equivalence_group.key for equivalence_group in cluster.scheduling_queue.of(group)
@@ -278,7 +280,7 @@ def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
 
 
 def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
-    """Whether its object has still to be told what it should say."""
+    """Check whether the status of the PodGroup object still has to be updated."""
     telling, facts = cluster.pending_status, group.facts
     reported_status, now = group.reported_status, group.status_now
     assert reported_status.status == now, (
@@ -323,13 +325,15 @@ def _audit_queue(state: AuditedState, name: str) -> None:
         kept: Amounts = getattr(queue, ledger)
         _same(f"queue {name} {ledger}", kept, counted)
         assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
-    assert queue.facts is not None or queue.groups, f"queue {name} is nothing to anybody"
+    assert queue.facts is not None or queue.groups, (
+        f"queue {name} has neither an object nor pod groups"
+    )
     groups = [cluster.groups[key] for key in queue.groups]
     queue.recount_evictable((one.priority, pod) for one in groups for pod in one.pods.values())
 
 
 def _audit_places(state: AuditedState) -> None:
-    """Nothing is in two places, and whoever is somewhere is known."""
+    """Check that nothing is in two places, and that everything that is placed is known."""
     cluster = state.cluster
     on_node = [uid for node in cluster.nodes.nodes.values() for uid in node.pods]
     in_group = [uid for group in cluster.groups.values() for uid in group.pods]
@@ -348,8 +352,8 @@ def _audit_places(state: AuditedState) -> None:
         for held in group.nominations.values():
             _add(nominated.setdefault(held.node, {}), held.request)
     for name, node in cluster.nodes.nodes.items():
-        _same(f"node {name} promised", node.nominated, nominated.pop(name, {}))
-    assert not nominated, f"room is promised on nodes that are not known: {nominated}"
+        _same(f"node {name} nominated", node.nominated, nominated.pop(name, {}))
+    assert not nominated, f"resources are nominated on unknown nodes: {nominated}"
 
 
 def _audit_totals(state: AuditedState) -> None:
@@ -381,7 +385,7 @@ def _audit_totals(state: AuditedState) -> None:
 
 
 def _audit_commons(state: AuditedState) -> None:
-    """What the whole cluster has promised is what its nodes and groups say."""
+    """Check the sums over the whole cluster against nodes and groups."""
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     used: Amounts = {}
     backlog: Amounts = {}
@@ -402,11 +406,11 @@ def _audit_commons(state: AuditedState) -> None:
         *cluster_totals.overdue,
         *cluster_totals.reservation_timeouts,
     ):
-        assert key in cluster.groups, f"{key} is kept and gone"
+        assert key in cluster.groups, f"{key} is kept, but the group is gone"
 
 
 def _audit_tree(state: AuditedState) -> None:
-    """What stands in a queue stands below all queues above it."""
+    """Check that charges of a queue are also counted for all queues above it."""
     queues = state.cluster.queues.values()
     below: dict[str, Amounts] = {}
     for queue in queues:
@@ -426,7 +430,7 @@ def _same_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
 
 
 def _audit_table(state: AuditedState) -> None:
-    """The columns mirror the nodes, unless nodes came or went since they were laid out."""
+    """Check the columns of the node table, unless nodes were added or removed since the last layout."""
     table = state.cluster.nodes
     if not table.is_laid_out:
         return
@@ -450,8 +454,7 @@ def _audit_column(state: AuditedState, name: str, present: list[Node]) -> None:
 
 
 def _audit_classes(cluster: Cluster) -> None:
-    """There are the classes of the pods there are, those from which these differ only in what terms
-    of other pods tell of them, and no others."""
+    """Check that there are exactly the classes of the existing pods, and the plain classes of these."""
     classes = cluster.regards.classes
     pods = Counter(pod.pod_class.index for pod in cluster.pods.values())
     plain = Counter(one.plain for one in classes.by_index.values() if one.plain != one.index)
@@ -507,7 +510,7 @@ def _same_index(what: str, kept: Mapping[int, int], pods: Iterable[Pod]) -> None
 
 
 def _same(what: str, kept: Mapping[str, int], counted: Mapping[str, int]) -> None:
-    """What comes to nothing may be kept or not."""
+    """Compare amounts; a zero may be kept or not."""
     for name in (*kept, *counted):
         ours, theirs = kept.get(name, 0), counted.get(name, 0)
         assert ours == theirs, f"{what}, {name}: kept {ours}, counted {theirs}"

@@ -1,4 +1,4 @@
-"""A batch: what the loop appends in one go. It is there whole or not at all."""
+"""A batch of records that the loop appends atomically."""
 
 from msgspec import Struct, field
 
@@ -7,17 +7,17 @@ from projections.views.rows import ViewChanges
 
 
 class Batch(Struct, frozen=True):
-    """Sealed records, the objects they refer to, and how the views change."""
+    """Sealed records, the objects they refer to, and the changes of the views."""
 
     before: Head
-    """The head that the log must have for this batch to be appended."""
+    """The head that the log must have when this batch is appended."""
     records: list[Record]
     objects: list[StoredObject] = field(default_factory=list)
-    """Each object that `records` refer to and that this process did not append before."""
+    """Objects that `records` refer to and that this process has not appended before."""
     views: ViewChanges = field(default_factory=dict)
 
     @property
     def after(self) -> Head:
-        """The head once the batch is in the log."""
+        """Return the head of the log after the batch."""
         last = self.records[-1]
         return Head(position=last.position, digest=last.digest, epoch=last.epoch)

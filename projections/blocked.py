@@ -1,7 +1,7 @@
-"""What keeps a pod group from being scheduled whatever room there is: standing reasons.
+"""Find standing reasons: why a pod group cannot be scheduled however many resources are free.
 
-Its PodGroup is missing or cannot be read, its queue takes no pod groups, or the HyperNodes do not allow its network
-topology. While such a reason stands nothing is reserved for the group: neither quota nor room on nodes.
+Its PodGroup does not exist or cannot be read, its queue does not accept pod groups, or the HyperNodes do not allow
+its network topology. Until then nothing is reserved for the group, neither quota nor resources of nodes.
 """
 
 from typing import Protocol
@@ -21,7 +21,7 @@ class BlockingState(Protocol):
 
 
 def is_blocked(cluster: BlockingState, group: PodGroup) -> bool:
-    """Whether a standing reason keeps the group from being scheduled."""
+    """Return whether a standing reason keeps the group from being scheduled."""
     if group.problem is not None:
         return True
     queue = cluster.queues.get(group.queue)
@@ -31,8 +31,8 @@ def is_blocked(cluster: BlockingState, group: PodGroup) -> bool:
 
 
 def topology_reason(tree: HyperTree, group: PodGroup) -> tuple[str, str] | None:
-    """Code and message of why no pods can be as close as the group and its sub-groups ask for; None where some
-    can."""
+    """Return code and message of why the network topology constraints of the group or its sub-groups cannot be
+    satisfied; None if they can."""
     rules = () if group.sub_groups is None else group.sub_groups.rules
     for closeness in (group.topology_constraint, *(rule.topology_constraint for rule in rules)):
         reason = None if closeness is None else constraint_reason(tree, closeness)
@@ -42,7 +42,7 @@ def topology_reason(tree: HyperTree, group: PodGroup) -> tuple[str, str] | None:
 
 
 def constraint_reason(tree: HyperTree, closeness: TopologyConstraint) -> tuple[str, str] | None:
-    """Code and message of why no pods can be as close as that; None where some can."""
+    """Return code and message of why a network topology constraint cannot be satisfied; None if it can."""
     if tree.problem:
         return "TopologyNotReady", f"the tree of HyperNodes is not ready: {tree.problem}"
     if not closeness.is_hard:

@@ -1,4 +1,4 @@
-"""Cards of a node, found from its labels and what it can allocate.
+"""Find the cards of a node from its labels and allocatable resources.
 
 The rules are those of the card-quota design: a label `<domain>/<type>.product` names the model P, and
 
@@ -6,8 +6,8 @@ The rules are those of the card-quota design: a label `<domain>/<type>.product` 
     nvidia.com/gpu.shared                                  -> a share (MPS)    P/mps-<G>g*1/<r>
     nvidia.com/mig-<profile>                               -> a slice (MIG)    P/mig-<profile>-mixed
 
-where G is the memory of the card in GiB and r the number of its shares. Whole cards and each kind of
-share are different cards, each with a quota of its own. On one node a resource counts one card.
+where G is the memory of the card in GiB and r the number of its shares. Whole cards and each kind of share are
+different cards, each with its own quota. On one node a resource counts one card.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ _PRODUCT: Final = ".product"
 
 
 class Discovered(Struct, frozen=True):
-    """What cards a node has, and what of its labels cannot be used."""
+    """The cards of a node, and the errors of its labels."""
 
     cards: dict[str, str] = {}
     """Resource name to card name, sorted by resource."""
@@ -47,7 +47,7 @@ class Discovered(Struct, frozen=True):
 
 
 def discover(labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
-    """The node's cards. Of several product labels the smallest key counts, and the others are a fault."""
+    """Return the cards of a node. Of several product labels the smallest key counts; the others are errors."""
     products = [key for key in sorted(labels) if labels[key] and _is_product(key)]
     wrong = [text for key in products if (text := name_problem(labels[key]))]
     products = [key for key in products if not name_problem(labels[key])]
@@ -81,7 +81,7 @@ def discover(labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovere
 
 
 def gib(mebibytes: int) -> int:
-    """The memory in the name of a share: GiB, rounded to the nearest (97871 MiB are 96)."""
+    """Return the memory in the name of a share: GiB, rounded to the nearest (97871 MiB are 96)."""
     return (mebibytes + 512) // 1024
 
 
@@ -89,9 +89,9 @@ _COUNTS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def parse_quota(text: str) -> dict[str, int] | str:
-    """Card name to whole cards, or the reason why the annotation cannot be used.
+    """Return card name to whole cards, or the reason why the annotation cannot be used.
 
-    More than AMOUNT_MAX is treated as that, like any other amount.
+    Counts above AMOUNT_MAX count as AMOUNT_MAX.
     """
     try:
         quota = decode_text(text, _COUNTS.decode)
@@ -132,7 +132,7 @@ def _is_whole(domain: str, resource: str) -> bool:
 
 
 def _shared_name(labels: Mapping[str, str], key: str) -> tuple[str, list[tuple[str, str]]]:
-    """The name of a share of the node's card, or an empty one and why it has none."""
+    """Return the name of a share of the node's card, or "" and the errors."""
     told = labels.get(REPLICAS, "")
     replicas = _number(told)
     if not replicas:
@@ -150,5 +150,5 @@ def _shared_name(labels: Mapping[str, str], key: str) -> tuple[str, list[tuple[s
 
 
 def _number(text: str) -> int | None:
-    """A whole number that is not negative, or None."""
+    """Return a non-negative whole number, or None."""
     return whole_number(text) if text.isdigit() else None

@@ -1,7 +1,7 @@
-"""The cluster as we know it: nodes, pods, pod groups and queues, and every sum that is kept of them.
+"""Keep nodes, pods, pod groups and queues, and every sum over them.
 
-Each mutation takes an entry out of all sums as it went in, and puts it back as it is now; nothing is
-estimated and nothing recounted. `projections/audit.py` recounts, to prove it.
+Each change removes an entry from all sums in its old form and adds it in its new form; sums are never recounted.
+`projections/audit.py` recounts them to detect errors.
 """
 
 from typing import Final
@@ -48,71 +48,73 @@ from projections.suspensions import InternalErrors
 from projections.wakeup_events import ALL_RESOURCES, ChangedRows, WakeupEvents
 
 CHANGED_GROUPS_MAX: Final = 10_000
-"""Changes of pod groups that are kept for those who follow them, beside two for each group."""
+"""Number of entries in `changed_groups`, in addition to two per group, before the list is dropped."""
 
 
 class Cluster:
-    """Everything observed and decided, with its sums. Only State changes it."""
+    """All facts, observed and decided, and their sums. Only State changes it."""
 
     def __init__(self) -> None:
         self.position = self.queue_objects = 0
-        """Position of the record being applied."""
+        """Position of the record that is being applied; number of queues with an object."""
         self.policy: Policy = parse_policy(BUILT_IN)[0]
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.nodes = NodeTable()
         self.totals: Amounts = {}
-        """What all present nodes can allocate."""
+        """Allocatable resources of all present nodes."""
         self.cluster_totals, self.budgets, self.cards = ClusterTotals(), Budgets(), Cards()
         self.charges: dict[int, dict[str, Charge]] = {}
-        """Class index and mix of cards to what such a pod is charged there, as far as it was asked."""
+        """Cache: class index and card layout to the charge of such a pod on such a node."""
         self.pods: dict[str, Pod] = {}
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
         self.regards = Regards()
         self.priority_classes: dict[str, tuple[int, bool]] = {}
-        """Name to its value and whether it is the default of all."""
+        """Name to value and whether it is the global default."""
         self.namespaces: dict[str, str] = {}
-        """Namespace to the queue that it names."""
+        """Namespace to the queue named in its annotation."""
         self.owners: dict[str, dict[str, str]] = {}
-        """UID of an owner of pods to its annotations that begin with `volcano.sh` domains."""
+        """UID of an owner of pods to its annotations with Volcano keys."""
         self.scheduling_queue = SchedulingQueue()
         self.wakeup_events = WakeupEvents()
         self.changed_rows = ChangedRows()
         self.queues_with_unreported_errors: dict[str, None] = {}
-        """Queues with faults that the log does not name yet."""
+        """Queues with configuration errors that are not in the log yet."""
         self.config_errors = ConfigErrors()
-        """Faults of nodes and pod groups."""
+        """Configuration errors of all kinds but queues."""
         self.changed_groups: list[str] = []
-        """Keys of pod groups that changed, in order, since `settled_version` began."""
+        """Keys of pod groups that changed, in order, since the last change of `changed_groups_version`."""
         self.changed_groups_version = self.tree_version = 0
-        """Grow when `settled` begins anew; and when what queues say of their places may have changed."""
+        """Versions: the first grows when `changed_groups` is emptied, the second when the tree of queues may have
+        changed."""
         self.changed_queues: dict[str, None] = {}
-        """Queues whose ledger the record being applied has changed."""
+        """Queues whose ledger changed with the current record."""
         self.groups_to_update: dict[str, None] = {}
-        """Pod groups that are to be settled once the record being applied is taken in."""
+        """Pod groups to update at the end of the current record."""
         self.bind_backoff: dict[str, int] = {}
         """Pod group key to the time before which it is not tried again."""
         self.bind_failures: dict[str, int] = {}
-        """Pod group key to bindings that failed in a row."""
+        """Pod group key to the number of consecutive failed bindings."""
         self.internal_errors = InternalErrors()
-        """Pod groups and actions of which deciding raised an exception."""
+        """Pod groups and actions for which deciding raised an exception."""
         self.eviction_backoff: dict[str, int] = {}
-        """UID of a pod that could not be evicted to the time before which it is not tried again."""
+        """UID of a pod whose eviction failed to the time before which it is not evicted again."""
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
-        """Kind to `namespace/name` to UID and digest, of the kinds of which nothing else keeps them."""
+        """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
 
     # Nodes
 
     def mark_node_freed(self, node: str) -> None:
-        """Remember that a node may now take what it could not before."""
+        """Record that a node may now fit pods that it did not fit before."""
         self.wakeup_events.nodes_freed[node] = self.wakeup_events.nodes_freed_at = self.position
 
     # Pods
 
     def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
-        """Take a pod out as it was and put it in as it is. The last of its group settles the group."""
+        """Replace a pod in all sums. With `is_last`, update its group; `old` is None for a new pod, `new` for a
+        deleted one."""
         pod = new or old
         assert pod is not None
         self.changed_rows.pods[pod.facts.uid] = None
@@ -174,7 +176,7 @@ class Cluster:
         self.nodes.forget(node)
 
     def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
-        """Enter a pod in its queue's ledger or take it off, by the status that it has."""
+        """Add a pod to the ledger of its queue or remove it, according to its status."""
         queue = self.queue(group.queue)
         status = pod.status
         if status in ALLOCATED:
@@ -195,7 +197,7 @@ class Cluster:
     # Queues
 
     def queue(self, name: str) -> Queue:
-        """The queue of this name, made (without an object) if need be."""
+        """Return the queue of this name; create it (without an object) if it does not exist."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
@@ -203,8 +205,7 @@ class Cluster:
         return queue
 
     def finish_record(self) -> None:
-        """After a record: settle groups that it concerns and that it did not name; find the queues that are charged
-        less than before."""
+        """At the end of a record, update affected groups and find queues whose charges decreased."""
         for key in list(self.groups_to_update):
             if key in self.groups:
                 self.update_group(self.groups[key])
@@ -222,12 +223,12 @@ class Cluster:
             self.charges.pop(index, None)
 
     def mark_quota_released(self, queue: str, resource: str = ALL_RESOURCES) -> None:
-        """Remember that a queue may now admit what it could not before."""
+        """Record that a queue may now admit pod groups that it did not admit before."""
         self.wakeup_events.quota_released.setdefault(queue, {})[resource] = None
         self.wakeup_events.quota_released_at[queue] = self.position
 
     def forget_queue(self, queue: Queue) -> None:
-        """Let go of a queue that has neither an object nor pod groups."""
+        """Delete a queue that has neither an object nor pod groups."""
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
             lifted = detach_subtree(self, queue)
             del self.queues[queue.name]
@@ -237,14 +238,14 @@ class Cluster:
     # Pod groups
 
     def group(self, key: str) -> PodGroup:
-        """The pod group of this key, made if need be."""
+        """Return the pod group of this key; create it if it does not exist."""
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = PodGroup(key)
         return group
 
     def put_group(self, facts: GroupFacts, digest: str) -> None:
-        """A PodGroup object came or changed."""
+        """Add or update a PodGroup object."""
         group = self.group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
         if group.spec != spec_of(facts):
@@ -258,7 +259,7 @@ class Cluster:
         self.update_group(group)
 
     def drop_group_object(self, key: str) -> None:
-        """A PodGroup object is gone; pods that name it wait for it to return."""
+        """Remove the PodGroup object; pods that name it wait until it is created again."""
         group = self.groups[key]
         group.set_object(None)
         self.internal_errors.resume(key)
@@ -266,7 +267,7 @@ class Cluster:
         self.update_group(group)
 
     def adopt(self, pod: Pod) -> None:
-        """Find the pod group of a pod that is ours, and make it if there is none."""
+        """Assign a pod of this scheduler to its pod group; create the group if it does not exist."""
         pod.group_key = group_key_of(pod.facts)
         if pod.group_key in self.groups:
             return
@@ -281,11 +282,11 @@ class Cluster:
         self.move_group(group, origin.queue)
 
     def move_group(self, group: PodGroup, queue: str) -> None:
-        """Let a group belong to a queue, with all that is charged for it."""
+        """Move a group to a queue, with its charges."""
         if group.queue == queue:
             return
         if group.queue:
-            self.remove_nominations(group)  # It is charged to the queue that made it.
+            self.remove_nominations(group)  # They are charged to the old queue.
             self._charge_group(group, -1)
             before = self.queues[group.queue]
             del before.groups[group.key]
@@ -318,9 +319,9 @@ class Cluster:
         self.changed_rows.queues[queue.name] = self.changed_queues[queue.name] = None
 
     def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
-        """Bring what follows from a group's pods in line: phase, reservations, priority, lines.
+        """Recompute what follows from a group's pods: phase, reservations, priority, place in the scheduling queue.
 
-        Without `books` nothing that is charged or asked for has changed.
+        With `charges_changed` False neither charges nor requests have changed.
         """
         self.changed_rows.groups[group.key] = None
         self.changed_groups.append(group.key)
@@ -356,7 +357,7 @@ class Cluster:
     def _update_phase(
         self, group: PodGroup, *, charges_changed: bool
     ) -> tuple[EquivalenceKey, ...]:
-        """The lines that follow from the phase that follows from its pods and refusals."""
+        """Update the phase and the reservation; return the keys under which the group waits."""
         phase = group.next_phase()
         if charges_changed or phase != group.phase:
             group.phase = phase
@@ -368,14 +369,14 @@ class Cluster:
     def _without_suspended(
         self, group: PodGroup, keys: tuple[EquivalenceKey, ...]
     ) -> tuple[EquivalenceKey, ...]:
-        """The lines of actions that may look at the group."""
+        """Remove the keys of actions that are suspended for the group after an internal error."""
         if group.key not in self.internal_errors.groups:
             return keys
         errors = self.internal_errors
         return tuple([key for key in keys if not errors.is_suspended(group.key, key[0])])
 
     def expected_equivalence_keys(self, group: PodGroup) -> tuple[EquivalenceKey, ...]:
-        """The lines in which a group stands, found again (for `projections/audit.py`)."""
+        """Compute again the keys under which a group waits (for `projections/audit.py`)."""
         keys = () if group.key in self.bind_backoff else equivalence_keys(self, group)
         return self._without_suspended(group, keys)
 
@@ -395,10 +396,10 @@ class Cluster:
         del queue.groups[group.key]
         self.forget_queue(queue)
 
-    # Promises and everything at once
+    # Nominations, and changes of all groups
 
     def set_nominations(self, group: PodGroup, promise: dict[str, Nomination]) -> None:
-        """Hold the room of a promise, UID to room."""
+        """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
         group.nominations = promise
         for uid, held in promise.items():
             self.nodes.expect(held.node, uid, held.request, 1)
@@ -407,7 +408,7 @@ class Cluster:
             self.changed_queues[group.queue] = None
 
     def remove_nominations(self, group: PodGroup, *, is_bound: bool = False) -> None:
-        """Let go of the room held for a group; `is_kept` where the group itself takes it."""
+        """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
         for uid, held in group.nominations.items():
             stop_expecting(self, uid, held)
             self.queue(group.queue).add_charge("nominated", held.charge, -1)
@@ -418,39 +419,39 @@ class Cluster:
         group.nominations = {}
 
     def end_bind_backoff(self, key: str) -> None:
-        """A group has rested long enough."""
+        """Let a group be tried again after its back-off."""
         self.bind_backoff.pop(key, None)
         if (group := self.groups.get(key)) is not None:
             self.update_group(group)
 
     def resume_group(self, key: str) -> None:
-        """Let actions that left a group alone after an internal error look at it again."""
+        """Let actions that were suspended after an internal error try a group again."""
         group = self.groups.get(key)
         if self.internal_errors.resume(key) and group is not None:
             self.update_group(group)
 
     def wake_everything(self) -> None:
-        """Let the next cycle look at everything again."""
+        """Let the next cycle evaluate all groups again."""
         self.wakeup_events.everything = True
 
     def trim_changed_groups(self) -> None:
-        """Forget what changed long ago: who has not read it by now looks at all groups."""
+        """Empty `changed_groups` when it is long; readers that are behind then evaluate all groups."""
         if len(self.changed_groups) > CHANGED_GROUPS_MAX + 2 * len(self.groups):
             self.changed_groups = []
             self.changed_groups_version += 1
 
     def clear_changed_rows(self) -> None:
-        """The views have been brought up to date."""
+        """Start a new set of changed rows after the views were written."""
         self.changed_rows = ChangedRows()
 
     def update_all_groups(self) -> None:
-        """Bring every group in line: priorities or rules have changed."""
+        """Update all groups after priorities or rules changed."""
         for group in list(self.groups.values()):
             self.update_group(group)
 
     def change_policy(self, policy: Policy) -> None:
-        """Other rules hold from here on."""
-        # The order itself is another: nobody may be compared with who stands in line by the old one.
+        """Set another policy and recompute what depends on it."""
+        # The sort key changes: remove all groups, so that no new key is compared with an old one.
         for group in self.groups.values():
             self.scheduling_queue.remove(group)
             self.internal_errors.resume(group.key)
@@ -465,7 +466,7 @@ class Cluster:
             self.changed_rows.queues[name] = None
 
     def recharge_pod(self, pod: Pod) -> None:
-        """Charge a pod for the card of its node, which was not known when it was charged."""
+        """Charge a pod again once the card of its node is known."""
         group = self.groups[pod.group_key]
         self._charge_pod(group, pod, -1)
         pod.charge = None
@@ -473,7 +474,7 @@ class Cluster:
         self.update_group(group)
 
     def recharge(self) -> None:
-        """Charge everything anew: the rules, or the cards there are, have changed."""
+        """Charge all pods again after the rules or the known cards changed."""
         self.charges.clear()
         for group in self.groups.values():
             for pod in group.pods.values():

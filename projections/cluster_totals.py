@@ -1,4 +1,4 @@
-"""What concerns all queues together: sums over the whole cluster."""
+"""Sums over the whole cluster, for all queues together."""
 
 from projections.pod_class import Amounts
 from projections.pods import Charge
@@ -9,27 +9,28 @@ class ClusterTotals:
 
     def __init__(self) -> None:
         self.totals: Amounts = {}
-        """What all nodes could give when the last cycle opened: shares are parts of this."""
+        """Allocatable resources of all nodes at the start of the last cycle: the denominator of shares."""
         self.deserved: dict[str, Amounts] = {}
-        """Queue to what it deserved when the last cycle opened, under `proportion`."""
+        """Queue to what it deserves since the start of the last cycle, under `proportion`."""
         self.used: Amounts = {}
-        """What pods occupy on all nodes that are there."""
+        """Requests of the pods on all present nodes."""
         self.backlog: Amounts = {}
-        """What admitted groups still need at least, under `overcommit`; by group in `backlogs`."""
+        """Requests that admitted groups still need for their minimum, under `overcommit`; by group in `backlogs`."""
         self.backlogs: dict[str, Charge] = {}
         self.overcommit_change: Amounts = {}
-        """How the record being applied changes what is used and promised of the whole cluster."""
+        """Change of used and promised resources of the cluster by the current record, weighted by the factor."""
         self.deadlines: dict[str, int] = {}
-        """Pod group key to the time when it has waited as long as it may, under `sla`."""
+        """Pod group key to the end of its waiting time, under `sla`."""
         self.overdue: dict[str, int] = {}
-        """Pod group key to such a time that is over."""
+        """Pod group key to the end of its waiting time, if that is over."""
         self.reservation_timeouts: dict[str, int] = {}
-        """Pod group key to the time when too many nodes will have been closed to it for long, soonest first."""
+        """Pod group key to the time at which it loses its reservation because too many nodes are closed to it;
+        earliest first."""
         self.proportion_input: object = None
-        """What `deserved` was found from."""
+        """Input from which `deserved` was computed."""
         self.requests: dict[str, Amounts] = {}
-        """Queue to what its pods have and wait for, under `proportion`."""
+        """Queue to the requests of its pods, placed or waiting, under `proportion`."""
         self.guaranteed: dict[str, Amounts] = {}
-        """Queue to what is guaranteed to all right below it; under the empty name, to all others."""
+        """Queue to the sum of guarantees of its direct children; "" for queues without a parent."""
         self.named_children: dict[str, dict[str, None]] = {}
-        """Queue to the queues that say it is right above them."""
+        """Queue to the queues that name it as their parent."""

@@ -1,26 +1,26 @@
-"""What of nodes and pod groups cannot be used: told in the log once each time that it changes."""
+"""Keep the configuration errors of objects; each is recorded in the log once whenever it changes."""
 
 from collections.abc import Iterable
 from typing import Final
 
 REQUEST_DIFFERS: Final = "CardRequestDiffers"
-"""Code where the pods of a group ask for other cards than the group said they would."""
+"""Code if the pods of a group request other cards than the annotation of the group."""
 
 Pairs = tuple[tuple[str, str], ...]
-"""Code and message of each fault."""
+"""Code and message of each error."""
 
 
 class ConfigErrors:
-    """The faults that stand, by subject (`Kind/namespace/name`), and those the log names already."""
+    """The current errors by subject (`Kind/namespace/name`), and those that are in the log."""
 
     def __init__(self) -> None:
         self.current: dict[str, Pairs] = {}
         self.reported: dict[str, Pairs] = {}
         self.unreported: dict[str, None] = {}
-        """Subjects with faults that the log does not name yet."""
+        """Subjects with errors that are not in the log yet."""
 
     def put(self, subject: str, faults: Pairs, *, keeps: Iterable[str] = ()) -> None:
-        """These are the faults of a subject now, beside those with a code that it `keeps`."""
+        """Replace the errors of a subject, except those with a code in `keeps`."""
         kept = tuple(one for one in self.current.get(subject, ()) if one[0] in keeps)
         faults = (*faults, *kept)
         if not faults and subject not in self.current:
@@ -31,24 +31,24 @@ class ConfigErrors:
         self._update(subject)
 
     def add(self, subject: str, fault: tuple[str, str]) -> None:
-        """One more, in place of one with the same code."""
+        """Add an error; it replaces one with the same code."""
         others = tuple(one for one in self.current.get(subject, ()) if one[0] != fault[0])
         self.put(subject, (*others, fault))
 
     def mark_reported(self, subject: str, fault: tuple[str, str]) -> None:
-        """The log names a fault."""
+        """Record that an error is in the log."""
         self.reported[subject] = (*self.reported.get(subject, ()), fault)
         self._update(subject)
 
     def unreported_of(self, subject: str) -> Pairs:
-        """The faults of a subject that the log does not name yet."""
+        """Return the errors of a subject that are not in the log yet."""
         told = self.reported.get(subject, ())
         return tuple(one for one in self.current.get(subject, ()) if one not in told)
 
     def _update(self, subject: str) -> None:
         standing = self.current.get(subject, ())
         told = tuple(one for one in self.reported.get(subject, ()) if one in standing)
-        # Who stays keeps its place: the same State is to be the same in its order, too.
+        # A subject keeps its place, so that equal States also have the same order.
         if told:
             self.reported[subject] = told
         else:

@@ -1,4 +1,4 @@
-"""What is settled as a cycle opens, rather than with every record."""
+"""Compute at the start of a cycle what is not updated with every record."""
 
 from projections.cluster import Cluster
 from projections.deserved import real_capability
@@ -10,7 +10,7 @@ from projections.queues import Queue
 
 
 def open_cycle(cluster: Cluster) -> None:
-    """Bring what follows from sums over the whole cluster in line with them."""
+    """Update shares and deserved amounts that depend on sums over the whole cluster."""
     cluster.trim_changed_groups()
     classify_again(cluster)
     cluster_totals = cluster.cluster_totals
@@ -23,7 +23,7 @@ def open_cycle(cluster: Cluster) -> None:
 
 
 def _reorder(cluster: Cluster) -> None:
-    """Shares have changed: put who holds something into its place."""
+    """Update the sort key of groups that hold resources, after their shares changed."""
     for group in cluster.groups.values():
         lines = cluster.scheduling_queue.of(group) if group.held else []
         if lines:
@@ -35,7 +35,7 @@ def _reorder(cluster: Cluster) -> None:
 
 
 def _share_out(cluster: Cluster) -> None:
-    """Find what queues deserve, unless all that it follows from is as it was."""
+    """Compute what queues deserve, if anything that it depends on has changed."""
     total = {name: amount for name, amount in cluster.totals.items() if name != "pods"}
     asking = [
         _asking(cluster, queue, list(total))

@@ -1,6 +1,6 @@
-"""What ends when its time has come: rests after a failure, pods spared from eviction, quarantines.
+"""Apply what ends at a point in time: back-offs after failed bindings and evictions, quarantines, waiting times.
 
-A deadline makes a cycle due, and is taken in when that cycle opens.
+A deadline makes a cycle due, and is applied at the start of that cycle.
 """
 
 from itertools import islice
@@ -21,12 +21,12 @@ class DeadlineState(Protocol):
 
 
 def next_deadline(state: DeadlineState) -> int | None:
-    """When the next thing is over; None where nothing is timed."""
+    """Return the next deadline; None if there is none."""
     cluster = state.cluster
     ends = [*cluster.bind_backoff.values(), *cluster.eviction_backoff.values()]
     ends += cluster.cluster_totals.deadlines.values()
     ends += cluster.internal_errors.ends()
-    # Time never runs backwards: the first of these ends first.
+    # They were added in the order of time: the first ends first.
     ends += islice(cluster.cluster_totals.reservation_timeouts.values(), 1)
     for of_node in state.quarantined.values():
         ends += [one.until_ns for one in of_node.values()]
@@ -34,7 +34,7 @@ def next_deadline(state: DeadlineState) -> int | None:
 
 
 def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
-    """Take in all that is over by now."""
+    """Apply all deadlines up to `at_ns`."""
     cluster = state.cluster
     for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
         cluster.end_bind_backoff(key)
@@ -49,7 +49,7 @@ def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
 
 
 def quarantine_resources(state: DeadlineState, event: BindRejectedByNode) -> None:
-    """Give nothing of what a kubelet refused away for a while (K5.12)."""
+    """Put resources that a kubelet rejected in quarantine (K5.12)."""
     cluster = state.cluster
     node = cluster.nodes.nodes.get(event.node)
     if node is None or node.facts is None:
@@ -75,7 +75,7 @@ def _end_quarantine(state: DeadlineState, name: str, resource: str) -> None:
 
 
 def _end_eviction_backoff(cluster: Cluster, uid: str) -> None:
-    """A pod may be evicted after all: whoever waits for its room may ask again."""
+    """Let a pod be evicted again, and wake preemptors that wait for its node."""
     del cluster.eviction_backoff[uid]
     pod = cluster.pods.get(uid)
     if pod is not None and pod.node:

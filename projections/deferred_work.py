@@ -1,9 +1,8 @@
-"""Work that a cycle did not get to: what is still due, and what was looked at already.
+"""Keep the work that a cycle did not finish.
 
-A cycle that has used up its budget of work records where it stopped (`work_deferred`). What it had to look at
-stays due for the actions that were cut short, except for the lines that they looked at since. A cycle that
-is not cut short leaves nothing behind. A search for pods to evict that was cut short (`search_deferred`) goes on
-where it stopped.
+A cycle that has used its work budget records where it stopped (`work_deferred`). Its events stay due for the
+actions that were cut short, except for groups that these actions have evaluated since. A search for victims that
+was cut short (`search_deferred`) resumes where it stopped.
 """
 
 from msgspec import Struct, field
@@ -13,52 +12,53 @@ from projections.cluster import Cluster
 from projections.wakeup_events import Names, WakeupEvents
 
 BATCHES_MAX = 2
-"""Batches of changes that are kept apart; later ones are put together, and looked at from the last on."""
+"""Number of event batches that are kept apart; later ones are merged and count from the last cycle."""
 
 
 class EventBatch(Struct):
-    """Changes that a cycle had to look at, and did not wholly."""
+    """Events that a cycle did not evaluate completely."""
 
     cycle: int
-    """Position of that cycle: what was looked at since then need not be again."""
+    """Position of the cycle: groups evaluated since then need not be evaluated again."""
     events: WakeupEvents
     actions: Names
-    """The actions that still have to."""
+    """The actions that still have to evaluate them."""
 
 
 class DeferredSearch(Struct, frozen=True):
-    """A search that goes on."""
+    """A search that resumes."""
 
     cycle: int
-    """Position of the cycle that cut it short."""
+    """Position of the cycle that cut the search short."""
     so_far: SearchDeferred
 
 
 class DeferredWork(Struct):
-    """What earlier cycles left."""
+    """Work left by earlier cycles."""
 
     batches: list[EventBatch] = field(default_factory=list)
     looked: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Action to pod group to the position of the cycle that last looked at the line that the group led."""
+    """Action to pod group to the position of the cycle that last evaluated the equivalence group that this pod
+    group headed."""
 
     def looked_at(self, action: str, group: str) -> int:
-        """The cycle in which an action last looked at a group; 0 where it did not since it was cut short."""
+        """Return the cycle in which an action last evaluated a group; 0 if not since the action was cut short."""
         return self.looked.get(action, {}).get(group, 0)
 
     searches: dict[str, dict[str, DeferredSearch]] = field(default_factory=dict)
-    """Action to pod group to the search for it that goes on."""
+    """Action to pod group to the search that resumes."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether no work is left."""
         return not self.batches and not self.searches
 
     def search_of(self, action: str, group: str) -> DeferredSearch | None:
-        """The search of an action for a group that goes on, if one does."""
+        """Return the deferred search of an action for a group, if there is one."""
         return self.searches.get(action, {}).get(group)
 
     def with_search(self, event: SearchDeferred, cycle: int) -> "DeferredWork":
-        """What is left when a search was cut short, too."""
+        """Return the deferred work with one more search."""
         of_action = {
             **self.searches.get(event.action, {}),
             event.pod_group: DeferredSearch(cycle, event),
@@ -73,7 +73,7 @@ class DeferredWork(Struct):
         due: WakeupEvents,
         cluster: Cluster,
     ) -> "DeferredWork":
-        """What is left once a cycle, which began with `carried` and with `due`, was cut short."""
+        """Return the work that is left after a cycle, begun with `carried` and `due`, was cut short."""
         cut = dict.fromkeys(one.action for one in event.actions)
         batches = list(carried.batches)
         if not due.is_empty or not batches:
@@ -104,7 +104,7 @@ class DeferredWork(Struct):
 
 
 def _waits(cluster: Cluster, action: str, key: str) -> bool:
-    """Whether a group still waits for an action."""
+    """Return whether a group still waits for an action."""
     group = cluster.groups.get(key)
     return group is not None and any(
         equivalence_group.action == action
@@ -113,7 +113,7 @@ def _waits(cluster: Cluster, action: str, key: str) -> bool:
 
 
 def _together(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
-    """What happened in both."""
+    """Merge the events of two batches."""
     eased = {name: dict(resources) for name, resources in first.quota_released.items()}
     for name, resources in second.quota_released.items():
         eased.setdefault(name, {}).update(resources)

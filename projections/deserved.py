@@ -1,11 +1,11 @@
-"""What a queue may use, and what it deserves.
+"""Compute what a queue may use, and what it deserves (Volcano's `capacity`).
 
     real capability = min(capability, max(room - guarantees of all, 0) + own guarantee)
     deserved        = max(min(deserved, real capability), guarantee)
 
-The room is what the cluster can give; in a tree of queues it is the real capability of the queue above. A
-capability of cpu or memory that is not set is that of the queue above, else no limit of its own; for
-anything else there is then none at all. (Volcano's `capacity`.)
+The room is the allocatable resources of the cluster; in a tree of queues, the real capability of the parent. A
+capability of cpu or memory that is not set is that of the parent, else unlimited; other resources are then
+unlimited.
 """
 
 from projections.cluster import Cluster
@@ -17,7 +17,7 @@ _PLAIN = ("cpu", "memory")
 
 
 def real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    """How much of a resource a queue could use beside what others are guaranteed; None for no limit."""
+    """Return how much of a resource a queue can use beside the guarantees of others; None without a limit."""
     if cluster.policy.has_queue_tree:
         return _within(cluster, queue, name)
     assert queue.facts is not None
@@ -29,7 +29,7 @@ def real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
 
 
 def _within(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    """The same in a tree. Nothing but guarantees binds the root to what the cluster can give."""
+    """Return the real capability in a tree. The root is limited by the cluster only where guarantees exist."""
     stated = _stated(queue, name)
     if queue.name == ROOT:
         return stated
@@ -44,7 +44,7 @@ def _within(cluster: Cluster, queue: Queue, name: str) -> int | None:
 
 
 def _stated(queue: Queue, name: str) -> int | None:
-    """The capability that the queue names itself."""
+    """Return the capability that the queue itself states."""
     if queue.facts is None or name not in queue.facts.capability:
         return None
     stated = queue.facts.capability[name]
@@ -58,7 +58,7 @@ def _beside_guarantees(cluster: Cluster, queue: Queue, name: str, room: int) -> 
 
 
 def deserved_of(cluster: Cluster, queue: Queue) -> Amounts:
-    """What a queue deserves, by charge name; what is not named there it does not deserve."""
+    """Return what a queue deserves, by charge name; nothing of names that are missing."""
     facts = queue.facts
     if cluster.policy.quota == "proportion":
         return cluster.cluster_totals.deserved.get(queue.name, {})

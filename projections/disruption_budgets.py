@@ -1,10 +1,10 @@
-"""Disruption budgets: how many of the pods that a budget covers may leave just now (rule K7.4).
+"""Disruption budgets: how many of the pods that a budget selects may be evicted now (rule K7.4).
 
-    healthy = pods that run and are not on their way out
-    allowed = healthy - what must stay healthy, never below 0
+    healthy = running pods that are not terminating
+    allowed = healthy - pods that must remain, at least 0
 
-What must stay is what the budget says at least, or what is left once it says how many may be missing; a
-part in percent is rounded up. Of how many is counted in the pods that are there: their owners may want more.
+The number that must remain is `minAvailable`, or the total minus `maxUnavailable`; a percentage is rounded up. The
+total is the number of existing pods: their owners may want more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,20 +22,20 @@ Count: TypeAlias = int | str | None
 
 
 class BudgetFacts(Struct, frozen=True):
-    """A budget as its object says."""
+    """What muster reads of a PodDisruptionBudget."""
 
     namespace: str
     name: str
     selector: Selector | None
-    """None selects nobody."""
+    """None selects no pod."""
     at_least: Count
-    """How many pods must stay: a number, or a part in percent."""
+    """`minAvailable`: a number or a percentage."""
     at_most: Count
-    """How many pods may be missing."""
+    """`maxUnavailable`: a number or a percentage."""
 
 
 def budget_facts(obj: BudgetObject) -> BudgetFacts:
-    """What muster reads of a PodDisruptionBudget. A selector that cannot be read selects nobody."""
+    """Return what muster reads of a PodDisruptionBudget. A selector that cannot be read selects no pod."""
     spec = obj.spec or BudgetSpec()
     try:
         selector = label_selector(spec.selector)
@@ -51,34 +51,34 @@ def budget_facts(obj: BudgetObject) -> BudgetFacts:
 
 
 class Budget:
-    """A budget and the pods that it covers. Only State changes it."""
+    """A budget and the pods that it selects. Only State changes it."""
 
     __slots__ = ("facts", "healthy", "pods")
 
     def __init__(self, facts: BudgetFacts) -> None:
         self.facts = facts
         self.pods: dict[str, Pod] = {}
-        """By UID; those that are finished left out."""
+        """By UID, without finished pods."""
         self.healthy = 0
-        """How many of them run."""
+        """Number of running pods."""
 
     @property
     def allowed(self) -> int:
-        """How many of its pods may leave."""
+        """Return how many of its pods may be evicted."""
         return max(0, self.healthy - self._must_stay())
 
     def add(self, pod: Pod) -> None:
-        """Cover a pod."""
+        """Add a selected pod."""
         self.pods[pod.facts.uid] = pod
         self.healthy += pod.status == RUNNING
 
     def remove(self, pod: Pod) -> None:
-        """Cover a pod no longer, if it was covered."""
+        """Remove a pod, if it was selected."""
         if self.pods.pop(pod.facts.uid, None) is not None:
             self.healthy -= pod.status == RUNNING
 
     def covers(self, pod: Pod) -> bool:
-        """Whether it speaks for a pod."""
+        """Return whether the budget selects a pod."""
         facts = self.facts
         if pod.facts.namespace != facts.namespace or pod.status in (SUCCEEDED, FAILED):
             return False
@@ -100,7 +100,7 @@ class Budgets:
         self.all: dict[str, dict[str, Budget]] = {}
 
     def put(self, facts: BudgetFacts, pods: Iterable[Pod]) -> bool:
-        """A budget came or changed; whether it says anything new."""
+        """Add or update a budget; return whether anything changed."""
         there = self.all.setdefault(facts.namespace, {})
         known = there.get(facts.name)
         if known is not None and known.facts == facts:
@@ -112,14 +112,14 @@ class Budgets:
         return True
 
     def drop(self, namespace: str, name: str) -> None:
-        """A budget is gone."""
+        """Remove a budget."""
         there = self.all.get(namespace, {})
         there.pop(name, None)
         if not there:
             self.all.pop(namespace, None)
 
     def shift(self, old: Pod | None, new: Pod | None) -> bool:
-        """A pod came, changed or went; whether more pods of some budget may leave than before."""
+        """Replace a pod; return whether more pods of some budget may be evicted than before."""
         pod, allows_more = new or old, False
         for budget in self.all.get(pod.facts.namespace, {}).values() if pod else ():
             before = budget.allowed
@@ -131,16 +131,16 @@ class Budgets:
         return allows_more
 
     def covering(self, pod: Pod) -> list[Budget]:
-        """The budgets that speak for a pod."""
+        """Return the budgets that select a pod."""
         there = self.all.get(pod.facts.namespace, {})
         return [budget for budget in there.values() if pod.facts.uid in budget.pods]
 
     def facts(self) -> list[BudgetFacts]:
-        """What all of them say."""
+        """Return the facts of all budgets."""
         return [budget.facts for there in self.all.values() for budget in there.values()]
 
     def recount(self, pods: Mapping[str, Pod]) -> None:
-        """Find anew whom each covers, to prove that nobody was lost."""
+        """Recount the selected pods of each budget."""
         for there in self.all.values():
             for name, budget in there.items():
                 covered = [uid for uid, pod in pods.items() if budget.covers(pod)]
@@ -148,11 +148,11 @@ class Budgets:
                 healthy = sum(pod.status == RUNNING for pod in budget.pods.values())
                 assert budget.healthy == healthy, f"budget {name}: {budget.healthy}, {healthy}"
                 for uid, pod in budget.pods.items():
-                    assert pods[uid] is pod, f"budget {name}: {pod.key} is as it was"
+                    assert pods[uid] is pod, f"budget {name}: {pod.key} is an old version"
 
 
 def _number(count: int | str, of: int) -> int:
-    """A percentage, rounded up; a number as it stands. What is neither holds everybody."""
+    """Return the number of a count or a percentage (rounded up). Any other text counts as all pods."""
     if isinstance(count, int):
         return count
     number = whole_number(count.removesuffix("%"))

@@ -1,4 +1,4 @@
-"""Spans of time as people write them: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds."""
+"""Parse durations: `90s`, `1.5h`, `1h30m`, `250ms`, or a plain number of seconds."""
 
 import re
 from fractions import Fraction
@@ -8,7 +8,7 @@ from events.limits import TIME_CHARS_MAX, quoted
 
 SECOND: Final = 1_000_000_000
 LONGEST_NS: Final = 1000 * 365 * 86_400 * SECOND
-"""A thousand years: what is longer is a mistake, and would not fit the log's columns."""
+"""A thousand years: longer durations are mistakes and do not fit the log's columns."""
 
 _UNITS: Final = {
     "ns": 1,
@@ -24,7 +24,7 @@ _NUMBER: Final = re.compile(r"[0-9]++(?:\.[0-9]++)?")
 
 
 def nanoseconds(text: str) -> int:
-    """The span in whole nanoseconds. Raises ValueError with a reason that names the text."""
+    """Return the duration in whole nanoseconds. Raise ValueError with a reason that names the text."""
     if len(text) > TIME_CHARS_MAX:
         raise ValueError(f"{quoted(text)} is longer than a time of {TIME_CHARS_MAX} characters")
     if text.startswith("-"):

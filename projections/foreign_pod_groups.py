@@ -1,12 +1,12 @@
-"""Pod groups of other schedulers: muster sees their objects, and leaves them alone.
+"""Find pod groups of other schedulers. muster reads their objects and does not schedule them.
 
-A PodGroup has no scheduler's name. Whose it is, its pods say: it is ours as soon as one of its pods is. Until
-then the templates of the Job or other workload that owns it say so, also when that is gone, as its groups go
-some time later; and where it has none (or none that names a scheduler) the pods of others that name it. One of
-which nobody says anything is ours.
+A PodGroup does not name a scheduler. It belongs to muster as soon as one of its pods does. Before that, the pod
+templates of the Job or other workload that owns it decide, also after that workload was deleted (its groups are
+deleted later). Without a template that names a scheduler, pods of other schedulers that name the group make it
+foreign. Otherwise it belongs to muster.
 
-Such a group waits in no line, reserves nothing and is told nothing; nor is its queue told what is allocated
-in it, as the other scheduler tells that.
+A foreign group is not queued, reserves nothing, and its status is not updated. The allocated amounts of its queue
+are not reported either, because the other scheduler reports them.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 
 UNNAMED: Final = ("", "default-scheduler")
-"""What a template says of which nobody thought, or that the API server filled in: it makes no pod group."""
+"""Scheduler names that do not decide: none, or the default that the API server fills in."""
 
 
 class _PodSpec(Struct):
@@ -49,7 +49,7 @@ _WORKLOAD: Final = msgspec.json.Decoder(_Workload)
 
 
 def schedulers_of(content: bytes) -> tuple[str, ...]:
-    """The schedulers that the pods of a workload are for, each once, in the order of the alphabet."""
+    """Return the schedulers named in the pod templates of a workload, without duplicates, sorted."""
     try:
         spec = decode_deep(content, _WORKLOAD.decode).spec or _Spec()
     except msgspec.ValidationError:
@@ -66,26 +66,26 @@ def _named(template: _Template | None) -> str:
 
 
 class ForeignPodGroups:
-    """What says whose pod groups are, and which are not ours. Only State changes it."""
+    """Facts that decide which pod groups belong to other schedulers, and these groups. Only State changes them."""
 
     def __init__(self) -> None:
         self.schedulers: dict[str, tuple[str, ...]] = {}
         """UID of a workload to the schedulers that its templates name."""
         self.deleted_owners: dict[str, None] = {}
-        """UIDs of workloads that named some and are gone, and of which pod groups are left."""
+        """UIDs of deleted workloads that name schedulers and still own pod groups."""
         self.owned: dict[str, dict[str, None]] = {}
-        """UID of a workload to the keys of the pod groups that it owns."""
+        """UID of a workload to the keys of its pod groups."""
         self.owner_of: dict[str, str] = {}
-        """The other way round."""
+        """Pod group key to the UID of its workload."""
         self.pod_counts: dict[str, int] = {}
         """Pod group key to the number of pods of other schedulers that name it."""
         self.groups: dict[str, str] = {}
-        """Key of a pod group that is not ours to its queue."""
+        """Key of a foreign pod group to its queue."""
         self.queues: dict[str, int] = {}
-        """Queue to the number of such groups in it."""
+        """Queue to the number of foreign pod groups in it."""
 
     def count(self, pod: Pod, sign: int) -> str:
-        """Count a pod of another scheduler in or out; the key of the group whose nature that may change."""
+        """Add or remove a pod of another scheduler; return the key of the group that may change its owner, else ""."""
         facts = pod.facts
         if pod.group_key or not facts.needs_group_object:
             return ""
@@ -98,14 +98,14 @@ class ForeignPodGroups:
         return key if left == (sign > 0) else ""
 
     def is_foreign(self, group: PodGroup, ours: tuple[str, ...]) -> bool:
-        """Whether whoever speaks for a group says that it belongs to others."""
+        """Return whether templates or pods say that a group belongs to another scheduler."""
         if group.facts is None or group.pods:
             return False
         named = self.schedulers.get(group.facts.owner, ())
         return not any(one in ours for one in named) if named else group.key in self.pod_counts
 
     def set_owner(self, key: str, owner: str) -> None:
-        """A group is owned by this workload; by none where its object is gone, too."""
+        """Set the workload that owns a group; "" if its object is gone."""
         before = self.owner_of.pop(key, "")
         if before:
             del self.owned[before][key]
@@ -118,7 +118,7 @@ class ForeignPodGroups:
             self.owned.setdefault(owner, {})[key] = None
 
     def set_queue(self, key: str, queue: str) -> str:
-        """Keep a group that is not ours under its queue; under none where it is ours, or gone. Where it was."""
+        """Record a foreign group in its queue; "" if it is not foreign or gone. Return its former queue."""
         before = self.groups.pop(key, "")
         if before:
             self.queues[before] -= 1
@@ -131,7 +131,7 @@ class ForeignPodGroups:
 
 
 class ForeignGroupState(Protocol):
-    """The part of the cluster that is looked at and changed here."""
+    """The part of the cluster that is read and changed here."""
 
     scheduler_names: tuple[str, ...]
     foreign_groups: ForeignPodGroups
@@ -139,11 +139,11 @@ class ForeignGroupState(Protocol):
     changed_queues: dict[str, None]
 
     def update_group(self, group: PodGroup, *, charges_changed: bool = True) -> None:
-        """Bring what follows from a group's pods in line."""
+        """Recompute what follows from a group's pods."""
 
 
 def update_foreign(cluster: ForeignGroupState, group: PodGroup) -> bool:
-    """Find out whose group it is. Whether that is another answer than before."""
+    """Determine whether the group belongs to another scheduler. Return whether that changed."""
     foreign_groups = cluster.foreign_groups
     known = group.key in foreign_groups.owner_of or group.key in foreign_groups.groups
     if group.facts is None and not group.is_foreign and not known:
@@ -163,7 +163,7 @@ def update_foreign(cluster: ForeignGroupState, group: PodGroup) -> bool:
 
 
 def put_workload(cluster: ForeignGroupState, uid: str, schedulers: tuple[str, ...]) -> None:
-    """A workload came or changed."""
+    """Add or update a workload."""
     foreign_groups = cluster.foreign_groups
     if foreign_groups.schedulers.get(uid, ()) == schedulers:
         return
@@ -176,7 +176,7 @@ def put_workload(cluster: ForeignGroupState, uid: str, schedulers: tuple[str, ..
 
 
 def drop_workload(cluster: ForeignGroupState, uid: str) -> None:
-    """A workload is gone."""
+    """Remove a workload."""
     foreign_groups = cluster.foreign_groups
     if uid not in foreign_groups.schedulers:
         return
@@ -187,7 +187,7 @@ def drop_workload(cluster: ForeignGroupState, uid: str) -> None:
 
 
 def count_foreign_pod(cluster: ForeignGroupState, old: Pod | None, new: Pod | None) -> None:
-    """A pod came, changed or is gone."""
+    """Count a pod that was added, changed or deleted."""
     if all(pod is None or pod.group_key or not pod.facts.needs_group_object for pod in (old, new)):
         return
     changed = [
@@ -199,7 +199,7 @@ def count_foreign_pod(cluster: ForeignGroupState, old: Pod | None, new: Pod | No
 
 
 def recount_foreign_pods(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
-    """Other schedulers are ours, or not ours any more."""
+    """Recompute all groups after the scheduler names changed."""
     cluster.foreign_groups.pod_counts.clear()
     for pod in pods:
         cluster.foreign_groups.count(pod, 1)
@@ -208,7 +208,7 @@ def recount_foreign_pods(cluster: ForeignGroupState, pods: Iterable[Pod]) -> Non
 
 
 def recount(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
-    """Count again who names groups without being ours, and ask again whose they are."""
+    """Recount foreign pods and groups (for `projections/audit.py`)."""
     kept, counted = cluster.foreign_groups, ForeignPodGroups()
     counted.schedulers = kept.schedulers
     assert all(uid in kept.owned and uid in kept.schedulers for uid in kept.deleted_owners), (
@@ -223,4 +223,4 @@ def recount(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
         counted.set_queue(group.key, group.queue if is_foreign else "")
     for name in ("owned", "owner_of", "pod_counts", "groups", "queues"):
         told, found = getattr(kept, name), getattr(counted, name)
-        assert told == found, f"strangers, {name}: kept {told}, counted {found}"
+        assert told == found, f"foreign pod groups, {name}: kept {told}, counted {found}"

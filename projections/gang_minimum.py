@@ -1,8 +1,8 @@
-"""The first pods of a gang that has more than it needs, kept in line as pods come and go.
+"""Keep the first `minMember` pods of a gang in task order, while pods are added and removed.
 
-What the gang needs at least is what its first `wanted` pods ask for, in task order. Where roles have minimums
-of their own the first pods of each role come before all others. To sort thousands of pods with each change
-would cost the square of their number; here a change costs next to nothing.
+The minimum request of a gang is the request of its first `wanted` pods in task order. If roles have minimums of
+their own, the first pods of each role come before all others. Sorting all pods with each change would take
+quadratic time; one change here takes logarithmic time.
 """
 
 from bisect import bisect_left, insort
@@ -11,21 +11,22 @@ from collections.abc import Iterable, Mapping
 from projections.pods import Pod
 
 Entry = tuple[tuple[int, int, int, str], int]
-"""Heading of a pod and the index of its class."""
+"""Sort key of a pod and the index of its class."""
 
 
 class _TopEntries:
-    """Entries in order, the first `most` of them apart from the rest."""
+    """Sorted entries, divided into the first `size` and the rest."""
 
     def __init__(self, most: int) -> None:
         self.size = most
         self.top: list[Entry] = []
         self.rest: list[Entry] = []
         self.by_class: dict[int, list[Entry]] = {}
-        """Class index to those of the first that are of it, in order."""
+        """Class index to the entries of that class among the first, sorted."""
 
     def add(self, entry: Entry) -> Entry | None:
-        """Put an entry in. What is among the rest by that: this one, or the one that it drives out."""
+        """Add an entry. Return the entry that is in the rest because of that: this one, or the one that it
+        displaces."""
         if len(self.top) < self.size and not self.rest:
             self._enter(entry)
             return None
@@ -36,7 +37,8 @@ class _TopEntries:
         return entry
 
     def remove(self, entry: Entry) -> Entry | None:
-        """Take an entry out. What is no longer among the rest by that: this one, or the one that moves up."""
+        """Remove an entry. Return the entry that leaves the rest because of that: this one, or the one that moves
+        up."""
         if self.top and entry <= self.top[-1]:
             self._leave(entry)
             if not self.rest:
@@ -47,7 +49,7 @@ class _TopEntries:
         return entry
 
     def resize(self, most: int) -> None:
-        """Let more or fewer entries be the first."""
+        """Change how many entries are the first."""
         self.size = most
         while len(self.top) > most:
             self.rest.insert(0, self._leave(self.top[-1]))
@@ -68,7 +70,7 @@ class _TopEntries:
 
 
 class MinMemberSet:
-    """The first pods of one gang. `pods` are all that could count towards it."""
+    """The first pods of one gang. `pods` are all pods that could count towards it."""
 
     def __init__(self, wanted: int, roles: Mapping[str, int], pods: Iterable[Pod]) -> None:
         self.wanted, self.roles = wanted, dict(roles)
@@ -78,11 +80,11 @@ class MinMemberSet:
             self.count(pod, 1)
 
     def is_for(self, wanted: int, roles: Mapping[str, int]) -> bool:
-        """Whether these are the first pods of a gang that needs so many."""
+        """Return whether the set was built for this minimum."""
         return self.wanted == wanted and self.roles == roles
 
     def count(self, pod: Pod, sign: int) -> None:
-        """A pod counts from now on, or (-1) no longer: it must be as it was when it came."""
+        """Add a pod, or remove it (-1); its sort key and class must be the same as when it was added."""
         entry: Entry | None = _entry(pod)
         split = self._by_role.get(pod.facts.role)
         for one in (split, self._others):
@@ -91,7 +93,7 @@ class MinMemberSet:
         self._balance()
 
     def classes(self) -> list[tuple[int, int]]:
-        """Class index to how many of the first pods are of it, in the order in which they come first."""
+        """Return class index and number of pods of the set, in the order of their first pods."""
         counts: dict[int, int] = {}
         for splits in (list(self._by_role.values()), [self._others]):
             begins = [(entries[0], entries) for one in splits for entries in one.by_class.values()]
@@ -105,7 +107,7 @@ class MinMemberSet:
 
 
 def recount(kept: MinMemberSet | None, pods: Iterable[Pod], what: str) -> None:
-    """Put the pods in order again, to prove that none was lost (for `projections/audit.py`)."""
+    """Sort the pods again and compare (for `projections/audit.py`)."""
     if kept is None:
         return
     missing = dict(kept.roles)

@@ -1,4 +1,4 @@
-"""Pod groups as their objects say."""
+"""Read PodGroup objects."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ CONDITIONS: Final = (UNSCHEDULABLE, SCHEDULED)
 
 
 class GroupFacts(Struct, frozen=True):
-    """A pod group as its PodGroup object says."""
+    """What muster reads of a PodGroup."""
 
     namespace: str
     name: str
@@ -51,20 +51,20 @@ class GroupFacts(Struct, frozen=True):
     faults: Pairs = ()
     """Code and message of annotations that cannot be used."""
     counts: tuple[int, int, int] = (0, 0, 0)
-    """Running, succeeded and failed pods, as its status says."""
+    """Running, succeeded and failed pods in its status."""
     conditions: tuple[GroupCondition, ...] = ()
-    """Those of its conditions that the scheduler writes."""
+    """Its conditions of the types that the scheduler writes."""
     waiting_ns: int | None = None
-    """How long it may wait, if it says so."""
+    """Waiting time in its annotation, if any."""
     owner: str = ""
-    """UID of the workload that it was made for."""
+    """UID of the workload that controls it."""
     topology_constraint: TopologyConstraint | None = None
-    """How close its pods must be, or had better be."""
+    """Its network topology constraint, if any."""
     sub_group_rules: tuple[SubGroupRule, ...] = ()
 
 
 def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
-    """What muster reads of a PodGroup. What cannot be read is named in `problem`."""
+    """Return what muster reads of a PodGroup. What cannot be read is named in `problem`."""
     meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupStatus()
     try:
         resources = None if spec.minResources is None else amounts_of(spec.minResources)
@@ -119,7 +119,7 @@ def group_facts(obj: PodGroupObject, problem: str = "") -> GroupFacts:
 
 
 def _card_request(request: dict[str, int]) -> Amounts:
-    """The request by charge name: `A|B` and `B|A` are the same."""
+    """Return the request by charge name: `A|B` and `B|A` are the same."""
     total: Amounts = {}
     for name, count in request.items():
         cards = card_names(name)
@@ -129,7 +129,7 @@ def _card_request(request: dict[str, int]) -> Amounts:
 
 
 def waiting_time(annotation: str | None) -> tuple[int | None, Pairs]:
-    """The time that a group may wait; what is not a time above zero counts for nothing, as in Volcano."""
+    """Return the waiting time in an annotation; text that is not a time above zero is ignored, as in Volcano."""
     if annotation is None:
         return None, ()
     try:
@@ -140,12 +140,12 @@ def waiting_time(annotation: str | None) -> tuple[int | None, Pairs]:
 
 
 def spec_of(facts: GroupFacts | None) -> GroupFacts | None:
-    """What a PodGroup object says, without what the scheduler tells it."""
+    """Return the facts without the status that the scheduler writes."""
     if facts is None:
         return None
     return structs.replace(facts, phase="", counts=(0, 0, 0), conditions=())
 
 
 def compound(cards: tuple[str, ...]) -> str:
-    """The one name under which a choice of cards is reserved: `A|B`, in the order of the alphabet."""
+    """Return the one name under which a choice of cards is reserved: `A|B`, sorted."""
     return cards[0] if len(cards) == 1 else "|".join(sorted(cards))

@@ -1,4 +1,4 @@
-"""HyperNodes and sub-groups counted again: what is kept of them against their facts."""
+"""Recount HyperNodes and sub-groups from their facts."""
 
 from projections.cluster import Cluster
 from projections.hyper_tree import HyperTree, circular
@@ -8,7 +8,7 @@ from projections.sub_groups import SubGroupKey, SubGroups
 
 
 def recount(cluster: Cluster) -> None:
-    """Find members and sub-groups anew. What differs is an AssertionError."""
+    """Find members and sub-groups again. Raise AssertionError if they differ."""
     kept, counted = cluster.nodes.hyper, HyperTree()
     for name, facts in kept.facts.items():
         there = ((one.name, one.facts.labels) for one in cluster.nodes.nodes.values() if one.facts)
@@ -17,7 +17,7 @@ def recount(cluster: Cluster) -> None:
     for what in ("parents", "nodes", "of_node", "selecting", "multi_parent"):
         ours, theirs = getattr(kept, what), getattr(counted, what)
         assert ours == theirs, f"HyperNodes' {what}: kept {ours}, counted {theirs}"
-    assert list(kept.circular) == list(circular(kept.facts)), f"in a circle: {kept.circular}"
+    assert list(kept.circular) == list(circular(kept.facts)), f"in a cycle: {kept.circular}"
     for name in kept.facts:
         standing = cluster.config_errors.current.get(f"HyperNode//{name}", ())
         assert standing == kept.faults_of(name), f"HyperNode {name} faults: kept {standing}"
@@ -28,7 +28,7 @@ def recount(cluster: Cluster) -> None:
 def _recount_parts(group: PodGroup) -> None:
     rules = () if group.facts is None else group.facts.sub_group_rules
     assert rules == (() if group.sub_groups is None else group.sub_groups.rules), (
-        f"{group.key} has others"
+        f"{group.key} has other sub-group policies"
     )
     counted = SubGroups(rules)
     standing: dict[tuple[SubGroupKey | None, str], int] = {}

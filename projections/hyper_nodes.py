@@ -1,7 +1,7 @@
-"""HyperNodes as their objects say: nodes that are close to one another in the network, and groups of such.
+"""Read HyperNode objects: nodes that are close to one another in the network, and sets of such.
 
-A HyperNode names its members, nodes or other HyperNodes; its tier says how close they are (smaller is
-closer). Nodes may also be found by a pattern of their names or by their labels.
+A HyperNode names its members, nodes or other HyperNodes; a smaller tier means that they are closer. Nodes can also
+be selected by a pattern of their names or by their labels.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ from projections.objects import HyperNodeObject, HyperNodeSpec, MemberEntry
 from projections.pod_terms import Selector, label_selector, selects
 
 PATTERNS_MAX: Final = 64
-"""Patterns of one HyperNode: each is asked about each node."""
+"""Maximum number of patterns of one HyperNode: each is matched against each node."""
 
 PATTERN_BYTES_MAX: Final = 1000
-"""Bytes of a pattern."""
+"""Maximum length of a pattern in bytes."""
 
 PATTERN_MEMORY_BYTES: Final = 1 << 20
-"""Bytes that a pattern may take as a program, and its matching as a cache."""
+"""Maximum memory of a compiled pattern, and of its cache, in bytes."""
 
 PATTERNS_KEPT: Final = 256
-"""Patterns that stay compiled: together at most a quarter of a GiB."""
+"""Number of patterns that stay compiled: together at most 256 MiB."""
 
 INVALID: Final = "InvalidHyperNode"
 INVALID_MEMBER: Final = "InvalidHyperNodeMember"
@@ -36,26 +36,26 @@ Labels: TypeAlias = Mapping[str, str]
 
 
 class HyperNodeFacts(Struct, frozen=True):
-    """A HyperNode as its object says."""
+    """What muster reads of a HyperNode."""
 
     name: str
     tier: int
     tier_name: str = ""
     children: tuple[str, ...] = ()
-    """HyperNodes that it names as its members."""
+    """HyperNodes that it names as members."""
     nodes: tuple[str, ...] = ()
-    """Nodes that it names."""
+    """Nodes that it names as members."""
     patterns: tuple[str, ...] = ()
     selectors: tuple[Selector, ...] = ()
     faults: Pairs = ()
 
     @property
     def selects_nodes(self) -> bool:
-        """Whether it finds nodes by what they are like."""
+        """Return whether it selects nodes by patterns or labels."""
         return bool(self.patterns or self.selectors)
 
     def selects(self, name: str, labels: Labels) -> bool:
-        """Whether a node is one of those that it seeks."""
+        """Return whether its patterns or label selectors select a node."""
         if any(_compiled(one).search(name) for one in self.patterns):
             return True
         return any(selects(one, labels) for one in self.selectors)
@@ -73,12 +73,12 @@ _OPTIONS: Final = _options()
 
 @lru_cache(maxsize=PATTERNS_KEPT)
 def _compiled(pattern: str) -> "re2._Regexp[str]":
-    """Matches in time proportional to the text, whatever the pattern is."""
+    """Compile a pattern that matches in linear time, whatever it is."""
     return re2.compile(pattern, options=_OPTIONS)
 
 
 def hyper_node_facts(obj: HyperNodeObject, problem: str = "") -> HyperNodeFacts:
-    """What muster reads of a HyperNode. A member that cannot be used is named in `faults` and left out."""
+    """Return what muster reads of a HyperNode. A member that cannot be used is named in `faults` and left out."""
     spec = obj.spec or HyperNodeSpec()
     children: dict[str, None] = {}
     nodes: dict[str, None] = {}
@@ -115,7 +115,7 @@ def hyper_node_facts(obj: HyperNodeObject, problem: str = "") -> HyperNodeFacts:
 
 
 def _wrong(member: MemberEntry) -> str:
-    """Why a member cannot be used; empty where it can."""
+    """Return why a member cannot be used, or ""."""
     selector = member.selector
     if member.type not in ("Node", "HyperNode"):
         return f"type {quoted(member.type)} is neither Node nor HyperNode"
@@ -134,7 +134,7 @@ def _wrong(member: MemberEntry) -> str:
 
 
 def _wrong_pattern(pattern: str) -> str:
-    """Why a pattern cannot be used; empty where it can."""
+    """Return why a pattern cannot be used, or ""."""
     if not pattern:
         return "its pattern is empty"
     if problem := name_problem(pattern, PATTERN_BYTES_MAX):

@@ -1,7 +1,7 @@
-"""The tree of HyperNodes: who is a member of whom, and which nodes were found for each.
+"""The tree of HyperNodes with the nodes that were found for each.
 
-The tree is ready as long as no HyperNode is a member of itself, by whatever way, or of two others; while it
-is not, nobody is placed by it. All is brought in line with each change, at the cost of what changed.
+The tree is ready as long as no HyperNode is a member of itself, directly or indirectly, or of two others; until
+then no pod group is placed by it. Each change updates only what it affects.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ TIERS: Final = "HyperNodeTiers"
 
 Names: TypeAlias = dict[str, None]
 Known: TypeAlias = Iterable[tuple[str, Labels]]
-"""Names and labels of the nodes that are there."""
+"""Names and labels of the present nodes."""
 
 
 class HyperTree:
@@ -25,29 +25,29 @@ class HyperTree:
     def __init__(self) -> None:
         self.facts: dict[str, HyperNodeFacts] = {}
         self.parents: dict[str, Names] = {}
-        """HyperNode, there or not, to those that name it as their member."""
+        """HyperNode, existing or not, to those that name it as a member."""
         self.nodes: dict[str, Names] = {}
-        """HyperNode to the nodes that are its own members; one that it names need not be there."""
+        """HyperNode to the nodes that are its direct members; a named node need not exist."""
         self.of_node: dict[str, Names] = {}
-        """The same the other way round."""
+        """Node to the HyperNodes of which it is a direct member."""
         self.selecting: Names = {}
-        """HyperNodes that find nodes by what they are like."""
+        """HyperNodes that select nodes by patterns or labels."""
         self.circular: Names = {}
-        """HyperNodes that are members of themselves, or stand between such."""
+        """HyperNodes that are members of themselves, or between such."""
         self.multi_parent: Names = {}
         """HyperNodes that are members of two others."""
         self.version = 0
-        """Grows with every change that could place a pod elsewhere."""
+        """Grows with every change that could change a placement."""
 
     @property
     def problem(self) -> str:
-        """Why nobody can be placed by the tree; empty where it is ready."""
+        """Return why no pod group can be placed by the tree, or ""."""
         for name in sorted({**self.circular, **self.multi_parent}):
             return self._structural(name)[0][1]
         return ""
 
     def put(self, facts: HyperNodeFacts, nodes: Known) -> None:
-        """A HyperNode came or changed. `nodes` are looked at only where it seeks some."""
+        """Add or update a HyperNode. `nodes` are read only if it selects nodes."""
         old = self.facts.get(facts.name)
         if old == facts:
             return
@@ -65,14 +65,14 @@ class HyperTree:
         self._settle(facts.name, old, facts)
 
     def drop(self, name: str) -> None:
-        """A HyperNode is gone."""
+        """Remove a HyperNode."""
         old = self.facts.get(name)
         if old is not None:
             self._unlink(old)
             self._settle(name, old, None)
 
     def update_node(self, name: str, labels: Labels | None) -> None:
-        """A node came, has other labels or (None) is gone."""
+        """Update the membership of a node that was added, has other labels, or (None) was removed."""
         for hyper in self.selecting:
             facts = self.facts[hyper]
             if name in facts.nodes:
@@ -89,7 +89,7 @@ class HyperTree:
                 _forget(self.of_node, name, hyper)
 
     def above(self, node: str) -> list[str]:
-        """The HyperNodes that a node is in, from the smallest tier up."""
+        """Return the HyperNodes that contain a node, from the smallest tier up."""
         found: Names = {}
         waiting = list(self.of_node.get(node, ()))
         while waiting:
@@ -101,7 +101,7 @@ class HyperTree:
         return sorted(found, key=lambda name: (self.facts[name].tier, name))
 
     def below(self, hyper: str) -> Iterator[str]:
-        """The nodes below a HyperNode, each as often as it is reached."""
+        """Return the nodes below a HyperNode, each as often as it is reached."""
         seen: Names = {}
         waiting = [hyper]
         while waiting:
@@ -114,24 +114,24 @@ class HyperTree:
             waiting += facts.children
 
     def tier_named(self, tier_name: str) -> int | None:
-        """The tier that goes by this name, the smallest where there are several; None where there is none."""
+        """Return the tier of this name, the smallest if there are several; None if there is none."""
         tiers = [one.tier for one in self.facts.values() if one.tier_name == tier_name]
         return min(tiers, default=None)
 
     def faults_of(self, name: str) -> Pairs:
-        """What of a HyperNode cannot be used, or keeps all of them from being used."""
+        """Return the errors of a HyperNode, including those that make the whole tree not ready."""
         facts = self.facts.get(name)
         if facts is None:
             return ()
         return (*facts.faults, *self._structural(name), *self._tiers(facts))
 
     def report_errors(self, book: ConfigErrors, names: Iterable[str]) -> None:
-        """Let the faults of these HyperNodes stand in the book."""
+        """Update the configuration errors of these HyperNodes."""
         for name in names:
             book.put(f"HyperNode//{name}", self.faults_of(name))
 
     def related(self, name: str) -> Names:
-        """Whose faults a change of this HyperNode may change."""
+        """Return the HyperNodes whose errors a change of this one may change."""
         facts = self.facts.get(name)
         members = () if facts is None else facts.children
         return {name: None, **dict.fromkeys(members), **self.parents.get(name, {}), **self.circular}
@@ -150,7 +150,7 @@ class HyperTree:
         return tuple(faults)
 
     def _tiers(self, facts: HyperNodeFacts) -> Pairs:
-        """A parent that is not of a higher tier is used as it stands."""
+        """Return an error if a parent is not of a higher tier; it is used all the same."""
         above = [one for one in self.parents.get(facts.name, ()) if one in self.facts]
         wrong = sorted(one for one in above if self.facts[one].tier <= facts.tier)
         if not wrong:
@@ -170,7 +170,7 @@ class HyperTree:
             _forget(self.of_node, name, old.name)
 
     def _settle(self, name: str, old: HyperNodeFacts | None, new: HyperNodeFacts | None) -> None:
-        """Find what is wrong with the tree, where that may have changed."""
+        """Update the errors of the tree after a change."""
         self.version += 1
         children = [] if old is None else list(old.children)
         children += () if new is None else new.children
@@ -195,7 +195,7 @@ class HyperTree:
 
 
 def circular(facts: Mapping[str, HyperNodeFacts]) -> Names:
-    """HyperNodes that are left when, again and again, those go that have no parent or no member."""
+    """Return the HyperNodes that remain when those without parent or without member are removed repeatedly."""
     left = dict.fromkeys(sorted(facts))
     while True:
         members = {name: [one for one in facts[name].children if one in left] for name in left}

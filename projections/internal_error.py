@@ -1,8 +1,7 @@
-"""An exception out of our own code, held to the object for which it was raised.
+"""Attribute an exception in muster's own code to the object for which it was raised.
 
-What is recorded of it is the type of the exception and the function that raised it: the same in every process
-and, unlike the text of the exception, without anything that a user wrote. The whole of it goes to `OnError`,
-which a daemon logs.
+Recorded are the type of the exception and the function that raised it: the same in every process, and without text
+of users. The exception itself is passed to `OnError`; a daemon logs it.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,34 +11,34 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 CORE: Final = ("engine", "events", "projections", "scheduling")
-"""Packages of which functions are named."""
+"""Packages whose functions are named."""
 
 
 class InternalError(Struct, frozen=True):
-    """One such exception."""
+    """An exception in muster's own code."""
 
     subject: str
     """The object, `Kind/namespace/name`."""
     activity: str
-    """What was being done: an action of the policy, or `report`, `requests`, `views`."""
+    """The action of the policy that raised, or `report`, `requests`, `views`."""
     place: str
     """Type of the exception and the function that raised it."""
     error: Exception
 
 
 OnError: TypeAlias = Callable[[InternalError], None]
-"""Takes an exception that was held to its subject."""
+"""Receives the exception with its subject."""
 
 
 def ignore(_error: InternalError) -> None:
-    """For a replay and for questions: the log has recorded it already."""
+    """Do nothing: for replays and queries, because the log has recorded the error already."""
 
 
 def place_of(error: Exception) -> str:
-    """Type of an exception and the innermost function of ours that it came through, without a line number.
+    """Return the type of an exception and the innermost function of muster in its traceback, without line numbers.
 
-    Comprehensions are left out, as they are functions of their own in some versions of Python only. Where the
-    depth of the stack is exceeded, the innermost function depends on who called; so the outermost is named.
+    Comprehensions are skipped, because only some versions of Python treat them as functions. If the stack is
+    exceeded, the innermost function depends on the caller, so the outermost is named.
     """
     names = list(_functions(error.__traceback__))
     kind = type(error).__name__
@@ -57,7 +56,8 @@ def _functions(trace: TracebackType | None) -> Iterator[str]:
 
 
 def report(error: Exception, subject: str, activity: str, on_error: OnError) -> str:
-    """Report an exception. Returns the words by which it is recorded. Want of memory is no fault of a subject."""
+    """Report an exception and return the text that is recorded. Raise MemoryError again: it is not caused by the
+    subject."""
     if isinstance(error, MemoryError):
         raise error
     place = place_of(error)

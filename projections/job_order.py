@@ -1,4 +1,4 @@
-"""Where a pod group stands: its place in the order, and the lines in which it waits."""
+"""Compute the place of a pod group in the job order, and the keys under which it waits."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +14,7 @@ from projections.sla import deadline_of, is_overdue
 
 
 def job_order(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
-    """A group's place among all of its queue: what the plugins say, then age, UID and name."""
+    """Return the sort key of a group in its queue: the values of the plugins, then age, UID and name."""
     said = tuple([_PLUGINS[plugin](cluster, group) for plugin in cluster.policy.job_order])
     return (*said, group.created_ns, group.uid, group.key)
 
@@ -42,11 +42,11 @@ _PLUGINS: Final[dict[str, Callable[[QuotaState, PodGroup], object]]] = {
     "drf": _drf,
     "sla": _sla,
 }
-"""What each plugin makes of a group; smaller is sooner."""
+"""Sort value of a group by plugin; smaller is earlier."""
 
 
 def equivalence_keys(cluster: QuotaState, group: PodGroup) -> tuple[EquivalenceKey, ...]:
-    """The lines in which a group waits; none when it waits for nothing."""
+    """Return the equivalence keys under which a group waits; none if it waits for nothing."""
     if group.is_foreign:
         return ()
     alone: tuple[object, ...] = ("alone", group.key)
@@ -70,10 +70,8 @@ def equivalence_keys(cluster: QuotaState, group: PodGroup) -> tuple[EquivalenceK
 
 
 def _admission(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
-    """Equal for groups that are admitted alike: what they need at least, and whether they waited too long.
-
-    Where somebody could be evicted for them, those of equal priority.
-    """
+    """Return a key that is equal for groups that are admitted alike: minimum request, whether overdue, and the
+    priority if pods may be evicted for them."""
     if cluster.policy.preempts:
         return (group.priority, *_least(cluster, group))
     return _least(cluster, group)
@@ -91,7 +89,8 @@ def _amounts(least: Amounts | None) -> tuple[object, ...]:
 
 
 def _next_step(group: PodGroup) -> tuple[object, ...] | None:
-    """Equal for groups whose next step asks for the same; None for one that is like no other."""
+    """Return a key that is equal for groups whose next step has the same request; None if no other group can be
+    equivalent."""
     if len(group.pending_classes) != 1 or group.best_effort_count or group.nominations:
         return None
     if group.enforced_roles or group.problem or not group.has_enough_pods:

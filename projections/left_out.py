@@ -1,10 +1,10 @@
 """Records that State cannot apply because of a bug of muster.
 
-An exception in the middle of a change leaves State half changed. So State is thrown away and folded again from the log
-without the record. What follows from the record is then missing: an object counts as last read, or as absent; a
-decision or an outcome counts as not recorded, so it is decided, or asked for, again.
+An exception in the middle of a change leaves State partly changed. So State is discarded and folded again from the
+log without the record. The effect of the record is then missing: an object stays as last read, or absent; a
+decision or an outcome counts as not recorded, so it is decided or requested again.
 
-The same code meets the same exception in every fold of the same records, so all folds agree.
+The same code raises the same exception in every fold of the same records, so all folds agree.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,14 +25,14 @@ LEAVABLE: Final = (
     *get_args(Decision),
     *get_args(Outcome),
 )
-"""Events that a fold can do without. Cycles, policies, lists and watches are no subject of their own: without them the
-rest would be folded wrongly."""
+"""Events that a fold can leave out. Cycles, policies, lists and watches are required: without them the rest would
+be folded wrongly."""
 
 T = TypeVar("T")
 
 
 class ApplyError(Exception):
-    """State could not apply a record, and is not to be used any more."""
+    """State could not apply a record and must not be used any more."""
 
     def __init__(self, position: int, subject: str, reason: str) -> None:
         super().__init__(f"position {position}, {subject}: {reason}")
@@ -42,9 +42,9 @@ class ApplyError(Exception):
 
 
 async def folded(fold: Callable[[LeftOut], Awaitable[T]]) -> T:
-    """Return what a fold returns, which is called again without each record that it cannot apply.
+    """Return the result of a fold, which is repeated without each record that it cannot apply.
 
-    Each fold begins from nothing, or from a snapshot that it restores itself.
+    Each fold starts from nothing, or from a snapshot that it restores itself.
     """
     left_out: LeftOut = {}
     while True:
@@ -55,7 +55,7 @@ async def folded(fold: Callable[[LeftOut], Awaitable[T]]) -> T:
 
 
 def leave_out(left_out: LeftOut, error: ApplyError) -> None:
-    """Leave out the record that raised. Raises the error again if it is left out already."""
+    """Leave out the record that raised. Raise the error again if it is already left out."""
     if error.position in left_out:
         raise error
     left_out[error.position] = error.reason

@@ -1,4 +1,4 @@
-"""Nodes into the cluster: what they bring, and what follows for cards and quotas."""
+"""Apply nodes and HyperNodes to the cluster, with the effects on cards and quotas."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from projections.wakeup_events import ALL_PODS
 
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
-    """A node came or changed."""
+    """Add or update a node."""
     node = cluster.nodes.node(facts.name)
     mix = node.card_layout
     cards_changed = _count(cluster, node, -1)
@@ -35,7 +35,7 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
 
 
 def drop_node(cluster: Cluster, name: str) -> None:
-    """A node is gone; pods on it stay until they are gone too."""
+    """Remove a node; pods on it remain until they are deleted too."""
     node = cluster.nodes.nodes[name]
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.drop(name)
@@ -44,13 +44,13 @@ def drop_node(cluster: Cluster, name: str) -> None:
 
 
 def put_hyper_node(cluster: Cluster, facts: HyperNodeFacts) -> None:
-    """A HyperNode came or changed."""
+    """Add or update a HyperNode."""
     there = ((name, one.facts.labels) for name, one in cluster.nodes.nodes.items() if one.facts)
     _change_hyper_nodes(cluster, facts.name, lambda tree: tree.put(facts, there))
 
 
 def drop_hyper_node(cluster: Cluster, name: str) -> None:
-    """A HyperNode is gone."""
+    """Remove a HyperNode."""
     _change_hyper_nodes(cluster, name, lambda tree: tree.drop(name))
 
 
@@ -70,7 +70,7 @@ def _change_hyper_nodes(cluster: Cluster, name: str, change: Callable[[HyperTree
 
 
 def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
-    """What decides whether groups can be placed by the tree at all, as far as one HyperNode changes that."""
+    """Return what decides whether any group can be placed by the tree, as far as one HyperNode changes it."""
     facts = tree.facts.get(name)
     return tree.problem, bool(tree.facts), None if facts is None else facts.tier_name
 
@@ -90,7 +90,7 @@ def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
 
 
 def _count(cluster: Cluster, node: Node, sign: int) -> bool:
-    """Count what the node can allocate in or out; whether this changed which cards there are."""
+    """Add or remove the allocatable resources of a node; return whether that changed the set of known cards."""
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)

@@ -1,10 +1,10 @@
-"""Nodes, what is taken on them, and the table of columns that the scheduler scans.
+"""Keep nodes, the resources used on them, and the table of columns that the scheduler scans.
 
-    idle   = allocatable - occupied                 (may be negative: a card was lost under its pod)
-    future = idle + releasing - promised            what will be free once leaving pods have left
-    free   = min(idle, future)                      what may be given away now; nothing in quarantine
+    idle   = allocatable - occupied                 (negative if a card was lost under its pod)
+    future = idle + releasing - nominated           free once terminating pods are gone
+    free   = min(idle, future)                      can be assigned now; nothing in quarantine
 
-A node of which only pods are known (it is deleted, or not yet seen) is kept, absent, while pods are on it.
+A node that is deleted or not yet seen is kept, absent, while pods are on it.
 """
 
 from functools import lru_cache
@@ -22,20 +22,20 @@ from projections.quantity import QuantityError
 from projections.quarantine import Quarantine
 
 PODS_UNLIMITED = 1 << 31
-"""Pods a node takes when it does not say."""
+"""Number of pods of a node that does not state one."""
 
 SHORT_MAX = 1 << 60
-"""A node that is short of more than this counts as short of this: a bound that keeps columns within 64 bits."""
+"""Bound of negative amounts, so that columns fit in 64 bits."""
 
 JOURNAL_MAX = 1 << 18
-"""Entries of what moved that are kept for readers; then all of them look anew."""
+"""Number of recorded changes before the journal is cleared; readers then read the whole table again."""
 
 Request = tuple[tuple[str, int], ...]
 """Resource name and amount."""
 
 
 class NodeFacts(Struct, frozen=True):
-    """A node as its object says."""
+    """What muster reads of a Node."""
 
     name: str
     uid: str
@@ -44,27 +44,27 @@ class NodeFacts(Struct, frozen=True):
     unschedulable: bool
     allocatable: Amounts
     cards: dict[str, str]
-    """Resource name to the name of the card that it counts here."""
+    """Resource name to the name of the card that it counts on this node."""
     card_totals: tuple[tuple[str, int], ...]
-    """Resource name to how many cards there are, healthy or not."""
+    """Resource name to the number of cards, healthy or not."""
     created_ns: int
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message of labels and quantities that cannot be used."""
     images: tuple[tuple[str, int], ...] = ()
-    """Images that are there, by each of their names, and their size in bytes."""
+    """Images on the node, by each of their names, and their size in bytes."""
 
 
 def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
-    """What muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`.
+    """Return what muster reads of a Node. Quantities that cannot be read count as 0 and are named in `faults`.
 
-    With a `problem` only the metadata of the object could be read: the node can give nothing.
+    With a `problem` only the metadata could be read: the node has no allocatable resources.
     """
     spec, status = obj.spec or NodeSpec(), obj.status or NodeStatus()
     allocatable, unclear = _amounts(status.allocatable or {})
     allocatable.setdefault("pods", 0 if problem else PODS_UNLIMITED)
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
-    # Cards that are all broken are still there: the kubelet shows them in the capacity alone.
+    # If all cards are unhealthy, the kubelet reports them in the capacity only.
     found = discover(labels, {**capacity, **{k: v for k, v in allocatable.items() if v > 0}})
     return NodeFacts(
         name=obj.metadata.name,
@@ -91,7 +91,7 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
 
 @lru_cache(maxsize=1 << 16)
 def listed_image(name: str, size: int) -> tuple[str, int]:
-    """An image, kept once for all nodes that have it."""
+    """Return the image; equal images of all nodes share one tuple."""
     return name, size
 
 
@@ -110,12 +110,12 @@ def _amounts(quantities: Quantities) -> tuple[Amounts, str]:
 
 
 def card_layout_of(cards: dict[str, str]) -> str:
-    """One text for the cards of a node; empty where it has none."""
+    """Return a text that is equal for nodes whose resources count the same cards; "" without cards."""
     return "\n".join([f"{resource} {card}" for resource, card in cards.items()]) if cards else ""
 
 
 class Node:
-    """A node and what is taken on it. Only State changes it."""
+    """A node and the resources used on it. Only State changes it."""
 
     __slots__ = (
         "card_layout",
@@ -139,39 +139,39 @@ class Node:
         self.facts: NodeFacts | None = None
         self.digest = ""
         self.card_layout = ""
-        """Which resources count which cards here: equal for nodes that agree in that."""
+        """Text of the cards that the resources count: equal for nodes with equal cards."""
         self.slot = -1
         self.pods: dict[str, None] = {}
         """UIDs of the pods that occupy it."""
         self.expected: dict[str, None] = {}
-        """UIDs of pods that are promised room here."""
+        """UIDs of pods that are nominated to this node."""
         self.guests: dict[str, None] = {}
         self.going: dict[str, None] = {}
-        """UIDs of pods that a trial has put here, or lets leave; empty outside of a trial."""
+        """UIDs of pods that a node overlay has added or removed; empty outside of a placement attempt."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
         self.nominated: Amounts = {}
         self.free: Amounts = {}
         self.quarantine: dict[str, Quarantine] = {}
-        """Resource to why it is not given away for a while."""
+        """Resource to its quarantine."""
 
     @property
     def is_present(self) -> bool:
-        """Whether the API server shows the node."""
+        """Return whether the API server has the node."""
         return self.facts is not None
 
     def allocatable(self, name: str) -> int:
-        """What the node can give of a resource in all."""
+        """Return the allocatable amount of a resource."""
         return 0 if self.facts is None else self.facts.allocatable.get(name, 0)
 
     def future(self, name: str) -> int:
-        """What will be free once leaving pods have left and promises are kept."""
+        """Return what will be free of a resource once terminating pods are gone and nominated pods are bound."""
         leaving = self.releasing.get(name, 0) - self.nominated.get(name, 0)
         future = max(-SHORT_MAX, self.allocatable(name) - self.occupied.get(name, 0) + leaving)
         return min(future, 0) if name in self.quarantine else future
 
     def free_of(self, name: str) -> int:
-        """What may be given away now."""
+        """Return what is free of a resource now."""
         free = -self.occupied.get(name, 0)
         if self.facts is not None:
             free += self.facts.allocatable.get(name, 0)
@@ -182,7 +182,7 @@ class Node:
         return min(free, 0) if self.quarantine and name in self.quarantine else free
 
     def fits(self, request: Request) -> bool:
-        """Whether the request can be given now."""
+        """Return whether the request fits now."""
         free = self.free
         for name, amount in request:  # noqa: SIM110  # a generator here costs twice the time
             if amount > free.get(name, 0):
@@ -190,16 +190,16 @@ class Node:
         return True
 
     def fits_later(self, request: Request) -> bool:
-        """Whether the request can be given once leaving pods have left."""
+        """Return whether the request fits once terminating pods are gone."""
         return all(amount <= self.future(name) for name, amount in request)
 
 
 class NodeTable:
-    """All present nodes, in the order of their names, as columns.
+    """All present nodes, sorted by name, as columns.
 
-    `free[name][slot]` mirrors `Node.free`. `moved` lists slots whose free amounts changed, `remade` those
-    whose labels, taints or allocatable changed: readers remember how far they have read. When nodes come
-    or go the table is laid out anew and `layout` grows.
+    `free[name][slot]` mirrors `Node.free`. `changed_slots` lists slots whose free amounts changed, `updated_slots`
+    those whose labels, taints or allocatable resources changed; each reader remembers its position in these lists.
+    When nodes are added or removed, the table is laid out again and `layout` grows.
     """
 
     def __init__(self) -> None:
@@ -211,22 +211,22 @@ class NodeTable:
         self.updated_slots: list[int] = []
         self.layout = 0
         self.hyper = HyperTree()
-        """Which of them are close to one another."""
+        """The tree of HyperNodes."""
         self.leaving: dict[str, None] = {}
-        """Names of nodes with something releasing or promised."""
+        """Names of nodes with releasing or nominated resources."""
         self.gang_version = 0
-        """Grows when what a group of several pods holds, or could do without, changes."""
+        """Grows when a group of several pods holds more or less, or could lose more or fewer pods."""
         self._is_stale = True
 
     def node(self, name: str) -> Node:
-        """The node of this name, made (absent) if need be."""
+        """Return the node of this name; create it (absent) if it does not exist."""
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(name)
         return node
 
     def put(self, facts: NodeFacts, digest: str) -> Node:
-        """Show a node, or show it changed."""
+        """Add or update a node."""
         node = self.node(facts.name)
         came = node.facts is None
         if node.facts is None or node.facts.labels != facts.labels:
@@ -242,7 +242,7 @@ class NodeTable:
         return node
 
     def drop(self, name: str) -> None:
-        """A node is gone; its pods, if any, are not."""
+        """Mark a node as absent; its pods, if any, remain."""
         node = self.nodes[name]
         node.facts, node.digest, node.card_layout, node.free, node.slot = None, "", "", {}, -1
         node.quarantine = {}
@@ -251,13 +251,13 @@ class NodeTable:
         self.forget(node)
 
     def forget(self, node: Node) -> None:
-        """Let go of an absent node without pods."""
+        """Delete an absent node without pods."""
         if node.facts is None and not node.pods and not any(node.nominated.values()):
             self.nodes.pop(node.name, None)
             self.leaving.pop(node.name, None)
 
     def shift(self, node: Node, kind: str, request: Request, sign: int) -> None:
-        """Add `sign` times the request to what is `occupied`, `releasing` or `nominated` on the node."""
+        """Add `sign` times the request to `occupied`, `releasing` or `nominated` of the node."""
         amounts: Amounts = getattr(node, kind)
         for name, amount in request:
             amounts[name] = amounts.get(name, 0) + sign * amount
@@ -281,7 +281,7 @@ class NodeTable:
         self.changed_slots.append(slot)
 
     def expect(self, name: str, uid: str, request: Request, sign: int) -> None:
-        """Keep room on a node for a pod that is to come, or (-1) no longer."""
+        """Nominate a pod to a node, or (-1) remove the nomination."""
         node = self.node(name)
         if sign > 0:
             node.expected[uid] = None
@@ -291,17 +291,17 @@ class NodeTable:
         self.forget(node)
 
     def invalidate_all(self) -> None:
-        """Let readers of what moved forget all that they know."""
+        """Make readers of the journal read all nodes again."""
         self._is_stale = True
 
     def invalidate(self, name: str) -> None:
-        """Let readers of what moved look at a node again."""
+        """Make readers of the journal read a node again."""
         node = self.nodes.get(name)
         if node is not None and node.facts is not None and not self._is_stale:
             self.changed_slots.append(node.slot)
 
     def set_quarantine(self, node: Node, name: str, quarantine: Quarantine | None) -> None:
-        """Give nothing of a resource of the node away for a while, or (None) again what there is."""
+        """Set or (None) end the quarantine of a resource of the node."""
         if quarantine is None:
             node.quarantine.pop(name, None)
         else:
@@ -310,11 +310,11 @@ class NodeTable:
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether the columns show the nodes there are."""
+        """Return whether the columns match the present nodes."""
         return not self._is_stale
 
     def lay_out(self) -> None:
-        """Bring the columns in line with the nodes there are. Cheap when none came or went."""
+        """Lay out the columns again if nodes were added or removed; otherwise only bound the journal."""
         if not self._is_stale:
             if len(self.changed_slots) + len(self.updated_slots) > JOURNAL_MAX:
                 self.changed_slots, self.updated_slots = [], []
@@ -331,7 +331,7 @@ class NodeTable:
         self._is_stale = False
 
     def column(self, name: str) -> npt.NDArray[np.int64] | None:
-        """What is free of a resource, slot by slot, or None where no node knows it."""
+        """Return the free amounts of a resource by slot; None if no node has it."""
         return self.free.get(name)
 
     def _add_column(self, name: str) -> None:

@@ -1,7 +1,7 @@
-"""Room that other schedulers made for their pods: it is kept for these until they come, or give up.
+"""Reserve resources for pods that other schedulers nominated to a node (`status.nominatedNodeName`).
 
-Such a pod names the node in its status. What it asks for counts there as promised, whatever its priority:
-somebody was evicted for it, and whoever took the room would make that begin again.
+The request counts as nominated on that node, whatever the priority of the pod: victims were evicted for it, and if
+another pod took the resources, more victims would follow.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from projections.pods import PENDING, Pod
 
 
 class NominationState(Protocol):
-    """The part of the cluster in which room is kept."""
+    """The part of the cluster in which nominations are kept."""
 
     nodes: NodeTable
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        """All pods, by UID."""
+        """Return all pods, by UID."""
 
     def mark_node_freed(self, node: str) -> None:
-        """Remember that a node may now take what it could not before."""
+        """Record that a node may now fit pods that it did not fit before."""
 
 
 def reserve(cluster: NominationState, old: Pod | None, new: Pod | None) -> None:
-    """Keep room for a pod, or no longer."""
+    """Update the nomination of a pod of another scheduler."""
     if not (old and old.facts.nominated_node) and not (new and new.facts.nominated_node):
         return
     before, after = room_of(old), room_of(new)
@@ -40,14 +40,15 @@ def reserve(cluster: NominationState, old: Pod | None, new: Pod | None) -> None:
 
 
 def room_of(pod: Pod | None) -> tuple[str, str, Request] | None:
-    """Node, UID and request; None for our own pods, which have promises, and for those that wait for no room."""
+    """Return node, UID and request of the nomination; None for pods of muster, which have nominations of their own,
+    and for pods that are not pending."""
     if pod is None or not pod.facts.nominated_node or pod.group_key or pod.status != PENDING:
         return None
     return pod.facts.nominated_node, pod.facts.uid, pod.pod_class.request
 
 
 def sum_nominations(cluster: NominationState, nominated: dict[str, Amounts]) -> None:
-    """Add what is kept on each node, counted again."""
+    """Add the nominated requests per node, counted again."""
     for pod in cluster.pods.values():
         if (room := room_of(pod)) is not None:
             amounts = nominated.setdefault(room[0], {})

@@ -1,10 +1,10 @@
-"""Kubernetes objects as far as muster reads them. Unknown fields are ignored, never rejected.
+"""Kubernetes objects as far as muster reads them. Unknown fields are ignored.
 
-Numbers and lists are bounded here, by their types: beyond the bounds of `events/limits.py` an object is as one
-whose field has the wrong type. Pods are the exception: what they take of their node counts whatever else they
-say, so that their lists are bounded where they are used (`projections/pod_class.py`).
+Types bound numbers and lists: an object beyond the bounds of `events/limits.py` is treated like one with a field of
+the wrong type. Pods are the exception: their requests must count on their node whatever else they contain, so their
+lists are bounded where they are used (`projections/pod_class.py`).
 
-What decides on equality of pods (`projections/pod_class.py`) stays raw: the log's objects are canonical
+Fields that distinguish classes of pods (`projections/pod_class.py`) stay raw: objects in the log are canonical
 JSON, so equal demands are equal bytes.
 """
 
@@ -39,10 +39,10 @@ Few = Annotated[list[T], Meta(max_length=ITEMS_MAX)]
 Many = Annotated[list[T], Meta(max_length=VALUES_MAX)]
 
 IMAGE_BYTES_MAX: Final = 1 << 50
-"""Bytes of an image on a node (1 PiB): keeps scores within 64 bits."""
+"""Maximum bytes of an image on a node (1 PiB): keeps scores within 64 bits."""
 
 FARTHEST_NS: Final = 1 << 62
-"""Nanoseconds from the epoch (the year 2116): times beyond are held there, to fit a column of 64 bits."""
+"""Nanoseconds from the epoch (the year 2116): later times count as this, to fit a column of 64 bits."""
 
 _NOTHING = Raw(b"")
 
@@ -109,7 +109,7 @@ class NodeObject(Struct):
 
 
 class Container(Struct):
-    """A container, as far as it makes demands."""
+    """A container, as far as muster reads its demands."""
 
     image: str | None = None
     resources: Raw = _NOTHING
@@ -164,7 +164,7 @@ class PodObject(Struct):
 
 
 class NetworkTopology(Struct):
-    """How close pods must be, or had better be, in the network."""
+    """`networkTopology`: how close pods must be (hard) or are preferred to be (soft) in the network."""
 
     mode: str | None = None
     highestTierAllowed: Int32 | None = None  # noqa: N815
@@ -172,7 +172,7 @@ class NetworkTopology(Struct):
 
 
 class SubGroupPolicy(Struct):
-    """One of `PodGroup.spec.subGroupPolicy`: pods that make up gangs inside the gang."""
+    """An entry of `PodGroup.spec.subGroupPolicy`: pods that form gangs within the gang."""
 
     name: str = ""
     labelSelector: Raw = _NOTHING  # noqa: N815
@@ -183,7 +183,7 @@ class SubGroupPolicy(Struct):
 
 
 class PodParts(Struct):
-    """A Pod whose metadata and spec stay raw: most sights of a pod only show another status."""
+    """A Pod whose metadata and spec stay raw: most updates of a pod only change its status."""
 
     metadata: Raw
     spec: Raw = _NOTHING
@@ -203,7 +203,7 @@ class PodGroupSpec(Struct):
 
 
 class GroupCondition(Struct, frozen=True):
-    """One of `PodGroup.status.conditions`; its time and its transition do not matter."""
+    """An entry of `PodGroup.status.conditions`, without its times and transition ID."""
 
     type: str = ""
     status: str = ""
@@ -292,13 +292,13 @@ class ExactMatch(Struct):
 
 
 class RegexMatch(Struct):
-    """Members by a pattern of their names."""
+    """Members by a pattern of names."""
 
     pattern: str = ""
 
 
 class MemberSelector(Struct):
-    """Who is meant: one of the three."""
+    """Selects members by one of the three."""
 
     exactMatch: ExactMatch | None = None  # noqa: N815
     regexMatch: RegexMatch | None = None  # noqa: N815
@@ -360,7 +360,7 @@ _DECODERS = {
 
 
 def read(kind: type[ObjectT], content: bytes) -> ObjectT | str:
-    """The object, or the reason why it cannot be read."""
+    """Return the object, or the reason why it cannot be read."""
     try:
         return decode_deep(content, _DECODERS[kind].decode)  # type: ignore[return-value]  # one decoder a kind
     except msgspec.ValidationError as error:
@@ -373,22 +373,22 @@ _POD_SPEC = msgspec.json.Decoder(PodSpec | None)
 
 
 def read_parts(content: bytes) -> PodParts:
-    """A pod in parts. Raises msgspec.ValidationError."""
+    """Return a pod in parts. Raise msgspec.ValidationError."""
     return _PARTS.decode(content)
 
 
 def readable_pod(content: bytes) -> PodObject:
-    """A pod whole. Raises msgspec.ValidationError."""
+    """Return a whole pod. Raise msgspec.ValidationError."""
     return decode_deep(content, _DECODERS[PodObject].decode)  # type: ignore[return-value]  # one decoder a kind
 
 
 def read_metadata(raw: bytes) -> Metadata:
-    """The metadata of an object. Raises msgspec.ValidationError."""
+    """Return the metadata of an object. Raise msgspec.ValidationError."""
     return _METADATA.decode(raw)
 
 
 def read_pod_spec(raw: bytes) -> PodSpec:
-    """The spec of a pod; an empty one where there is none. Raises msgspec.ValidationError."""
+    """Return the spec of a pod; an empty one if it is absent. Raise msgspec.ValidationError."""
     return (_POD_SPEC.decode(raw) if raw else None) or PodSpec()
 
 
@@ -397,7 +397,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @lru_cache(maxsize=4096)
 def nanoseconds_of(timestamp: str | None) -> int:
-    """Nanoseconds since the epoch of an RFC 3339 time; 0 where there is none or it cannot be read."""
+    """Return nanoseconds since the epoch of an RFC 3339 time; 0 if it is absent or cannot be read."""
     if not timestamp or len(timestamp) > TIME_CHARS_MAX:
         return 0
     try:

@@ -1,11 +1,9 @@
-"""What the whole cluster has promised: what pods occupy, and what admitted groups still need at least.
-
-Volcano's `overcommit` admits a group as long as
+"""Keep the sums that Volcano's `overcommit` compares.
 
     backlog + minimum + used  <=  total x factor
 
-with the whole minimum of every admitted group as its backlog, unless no node could take its pods, and what
-is missing of it once the group runs. Kept only under a policy that names the plugin.
+The backlog of an admitted group is its whole minimum, unless its pods can never fit, and what is missing of the
+minimum once the group runs. Sums are kept only under a policy with this plugin.
 """
 
 from typing import Protocol
@@ -20,14 +18,14 @@ from projections.quota_charging import QuotaState
 
 
 class OvercommitState(QuotaState, Protocol):
-    """The part of the cluster in which pressure is noted."""
+    """The part of the cluster in which these sums are kept."""
 
     def mark_quota_released(self, queue: str, resource: str = ...) -> None:
-        """Remember that a queue may now admit what it could not before."""
+        """Record that a queue may now admit pod groups that it did not admit before."""
 
 
 def least_of(cluster: QuotaState, group: PodGroup) -> Amounts | None:
-    """What a group needs at least, by resource; None where it does not say and nothing is checked."""
+    """Return the minimum request of a group, by resource; None if it is not stated and not checked."""
     if group.facts is not None:
         stated = group.facts.min_resources
         if stated is None:
@@ -42,7 +40,7 @@ def least_of(cluster: QuotaState, group: PodGroup) -> Amounts | None:
 
 
 def backlog_of(cluster: QuotaState, group: PodGroup) -> Charge:
-    """What an admitted group still needs at least."""
+    """Return what an admitted group still needs for its minimum."""
     if cluster.policy.overcommit is None or group.phase not in (INQUEUE, RUNS) or group.is_foreign:
         return ()
     if is_blocked(cluster, group):
@@ -57,7 +55,7 @@ def backlog_of(cluster: QuotaState, group: PodGroup) -> Charge:
 
 
 def update_backlog(cluster: QuotaState, group: PodGroup, *, is_gone: bool = False) -> None:
-    """Bring the backlog in line with a group."""
+    """Update the backlog of a group."""
     cluster_totals = cluster.cluster_totals
     if cluster.policy.overcommit is None and not cluster_totals.backlogs:
         return
@@ -76,13 +74,13 @@ def update_backlog(cluster: QuotaState, group: PodGroup, *, is_gone: bool = Fals
 
 
 def record_used(cluster: QuotaState, request: Charge, sign: int) -> None:
-    """A pod takes its place on a node that is there, or leaves it; or the node comes or goes with it."""
+    """Add the request of a pod on a present node, or remove it; also when the node is added or removed."""
     add(cluster.cluster_totals.used, request, sign)
     record_demand(cluster, request, sign)
 
 
 def record_demand(cluster: QuotaState, amounts: Charge, sign: int) -> None:
-    """Note how the record being applied changes the pressure on the cluster."""
+    """Record a change of used resources or backlog by the current record."""
     rules = cluster.policy.overcommit
     if rules is not None:
         for name, amount in amounts:
@@ -94,7 +92,7 @@ def record_demand(cluster: QuotaState, amounts: Charge, sign: int) -> None:
 
 
 def record_capacity(cluster: QuotaState, allocatable: Amounts, sign: int) -> None:
-    """Note that a node comes or goes, with what it can give."""
+    """Record that a node with these allocatable resources is added or removed."""
     rules = cluster.policy.overcommit
     if rules is not None:
         for name, amount in allocatable.items():
@@ -106,7 +104,7 @@ def record_capacity(cluster: QuotaState, allocatable: Amounts, sign: int) -> Non
 
 
 def release_overcommit(cluster: OvercommitState) -> None:
-    """After a record: where the pressure fell, groups may be admitted that were not before."""
+    """At the end of a record, wake groups for resources whose demand decreased relative to capacity."""
     pressure = cluster.cluster_totals.overcommit_change
     if not pressure:
         return

@@ -1,6 +1,6 @@
-"""What owners of pods say of the pod groups that have no object: their minimum, and how long they may wait.
+"""Apply annotations of owners of pods to pod groups without an object: minimum, queue and waiting time.
 
-Volcano's controller copies that to the PodGroup which it makes for the pods of an owner.
+Volcano's controller copies these annotations to the PodGroup that it creates for the pods of an owner.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _INHERITED: Final = (MIN_MEMBER, QUEUE_NAME, WAITING_TIME)
 def put_owner(
     cluster: Cluster, uid: str, namespace: str, annotations: Mapping[str, str] | None
 ) -> None:
-    """An owner came or changed, or is gone and says nothing any more. The group of its pods follows."""
+    """Add, update or (None) remove the annotations of an owner, and update the group of its pods."""
     kept = (
         {key: annotations[key] for key in _INHERITED if key in annotations} if annotations else {}
     )

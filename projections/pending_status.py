@@ -1,8 +1,9 @@
-"""What objects are still to be told: kept in line with every change, so that nobody has to look for it.
+"""Track which status updates are due, with every change.
 
-A PodGroup says its phase, how many of its pods run or have ended, and whether its gang is whole; a pod that
-waits says why. What was told comes back as an observation. Whoever is told is remembered by the position of
-the record that there was to tell of, so nothing is told twice, and nobody argues with another writer.
+A PodGroup reports its phase, its counts of running, succeeded and failed pods, and whether its gang is ready; a
+waiting pod reports the reason. The updated object comes back as an observation. The position of the record that
+caused an update is stored, so that nothing is reported twice and updates of another writer are not overwritten
+again and again.
 """
 
 from projections.group_facts import GroupFacts
@@ -10,25 +11,25 @@ from projections.pod_groups import WAITING, PodGroup, Status
 
 
 def reported_in(facts: GroupFacts) -> Status:
-    """What a PodGroup says. One that says no phase waits: whoever makes it may leave that out."""
+    """Return the status in the PodGroup object. A missing phase counts as Pending."""
     return (facts.phase or WAITING, *facts.counts)
 
 
 class PendingStatus:
-    """Pod groups and queues with something to tell, by key."""
+    """Pod groups and queues whose status may have to be updated, by key."""
 
     def __init__(self) -> None:
         self.phases: dict[str, None] = {}
-        """Those whose objects say another phase."""
+        """Groups whose objects have another phase."""
         self.counts: dict[str, None] = {}
-        """Those whose objects say the phase, and other counts of pods."""
+        """Groups whose objects have the right phase and other counts of pods."""
         self.conditions: dict[str, None] = {}
-        """Those whose conditions, or those of their pods, may have to be told."""
+        """Groups whose conditions, or those of their pods, may have to be updated."""
         self.queues: dict[str, None] = {}
-        """Queues whose objects may say of something else that it is allocated."""
+        """Queues whose reported allocated amounts may differ."""
 
     def record_change(self, group: PodGroup, position: int) -> None:
-        """A pod group has changed, with the record at a position."""
+        """Record that a pod group changed with the record at `position`."""
         status = group.status_now
         reported_status = group.reported_status
         if status != reported_status.status:
@@ -43,7 +44,7 @@ class PendingStatus:
         self.update(group)
 
     def update(self, group: PodGroup) -> None:
-        """Whether its object is to be told its status."""
+        """Determine whether the status of the PodGroup object has to be updated."""
         facts, key = group.facts, group.key
         if key in self.phases:
             del self.phases[key]
@@ -62,6 +63,6 @@ class PendingStatus:
             self.counts[key] = None
 
     def forget(self, key: str) -> None:
-        """There is no such group any more."""
+        """Remove a pod group."""
         for kept in (self.phases, self.counts, self.conditions):
             kept.pop(key, None)

@@ -1,7 +1,7 @@
-"""Classes of equal pods: pods that ask for the same and may go to the same nodes are decided as one.
+"""Classes of equal pods: pods with the same requests and constraints are decided together.
 
-A class is found by the raw bytes of what its pods demand and parsed once. Whatever a pod demands that
-muster does not support is kept as the class's `unsupported`: such pods are refused, never half understood.
+The key of a class is a digest of the raw bytes of what its pods demand; a class is parsed once. A demand that
+muster does not support is kept in `unsupported`: such pods are refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,22 +44,22 @@ CARD_NAME = "volcano.sh/card.name"
 _CARD_NAME_SYNONYM = "volcano.sh/card.card"
 
 Amounts: TypeAlias = dict[str, int]
-"""Resource name to amount: `cpu` in milli, `memory` and other storage in bytes, the rest whole."""
+"""Resource name to amount: `cpu` in milli, `memory` and other storage in bytes, all others in whole units."""
 
 BYTES_MAX = 1 << 55
-"""More bytes than this (32 PiB) are treated as this: a bound that keeps scores within 64 bits."""
+"""Larger amounts of bytes (32 PiB) count as this, so that scores fit in 64 bits."""
 
 AMOUNT_MAX = 1 << 45
-"""The same for everything that is not bytes."""
+"""Bound of all other amounts."""
 
 DIGEST_BYTES: Final = 20
-"""Length of the digest of a pod's demands: no two that differ have the same."""
+"""Length of the digest of a pod's demands, long enough to exclude collisions."""
 
 READ_AS_BYTES: Final = (
     *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
     *("volumes", "resourceClaims"),
 )
-"""Fields of a pod's spec that are read, and left out of the log where they are too long."""
+"""Fields of a pod's spec that muster reads, and that are left out of the log if they are too long."""
 
 _TOO_LONG: Final = Raw(msgspec.json.encode(TOO_LONG))
 
@@ -73,18 +73,18 @@ class PodClass(Struct, frozen=True):
     request: tuple[tuple[str, int], ...]
     """Resource name and amount, sorted by name, without zeros; `pods` is 1."""
     cards: tuple[str, ...] = ()
-    """Acceptable card names in order of preference; empty where the pod names none."""
+    """Accepted card names in order of preference; empty if the pod names none."""
     selector: NodeSelector = NodeSelector()
     preferences: tuple[Preference, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     unsupported: str = ""
-    """Why pods of this class are refused whatever the cluster looks like; else empty."""
+    """Why pods of this class are always refused, or ""."""
     never_preempts: bool = False
-    """Whether nobody is to be evicted for it."""
+    """Whether no pod is evicted for it (preemptionPolicy Never)."""
     images: tuple[str, ...] = ()
-    """The images of its containers, with their tags."""
+    """Images of its containers, with tags."""
     claims: str = ""
-    """Why pods of this class are refused as long as volumes are looked at; else empty."""
+    """Why pods of this class are refused while volume filters are on, or ""."""
     terms: Terms = NO_TERMS
     """What it asks about other pods."""
     selected_as: SelectedAs | None = None
@@ -94,12 +94,12 @@ class PodClass(Struct, frozen=True):
 
     @property
     def amounts(self) -> Amounts:
-        """The request as a mapping."""
+        """Return the request as a mapping."""
         return dict(self.request)
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether it asks for nothing but a place, so that it always fits."""
+        """Return whether it requests nothing but a pod slot, so that it always fits."""
         return len(self.request) == 1 and not self.unsupported and not self.claims
 
     @property
@@ -109,9 +109,9 @@ class PodClass(Struct, frozen=True):
 
 
 class PodClasses:
-    """The classes of all pods there are. A class whose last pod is gone is freed with the record that took it.
+    """The classes of all existing pods. A class is freed at the end of the record that removed its last pod.
 
-    Indexes are never used again, so what was remembered of a class that is gone cannot be taken for another's.
+    Indexes are not reused, so that cached results of a freed class are never taken for those of another.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class PodClasses:
         self.by_index: dict[int, PodClass] = {}
         self.next_index = 0
         self.freed_count = 0
-        """How many classes were ever freed here."""
+        """Number of classes freed so far."""
         self.uses: dict[int, int] = {}
         """Index to the pods of the class, and the classes that differ from it only in what terms of other pods tell of them."""
         self._keys: dict[int, ClassKey] = {}
@@ -127,7 +127,7 @@ class PodClasses:
         """Indexes of classes that may have no pods."""
 
     def of(self, key: ClassKey, read: Callable[[], PodObject], problem: str = "") -> PodClass:
-        """The class of a pod, parsed when it is the first of its kind."""
+        """Return the class of a key; parse it if it is new."""
         found = self.by_key.get(key)
         if found is None:
             found = parse_class(self.next_index, read(), problem)
@@ -150,7 +150,7 @@ class PodClasses:
         return found
 
     def keep(self, key: ClassKey, pod_class: PodClass) -> None:
-        """Know a class by its key. Classes are kept in the order of their indexes."""
+        """Add a class under its key. Classes must be added in the order of their indexes."""
         index = pod_class.index
         assert index >= self.next_index, "a class is out of its order"
         self.next_index = index + 1
@@ -161,7 +161,7 @@ class PodClasses:
             self._count(pod_class.plain, 1)
 
     def count(self, old: PodClass | None, new: PodClass | None) -> None:
-        """A pod of one class goes, and one of another comes."""
+        """Count a pod that changes from one class to another."""
         if old is new:
             return
         if new is not None:
@@ -176,7 +176,7 @@ class PodClasses:
             self._unused[index] = None
 
     def free(self) -> list[int]:
-        """Free the classes without pods. Their indexes."""
+        """Free the classes without pods and return their indexes."""
         if not self._unused:
             return []
         freed: list[int] = []
@@ -196,7 +196,7 @@ class PodClasses:
 
 
 class Demands(Struct, frozen=True):
-    """What the spec of a pod asks for, as far as it makes pods unlike."""
+    """What the spec of a pod demands, as far as it distinguishes classes."""
 
     key: ClassKey
     looked_at: tuple[str, ...] | None
@@ -205,7 +205,7 @@ class Demands(Struct, frozen=True):
 
 
 def demands_of(spec: PodSpec) -> Demands:
-    """The demands of a spec."""
+    """Return the demands of a spec."""
     containers = tuple(
         [
             (bytes(one.resources), bytes(one.ports), one.restartPolicy, one.image)
@@ -233,7 +233,7 @@ def demands_of(spec: PodSpec) -> Demands:
 
 
 def long_field_problem(spec: PodSpec) -> str:
-    """Which field was left out of a spec because of its length; empty where none was that muster reads."""
+    """Return which field of the spec was left out because of its length; "" if none that muster reads."""
     for name in READ_AS_BYTES:
         if getattr(spec, name) == _TOO_LONG:
             return f"spec.{name} is longer than {SPEC_FIELD_BYTES_MAX} bytes"
@@ -241,12 +241,13 @@ def long_field_problem(spec: PodSpec) -> str:
 
 
 def stated_cards(annotations: Mapping[str, str]) -> str:
-    """The cards that a pod names, as it names them."""
+    """Return the card names in the annotation, unparsed."""
     return annotations.get(CARD_NAME) or annotations.get(_CARD_NAME_SYNONYM) or ""
 
 
 def class_key(demands: Demands, cards: str, namespace: str, labels: Mapping[str, str]) -> ClassKey:
-    """Equal for pods that make the same demands. Of its labels count those that its own terms look at."""
+    """Return a key that is equal for pods with equal demands. Only labels that its own terms reference are part of
+    it."""
     own: tuple[object, ...] = ()
     if (keys := demands.looked_at) is not None:
         own = (namespace, tuple((key, labels[key]) for key in keys if key in labels))
@@ -254,8 +255,8 @@ def class_key(demands: Demands, cards: str, namespace: str, labels: Mapping[str,
 
 
 def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
-    """The class of a pod, as its demands say. Pods with a `problem`, or with a demand that cannot be read, are
-    refused; what they request counts on the node that they are on all the same."""
+    """Parse the class of a pod. Pods with a `problem`, or with a demand that cannot be read, are refused; their
+    request still counts on the node where they run."""
     spec, annotations = pod.spec or PodSpec(), pod.metadata.annotations or {}
     amounts, beyond = _request(spec)
     faults = [one for one in (problem, beyond) if one]
@@ -287,7 +288,7 @@ def parse_class(index: int, pod: PodObject, problem: str = "") -> PodClass:
 
 
 def _request(spec: PodSpec) -> tuple[Amounts, str]:
-    """What a pod takes of its node, within bounds, and what of it cannot be read or is beyond them."""
+    """Return the request of a pod, within bounds, and what of it cannot be read or exceeds the bounds."""
     try:
         amounts = effective_request(spec)
     except (QuantityError, msgspec.ValidationError) as error:
@@ -303,14 +304,15 @@ def _request(spec: PodSpec) -> tuple[Amounts, str]:
 
 
 def card_names(text: str) -> tuple[str, ...]:
-    """The cards of `A|B|C`, trimmed, without duplicates, in order of preference; none of a text that is no name."""
+    """Return the cards of `A|B|C`, trimmed, without duplicates, in order of preference; none if the text is not
+    valid."""
     if name_problem(text, CHOICE_BYTES_MAX):
         return ()
     return tuple(dict.fromkeys(name for part in text.split("|") if (name := part.strip())))
 
 
 def effective_request(spec: PodSpec) -> Amounts:
-    """What the pod takes of its node (K5.7), with `pods` = 1. Raises QuantityError."""
+    """Return the effective request of the pod (K5.7), with `pods` = 1. Raise QuantityError."""
     running: Amounts = {}
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -340,7 +342,8 @@ def effective_request(spec: PodSpec) -> Amounts:
 
 
 def amounts_of(quantities: Quantities) -> Amounts:
-    """Quantities as whole numbers in the units of `Amounts`. Raises QuantityError, for less than none, too."""
+    """Convert quantities to whole numbers in the units of `Amounts`. Raise QuantityError, also for negative
+    amounts."""
     amounts = {name: amount_of(name, quantity) for name, quantity in quantities.items()}
     for name, amount in amounts.items():
         if amount < 0:
@@ -349,19 +352,19 @@ def amounts_of(quantities: Quantities) -> Amounts:
 
 
 def amount_of(name: str, quantity: Quantity) -> int:
-    """One quantity in the unit of its resource, within its bound. Raises QuantityError."""
+    """Convert one quantity to the unit of its resource, within its bound. Raise QuantityError."""
     read = cpu_milli if name == "cpu" else memory_bytes if is_bytes(name) else whole
     most = most_of(name)
     return max(-most, min(read(quantity), most))
 
 
 def most_of(name: str) -> int:
-    """The amount of a resource beyond which none is counted."""
+    """Return the bound of a resource."""
     return BYTES_MAX if is_bytes(name) else AMOUNT_MAX
 
 
 def is_bytes(name: str) -> bool:
-    """Whether a resource is counted in bytes."""
+    """Return whether a resource is counted in bytes."""
     return name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
 
 
@@ -414,7 +417,7 @@ _T = TypeVar("_T")
 
 
 def _optional(raw: Raw, kind: type[_T]) -> _T | None:
-    """The decoded value, or None where the field is absent or null."""
+    """Return the decoded value, or None if the field is absent or null."""
     if bytes(raw) in (b"", b"null"):
         return None
     return msgspec.json.decode(raw, type=kind)
@@ -451,7 +454,7 @@ def _has_claims(spec: PodSpec) -> bool:
 
 
 def _volume_claims(spec: PodSpec) -> str:
-    """The first volume that may bind the pod to some nodes: muster cannot tell to which."""
+    """Return why the first volume with a claim is not supported: it may restrict the pod to some nodes."""
     for volume in _optional(spec.volumes, list[_Volume]) or ():
         if volume.needs_claim:
             return f"volume {volume.name:.{NAME_BYTES_MAX}} needs a claim: volume claims are not supported"
@@ -465,12 +468,12 @@ def _images(spec: PodSpec) -> Iterator[str]:
 
 
 def image_name(name: str) -> str:
-    """An image with its tag, as nodes list it."""
+    """Return an image with its tag, as nodes list it."""
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 def _volume_demand(raw: Raw) -> str:
-    """The volumes that may bind a pod to some nodes; other volumes (secrets, tokens) do not matter."""
+    """Return whether volumes may restrict the pod to some nodes; other volumes (secrets, tokens) do not matter."""
     raw_bytes = bytes(raw)
     if b'"persistentVolumeClaim"' not in raw_bytes and b'"ephemeral"' not in raw_bytes:
         return ""
@@ -478,7 +481,7 @@ def _volume_demand(raw: Raw) -> str:
 
 
 def _container_request(container: Container) -> Amounts:
-    """A missing request takes the limit, as the API server would have it."""
+    """Return the request of a container; a missing request is the limit, as in the API server."""
     resources = _optional(container.resources, _Resources) or _Resources()
     return {**amounts_of(resources.limits or {}), **amounts_of(resources.requests or {})}
 

@@ -1,7 +1,7 @@
-"""Which pod group a pod belongs to, and what that group is like when no PodGroup object says so.
+"""Find the pod group of a pod, and its properties if there is no PodGroup object.
 
-In this order: the group that the pod names, that of the coscheduling labels, else that of the controlling
-owner, and a pod without an owner is a group of its own (the names are those of Volcano's controller).
+In this order: the group that the pod names, the group of the coscheduling labels, the group of the controlling
+owner; a pod without an owner is its own group (names as in Volcano's controller).
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ class Origin(Struct, frozen=True):
 
 
 def group_key_of(pod: PodFacts) -> str:
-    """The key of the group of a pod."""
+    """Return the key of the group of a pod."""
     name = pod.group_name or f"podgroup-{pod.owner.uid if pod.owner else pod.uid}"
     return f"{pod.namespace}/{name}"
 
 
 def origin_of(pod: PodFacts, inherited: Mapping[str, str], namespaces: Mapping[str, str]) -> Origin:
-    """The group of a pod. `inherited` are its owner's annotations, `namespaces` names queues."""
+    """Return the group of a pod. `inherited` are annotations of its owner; `namespaces` maps namespaces to queues."""
     least = whole_number(inherited.get(MIN_MEMBER))
     min_available = pod.min_member
     if not pod.group_name and least is not None:

@@ -1,4 +1,4 @@
-"""Pod groups: pods that belong together, their phase, and what holds them up."""
+"""Pod groups: their pods, phase, refusals and nominations."""
 
 from bisect import bisect_left, insort
 from collections import Counter
@@ -34,7 +34,7 @@ UNSURE: Final = "Unknown"
 COMPLETED: Final = "Completed"
 
 Status = tuple[str, int, int, int]
-"""What the status of a PodGroup says: its phase, and how many pods are running, succeeded and failed."""
+"""Status of a PodGroup: its phase, and the numbers of running, succeeded and failed pods."""
 
 
 EquivalenceKey = tuple[str, tuple[object, ...]]
@@ -42,7 +42,7 @@ EquivalenceKey = tuple[str, tuple[object, ...]]
 
 
 class Refusal(Struct, frozen=True):
-    """Why a group waits, as last recorded."""
+    """The last recorded refusal of a group by an action."""
 
     code: str
     limit: str
@@ -54,44 +54,44 @@ class Refusal(Struct, frozen=True):
     never_fits: bool = False
     fits_only_closed_nodes: bool = False
     is_timed_out: bool = False
-    """Whether it has been shut out for long."""
+    """Whether the nodes were closed for longer than the reservation time-out."""
 
 
 class Nomination(Struct, frozen=True):
-    """Room on a node that is held for a pod, and what its queue is charged for that."""
+    """Resources reserved on a node for a pod, and what its queue is charged for them."""
 
     node: str
     request: tuple[tuple[str, int], ...]
     charge: Charge
     position: int = 0
-    """Of the decision that promised it."""
+    """Position of the decision."""
 
 
 class ReportedStatus(Struct):
-    """What the object of a pod group should say, and what of that it was told, by positions of records."""
+    """The status that a PodGroup object should have, and what was reported, as positions of records."""
 
     status: Status = ("", 0, 0, 0)
     since: int = 0
-    """Since when it should say this status."""
+    """Position since which it should have this status."""
     phase_since: int = 0
-    """Since when it should say this phase."""
+    """Position since which it should have this phase."""
     before: tuple[str, int] = ("", 0)
-    """The phase that it should have said before this one, and since when."""
+    """The phase that it should have had before, and since which position."""
     reported_at: int = 0
-    """Up to where it was told, or would not hear it."""
+    """Position up to which the status was reported, or rejected for good."""
     ready_since: int = 0
-    """Since when the gang is whole; 0 while it is not."""
+    """Position since which the gang is ready; 0 if it is not."""
     conditions_reported_at: int = 0
-    """What its conditions have been told of, or would not say."""
+    """Position up to which conditions were reported, or rejected for good."""
 
     def set_status(self, status: Status, position: int) -> None:
-        """From here on it should say this."""
+        """Set the status that it should have from this position on."""
         if status[0] != self.status[0]:
             self.before, self.phase_since = (self.status[0], self.phase_since), position
         self.status, self.since = status, position
 
     def phase_set_at(self, phase: str) -> int:
-        """Since when the object should say, or should have said, this phase."""
+        """Return the position since which it should have, or should have had, this phase."""
         return self.before[1] if phase == self.before[0] else self.phase_since
 
 
@@ -138,13 +138,13 @@ class PodGroup:
     )  # fmt: skip
 
     spec: GroupFacts | None
-    """What its object says, without what the scheduler tells it."""
+    """Facts of its object without the status that the scheduler writes."""
     sub_groups: SubGroups | None
-    """Its sub-groups, where it has policies of such."""
+    """Its sub-groups, if it has a subGroupPolicy."""
     pods_by_node: dict[tuple[SubGroupKey | None, str], int] | None
-    """Sub-group and node to how many of its charged pods stand there, where it matters how close they are."""
+    """Sub-group and node to the number of charged pods there; None if no topology constraint needs it."""
     cached_min_members: MinMemberSet | None
-    """The first pods, as many as the gang needs, once anybody has asked."""
+    """The first `minMember` pods, once they were requested."""
     fingerprint: tuple[object, ...]
     victim_fingerprint: tuple[object, ...]
 
@@ -152,49 +152,50 @@ class PodGroup:
         self.key = self.uid = key
         """`namespace/name`"""
         self.facts: GroupFacts | None = None
-        """None where there is no PodGroup object."""
+        """Facts of its PodGroup object, or None."""
         self.reported_status, self.cause = ReportedStatus(), 0
-        """What its object is to say; and the position of the record that last changed it."""
+        """Status of its object; position of the record that last changed it."""
         self.spec = self.sub_groups = self.pods_by_node = self.cached_min_members = None
         self.needs_object = self.has_surplus = self.is_foreign = False
-        """Whether it is nothing without an object; whether it has more pods than its gang needs; whether it
+        """Whether it needs an object to be scheduled; whether it has more ready pods than its minimum; whether it
         belongs to another scheduler (`projections/foreign_pod_groups.py`)."""
         self.digest = self.queue = ""
         self.priority, self.created_ns, self.min_available = 0, 0, 1
         self.min_tasks: dict[str, int] = {}
         self.phase = WAITING
         self.pods: dict[str, Pod] = {}
-        """By UID, in the order in which they were seen."""
+        """By UID, in the order of observation."""
         self.pending: list[Pod] = []
-        """Pods that wait for a node, in task order."""
+        """Pending pods, in task order."""
         self.counts: dict[str, int] = {}
-        """Pods by status; a releasing pod counts only while it is on a node."""
+        """Number of pods by status; a releasing pod counts only while it has a node."""
         self.ready_by_role: dict[str, int] = {}
-        """Role to pods that count towards the gang, as `ready_count` does; pods without a role under ""."""
+        """Role to the number of pods that count in `ready_count`; "" for pods without a role."""
         self.classes: dict[int, PodClass] = {}
         self.live_classes: dict[int, int] = {}
         self.pending_classes: dict[int, int] = {}
-        """Class index to the class, of its pods that are neither finished nor releasing; to the number of these;
-        and to that of its waiting pods, best-effort pods left out."""
+        """Class index to the class, for pods that are neither finished nor releasing; to the number of these pods;
+        and to the number of its pending pods without best-effort pods."""
         self.best_effort_count = self.ready_count = 0
-        """Waiting pods that ask for nothing but a place; and pods that count towards the gang, those
-        included: they always fit."""
+        """Number of pending best-effort pods; number of pods that count towards minMember, including those (they
+        always fit)."""
         self.allocated: Amounts = {}
         """What its queue is charged for its pods."""
         self.held: Amounts = {}
-        """What its pods request that are charged, by resource."""
+        """Requests of its charged pods, by resource."""
         self.inqueue: Charge = ()
         self.elastic: Charge = ()
-        """What of its queue's `inqueue` and `elastic` is its own."""
+        """Its part of `inqueue` and `elastic` of its queue."""
         self.refusals: dict[str, Refusal] = {}
-        """Action to the refusal that stands."""
+        """Action to its current refusal."""
         self.nominations: dict[str, Nomination] = {}
-        """UID to the room that is being freed for that pod."""
+        """Pod UID to the resources that are being freed for it."""
         self.fingerprint = self.victim_fingerprint = ()
-        """What of it a cycle looks at: when this changes, the next cycle looks again."""
+        """Fingerprints of what a cycle reads of the group, and of what preemptors read: when one changes, the group
+        or its nodes are evaluated again."""
 
     def set_object(self, facts: GroupFacts | None) -> None:
-        """Take over what its object asks for; None where there is no object."""
+        """Set the facts of its object; None without an object."""
         self.facts, self.spec = facts, spec_of(facts)
         rules = () if facts is None else facts.sub_group_rules
         had = () if self.sub_groups is None else self.sub_groups.rules
@@ -207,12 +208,12 @@ class PodGroup:
 
     @property
     def topology_constraint(self) -> TopologyConstraint | None:
-        """How close its pods must be in the network, or had better be; None where it does not matter."""
+        """Return the network topology constraint of the group; None without one."""
         return None if self.facts is None else self.facts.topology_constraint
 
     @property
     def has_topology_constraint(self) -> bool:
-        """Whether it matters how close its pods are, all of them or those of a sub-group."""
+        """Return whether the group or one of its sub-groups has a network topology constraint."""
         rules = () if self.sub_groups is None else self.sub_groups.rules
         return self.topology_constraint is not None or any(
             rule.topology_constraint is not None for rule in rules
@@ -220,7 +221,7 @@ class PodGroup:
 
     @property
     def problem(self) -> tuple[str, str] | None:
-        """Code and message of what keeps the group from being considered at all."""
+        """Return code and message of an error that keeps the group from being considered at all."""
         if self.facts is None:
             if self.needs_object:
                 return "PodGroupNotFound", f"PodGroup {self.key} does not exist"
@@ -229,50 +230,50 @@ class PodGroup:
 
     @property
     def never_fits(self) -> bool:
-        """Whether what would be reserved for it, nobody could have."""
+        """Return whether a refusal says that its request can never be satisfied."""
         return any(one.never_fits for one in self.refusals.values())
 
     @property
     def scheduled_count(self) -> int:
-        """Pods that count towards the phase."""
+        """Return the number of pods that count towards the phase."""
         have = self.counts.get
         ended = have(SUCCEEDED, 0) + have(FAILED, 0)
         return have(BOUND, 0) + have(RUNNING, 0) + ended + have(RELEASING, 0)
 
     @property
     def allocated_count(self) -> int:
-        """Pods that are charged to the queue."""
+        """Return the number of pods that are charged to the queue."""
         have = self.counts.get
         return have(BINDING, 0) + have(BOUND, 0) + have(RUNNING, 0)
 
     @property
     def valid_count(self) -> int:
-        """Pods that could still make up the gang."""
+        """Return the number of pods that could still count towards minMember."""
         return self.ready_count - self.best_effort_count + self.counts.get(PENDING, 0)
 
     @property
     def valid_by_role(self) -> Counter[str]:
-        """Role to pods that could still make up the gang."""
+        """Return role to the number of pods that could still count towards minMember."""
         have = Counter(self.ready_by_role)  # Best-effort pods that wait are among these.
         have.update(pod.facts.role for pod in self.pending if not pod.pod_class.is_best_effort)
         return have
 
     @property
     def enforced_roles(self) -> dict[str, int]:
-        """Role to its minimum; empty where the roles' minimums exceed that of the group."""
+        """Return role to its minimum; empty if the sum of these exceeds minMember."""
         if not self.min_tasks:
             return self.min_tasks
         return self.min_tasks if sum(self.min_tasks.values()) <= self.min_available else {}
 
     @property
     def is_ready(self) -> bool:
-        """Whether the gang is whole: further pods are bound one at a time."""
+        """Return whether the gang is ready (has its minimum): further pods are bound one at a time."""
         return self.is_ready_with(0, {})
 
     def is_ready_with(
         self, more: int, roles: dict[str, int], parts: Mapping[SubGroupKey, int] | None = None
     ) -> bool:
-        """Whether the gang is whole once `more` pods, `roles` by role and `parts` by sub-group, have nodes."""
+        """Return whether the gang is ready once `more` pods, `roles` by role and `parts` by sub-group, have nodes."""
         if self.ready_count + more < self.min_available:
             return False
         if self.sub_groups is not None and not self.sub_groups.are_enough_ready(parts or {}):
@@ -286,8 +287,8 @@ class PodGroup:
         )
 
     def is_ready_without_waiting(self, placed: Iterable[Pod], evicted: Iterable[Pod] = ()) -> bool:
-        """Whether the gang is whole with `placed` and without `evicted`, where a pod that waits does not count:
-        not even a best-effort pod."""
+        """Return whether the gang is ready with `placed` and without `evicted` pods; pending pods do not count, not
+        even best-effort pods."""
         more, roles = -self.best_effort_count, Counter[str]()
         if self.best_effort_count:
             roles.subtract(pod.facts.role for pod in self.pending if pod.pod_class.is_best_effort)
@@ -301,7 +302,7 @@ class PodGroup:
 
     @property
     def min_member_set(self) -> MinMemberSet:
-        """The first pods, as many as the gang needs; found anew where it needs others."""
+        """Return the first `minMember` pods; built again if the minimum changed."""
         if self.cached_min_members is None or not self.cached_min_members.is_for(
             self.min_available, self.enforced_roles
         ):
@@ -311,11 +312,11 @@ class PodGroup:
 
     @property
     def has_enough_pods(self) -> bool:
-        """Whether there are pods enough to make up the gang."""
+        """Return whether enough pods exist for minMember."""
         return self.valid_count >= self.min_available
 
     def add_pod(self, pod: Pod) -> None:
-        """Count a pod in, with the status it has now."""
+        """Count a pod with its present status."""
         self.pods[pod.facts.uid] = pod
         status = pod.status
         self._count(pod, status, 1)
@@ -324,7 +325,7 @@ class PodGroup:
             insort(self.pending, pod, key=_sort_key)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Count a pod out; it must have the status that it was counted in with."""
+        """Remove a pod; its status must be the same as when it was added."""
         status = pod.status
         self._count(pod, status, -1)
         self._count_part(pod, status, -1)
@@ -335,7 +336,7 @@ class PodGroup:
         del self.pods[pod.facts.uid]
 
     def replace_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Count a pod out as it was and in as it is."""
+        """Replace a pod by its new version."""
         if old is not None and new is not None and _counts_alike(old, new):
             before, after = old.status, new.status
             if before != after:
@@ -374,13 +375,13 @@ class PodGroup:
                 _shift(self.pending_classes, pod.pod_class.index, sign)
 
     def _count_ready(self, pod: Pod, sign: int) -> None:
-        """Count a pod towards the gang, and towards the minimum of its role."""
+        """Count a pod towards minMember and the minimum of its role."""
         role = pod.facts.role
         self.ready_count += sign
         self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
 
     def _count_part(self, pod: Pod, status: str, sign: int) -> None:
-        """Count a pod in its sub-group, if it counts towards the gang, and where it stands."""
+        """Count a pod in its sub-group if it counts towards minMember, and on its node."""
         if self.sub_groups is None and self.pods_by_node is None:
             return
         key = None if self.sub_groups is None else self.sub_groups.key_of(pod.facts.labels)
@@ -394,10 +395,9 @@ class PodGroup:
                 del self.pods_by_node[place]
 
     def next_phase(self) -> str:
-        """The phase that follows from its pods and what was decided on those that wait (volcano A.2).
+        """Return the phase that follows from pods and refusals (volcano A.2).
 
-        A gang whose last pods are on their way to their nodes, or are promised room that others leave for it,
-        keeps its phase until they are seen there.
+        A gang whose last pods are binding or nominated keeps its phase until they are observed on their nodes.
         """
         if self.is_foreign:
             return (self.facts.phase if self.facts else "") or WAITING
@@ -414,17 +414,17 @@ class PodGroup:
 
     @property
     def is_ready_with_nominated(self) -> bool:
-        """Whether the gang is whole with the pods that are promised room; a best-effort pod that waits does not count."""
+        """Return whether the gang is ready with its nominated pods; pending best-effort pods do not count."""
         return self.is_ready_without_waiting(self.pods[uid] for uid in self.nominations)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the gang is not whole, and those who wait have been refused or are promised room only;
-        or, where it ran before, nobody waits to make it whole again."""
+        """Return whether the gang is not ready and its pending pods were refused or only nominated; or, if it ran
+        before, no pending pod could make it ready again."""
         if self.is_ready:
             return False
         if not self.pending:
-            # Its object may be listed before its pods: then it is the object that says so.
+            # The object may be listed before its pods: then use its phase.
             stated = "" if self.facts is None else self.facts.phase
             has_run = self.phase in (RUNS, UNSURE) or stated in (RUNS, UNSURE)
             return has_run and self.scheduled_count < self.min_available
@@ -432,20 +432,21 @@ class PodGroup:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the gang has fallen below its minimum and no pod of it waits: it cannot become whole by itself."""
+        """Return whether the gang has fallen below its minimum without pending pods, so that it cannot become ready
+        by itself."""
         if self.is_foreign or self.pending or self.is_ready:
             return False
         return 0 < self.scheduled_count < self.min_available
 
     @property
     def main_refusal(self) -> Refusal | None:
-        """The refusal that is shown for the group: that no pod is evicted for it comes after all others."""
+        """Return the refusal that is shown for the group; refusals of evicting actions come last."""
         refusals = self.refusals.values()
         return min(refusals, key=lambda one: one.code in EVICTION_CODES, default=None)
 
     @property
     def status_now(self) -> Status:
-        """What the status of its object should say."""
+        """Return the status that its object should have."""
         have = self.counts.get
         return self.phase, have(RUNNING, 0), have(SUCCEEDED, 0), have(FAILED, 0)
 
@@ -459,7 +460,7 @@ def _shift(counts: dict[int, int], key: int, sign: int) -> None:
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:
-    """Whether two sights of a pod on its node count alike in all but their status."""
+    """Return whether two versions of a pod on its node count the same in all but their status."""
     return (
         old.status in ALLOCATED
         and new.status in ALLOCATED

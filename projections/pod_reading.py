@@ -1,7 +1,7 @@
-"""Pods as observations show them, read part by part.
+"""Read observed pods part by part.
 
-Most sights of a pod show what was known of its metadata and its spec, and another status: parts that were
-read lately are not read again. The log's objects are canonical JSON, so equal parts are equal bytes.
+Most updates of a pod have known metadata and spec and a new status: parts that were read lately are cached. Objects
+in the log are canonical JSON, so equal parts are equal bytes.
 """
 
 from typing import Final
@@ -22,12 +22,11 @@ from projections.pods import (
 from projections.sized_cache import lengths, sized_cache
 
 PARTS_BYTES_MAX: Final = 8 << 20
-"""Bytes of metadata, and of specs, that are remembered with what was read of them: those of pods that have just
-come or are on their way."""
+"""Bytes of metadata, and of specs, whose facts are cached: enough for pods that were created or changed lately."""
 
 
 def read_facts(content: bytes) -> tuple[PodFacts, ClassKey] | str:
-    """What muster reads of a pod, and the key of its class; or the reason why it cannot be read."""
+    """Return what muster reads of a pod and the key of its class, or the reason why it cannot be read."""
     try:
         return decode_deep(content, _read)
     except msgspec.ValidationError as error:

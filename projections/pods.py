@@ -1,4 +1,4 @@
-"""Pods as the scheduler sees them."""
+"""Pods as the scheduler reads them."""
 
 import re
 from typing import Final
@@ -39,9 +39,9 @@ UNKNOWN: Final = "unknown"
 ALLOCATED: Final = (BINDING, BOUND, RUNNING)
 """Statuses in which a pod is charged to its queue."""
 READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
-"""Statuses that count towards the gang."""
+"""Statuses that count towards minMember."""
 GONE: Final = (SUCCEEDED, FAILED, RELEASING)
-"""Statuses in which a pod cannot help to make up the gang any more."""
+"""Statuses in which a pod can no longer count towards minMember."""
 GROUP_NAME = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 COSCHEDULING_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -55,26 +55,26 @@ MIRROR = "kubernetes.io/config.mirror"
 DECISION: Final = "muster.sh/decision"
 """Annotation of a bound pod: the position of the decision that bound it."""
 POSITION_DIGITS_MAX: Final = 18
-"""A position has no more digits: it is stored in 64 bits."""
+"""Maximum number of digits of a position: it is stored in 64 bits."""
 FAILED_BINDINGS_MAX: Final = 4
-"""Decisions without effect that are remembered of a pod, the newest."""
+"""Number of failed bindings that are kept per pod, the newest."""
 NODE_OWNERS: Final = ("DaemonSet", "Node")
-"""Owners of pods that belong on their node."""
+"""Kinds of owners whose pods belong to one node."""
 
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 
 _TRAILING_NUMBER = re.compile(r"(\d{1,18})$")
 
 Charge = tuple[tuple[str, int], ...]
-"""What a queue is charged: `cpu` (milli), `memory` (bytes), or a card or resource (whole), and how much."""
+"""Charge name (`cpu` in milli, `memory` in bytes, or a card or resource in whole units) and amount."""
 
 
 NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
-"""Node name, whether it is `occupied` only or also `releasing`, and the request."""
+"""Node name, `occupied` or `releasing`, and the request."""
 
 
 class PodFacts(Struct, frozen=True):
-    """A pod as its object says."""
+    """What muster reads of a Pod."""
 
     namespace: str
     name: str
@@ -88,34 +88,34 @@ class PodFacts(Struct, frozen=True):
     is_releasing: bool
     created_ns: int
     group_name: str
-    """The pod group it names, in its namespace; empty where it names none."""
+    """The pod group that it names, in its namespace, or ""."""
     needs_group_object: bool
     min_member: int
     queue: str
-    """The queue it names itself, or empty."""
+    """The queue that it names itself, or ""."""
     role: str
     index: int
     task_priority: int
     owner: Owner | None
     reason: str = ""
     scheduled_message: str = ""
-    """Why it waits, as its condition PodScheduled says; empty where it says nothing."""
+    """Message of its condition PodScheduled=False, or ""."""
     is_evictable: bool = True
     """Whether it may be evicted in favour of others at all."""
     labels: Labels = ()
     nominated_node: str = ""
-    """The node where somebody made room for it, or empty."""
+    """The node in its `status.nominatedNodeName`, or ""."""
     problem: str = ""
-    """Why it is refused: an annotation or a field that names something cannot be a name. Empty where all can."""
+    """Why it is refused: an annotation or field with a name that is not valid; else ""."""
     decision: int = 0
-    """The decision that its annotation names, by position; 0 where it names none."""
+    """Position of the decision in its annotation; 0 without one."""
     is_cut: bool = False
-    """Whether a long field of its spec was left out. Its conditions are not written: each write would make the API
-    server store all of it again, and send it to everything that watches."""
+    """Whether a long field of its spec was left out. Its conditions are not updated, because each update would make
+    the API server store and send the whole object again."""
 
 
 class PodMetadataFacts(Struct, frozen=True):
-    """What the metadata of a pod says."""
+    """What muster reads of the metadata of a pod."""
 
     namespace: str
     name: str
@@ -139,7 +139,7 @@ class PodMetadataFacts(Struct, frozen=True):
 
 
 class PodSpecFacts(Struct, frozen=True):
-    """What the spec of a pod says."""
+    """What muster reads of the spec of a pod."""
 
     spec: PodSpec
     demands: Demands
@@ -147,7 +147,7 @@ class PodSpecFacts(Struct, frozen=True):
 
 
 def metadata_facts(meta: Metadata) -> PodMetadataFacts:
-    """What muster reads of the metadata of a pod."""
+    """Return what muster reads of the metadata of a pod."""
     annotations, labels = meta.annotations or {}, meta.labels or {}
     names = _Names()
     group_name, needs_object = _group_name(annotations, labels)
@@ -178,17 +178,17 @@ def metadata_facts(meta: Metadata) -> PodMetadataFacts:
 
 
 class _Names:
-    """Reads the names in an object. The first that cannot be one is its problem."""
+    """Reader of names in an object; keeps the first name that is not valid as its problem."""
 
     def __init__(self) -> None:
         self.problem = ""
 
     def read(self, what: str, name: str | None, bytes_max: int = NAME_BYTES_MAX) -> str:
-        """The name; empty where it cannot be one."""
+        """Return the name; "" if it is not valid."""
         return self._checked(what, name, name_problem(name, bytes_max)) if name else ""
 
     def read_object(self, what: str, name: str | None) -> str:
-        """The name of an object; empty where it cannot be one."""
+        """Return the name of an object; "" if it is not valid."""
         return self._checked(what, name, object_name_problem(name)) if name else ""
 
     def _checked(self, what: str, name: str, problem: str) -> str:
@@ -198,18 +198,18 @@ class _Names:
 
 
 def _position(text: str) -> int:
-    """A position in the log; 0 for anything else."""
+    """Return a position in the log; 0 for any other text."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS_MAX
     return int(text) if is_number else 0
 
 
 def spec_facts(spec: PodSpec) -> PodSpecFacts:
-    """What muster reads of the spec of a pod."""
+    """Return what muster reads of the spec of a pod."""
     return PodSpecFacts(spec, demands_of(spec), long_field_problem(spec))
 
 
 def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
-    """What muster reads of a Pod, and the key of its class."""
+    """Return what muster reads of a Pod, and the key of its class."""
     return combine_facts(
         metadata_facts(obj.metadata), spec_facts(obj.spec or PodSpec()), obj.status
     )
@@ -218,7 +218,7 @@ def pod_facts(obj: PodObject) -> tuple[PodFacts, ClassKey]:
 def combine_facts(
     meta: PodMetadataFacts, asked: PodSpecFacts, status: PodStatus | None
 ) -> tuple[PodFacts, ClassKey]:
-    """The facts of a pod out of its parts, and the key of its class."""
+    """Combine the facts of metadata, spec and status; return them with the key of the class."""
     spec, status = asked.spec, status or PodStatus()
     return PodFacts(
         namespace=meta.namespace,
@@ -252,14 +252,14 @@ def combine_facts(
 
 
 def _node_name(name: str) -> str:
-    """The name of the node of a pod; one that no node can have, as text that every database stores."""
+    """Return the node name; if it is not valid, as text that every database can store."""
     return storable(name) if name_problem(name) else name
 
 
 def _is_evictable(meta: Metadata) -> bool:
-    """Pods that belong to their node come back to it (K9.7); others may say that they are not to go.
+    """Return whether a pod may be evicted: not if it belongs to its node (K9.7), or if its annotation forbids it.
 
-    Like Volcano: what is said but is no truth value is a no.
+    As in Volcano, a value that is not a truth value forbids it.
     """
     annotations, labels = meta.annotations or {}, meta.labels or {}
     owners = meta.ownerReferences or ()
@@ -287,7 +287,7 @@ def _group_name(annotations: dict[str, str], labels: dict[str, str]) -> tuple[st
 
 
 def _number(text: str | None, default: int) -> int:
-    """A small whole number in an annotation; what cannot be read counts as absent."""
+    """Return a small whole number in an annotation; text that cannot be read counts as absent."""
     number = whole_number(text)
     return default if number is None else number
 
@@ -323,26 +323,26 @@ class Pod:
         self.pod_class = pod_class
         self.digest = digest
         self.group_key = ""
-        """The pod group it belongs to, or empty when it is not ours."""
+        """Key of its pod group; "" for pods of other schedulers."""
         self.assumed = ""
-        """The node we decided on, until the API server shows the pod there."""
+        """The decided node, until the API server shows the pod there."""
         self.decision = 0
-        """Position of the decision that bound it; 0 when someone else did."""
+        """Position of the decision that bound it; 0 if muster did not bind it."""
         self.failed_bindings: tuple[tuple[int, str], ...] = ()
-        """Decisions that were recorded as without effect, each with its node, oldest first. Should the pod turn
-        up on that node by that decision, it was bound after all."""
+        """Bindings recorded as failed: decision and node, oldest first. If the pod later appears on that node with
+        that decision, it was bound after all."""
         self.bound_at = 0
-        """Position of the record since which it has its node; 0 without one."""
+        """Position of the record since which it has its node; 0 without a node."""
         self.evicted = 0
-        """Position of the decision by which it must leave; 0 where none stands."""
+        """Position of the decision that evicts it, or 0."""
         self.reported_at = 0
-        """Position of the refusal that its condition has been told of."""
+        """Position of the refusal that its condition reports."""
         self.requested_charge: Charge = ()
-        """What its queue would be charged, as counted among the waiting; empty when it does not wait."""
+        """Charge counted in `pending` of its queue; empty if it is not pending."""
         self.charge: Charge | None = None
-        """What its queue is charged, fixed when it got its node; None when nothing is."""
+        """Charge counted in `allocated` of its queue, fixed when it got its node; None without one."""
         self.sort_key = (-facts.task_priority, facts.index, facts.created_ns, facts.uid)
-        """Its place among the pods of its group: priority, index, age, UID."""
+        """Task order in its group: priority, index, age, UID."""
 
     @property
     def key(self) -> str:
@@ -351,12 +351,12 @@ class Pod:
 
     @property
     def node(self) -> str:
-        """The node it has or is meant to have."""
+        """Return the node that it has or that was decided for it."""
         return self.facts.node or self.assumed
 
     @property
     def status(self) -> str:
-        """Where it stands, for the scheduler."""
+        """Return its status for the scheduler."""
         facts = self.facts
         if facts.phase == "Succeeded":
             return SUCCEEDED
@@ -376,11 +376,11 @@ class Pod:
 
     @property
     def occupies(self) -> bool:
-        """Whether it takes room on its node."""
+        """Return whether it uses resources of its node."""
         return bool(self.node) and self.facts.phase not in ("Succeeded", "Failed")
 
     def copy(self) -> "Pod":
-        """The same pod, to be changed while this one is still in the sums."""
+        """Return a copy to change, while this version is still in the sums."""
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge = self.bound_at, self.charge
@@ -390,7 +390,7 @@ class Pod:
 
 
 def node_share(pod: Pod | None) -> NodeShare | None:
-    """What a pod takes of its node; None for a pod that takes nothing."""
+    """Return what a pod uses of its node; None if it uses nothing."""
     if pod is None or not pod.occupies:
         return None
     kind = "releasing" if pod.status == RELEASING else "occupied"
@@ -398,7 +398,7 @@ def node_share(pod: Pod | None) -> NodeShare | None:
 
 
 def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a pod asks for the same and stands where it stood, whatever else changed of it."""
+    """Return whether a pod requests the same and has the same status and node, whatever else changed."""
     if old is None or new is None or old.pod_class is not new.pod_class:
         return False
     return (
@@ -411,7 +411,7 @@ def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
 
 
 def has_same_charge(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a pod stays charged for the same, whatever else changed of it."""
+    """Return whether the charge of a pod stays the same, whatever else changed."""
     if old is None or new is None or old.pod_class is not new.pod_class:
         return False
     return (

@@ -1,7 +1,7 @@
-"""Who contends for room that others have: groups that `preempt` and `reclaim` may evict for, and whom.
+"""Determine which groups `preempt` and `reclaim` may evict pods for, and record when victims change.
 
-A group contends once `allocate` has refused it for want of room or quota, as long as it starves. What it
-asks for is evicted pods: so it waits for pods that come to stand where they may be evicted, too.
+A group is a preemptor after `allocate` refused it for lack of resources or quota, as long as it is starving. It
+then also waits for pods that can newly be evicted.
 """
 
 from typing import Final, Protocol
@@ -21,10 +21,10 @@ PREEMPTION_CODES: Final = NODE_CODES | {
     "InsufficientMemoryQuota",
     "InsufficientScalarQuota",
 }
-"""Refusals by `allocate` that an eviction could end."""
+"""Refusals by `allocate` that an eviction could clear."""
 
 EVICTABLE: Final = (BOUND, RUNNING)
-"""Statuses in which a pod may be evicted: on its node, for all that is known, and not on its way there or away."""
+"""Statuses in which a pod may be evicted: placed on its node, not binding and not terminating."""
 
 
 LOWEST_PRIORITY: Final = -(1 << 63)
@@ -32,7 +32,7 @@ LOWEST_PRIORITY: Final = -(1 << 63)
 
 
 class PreemptionState(Protocol):
-    """The part of the cluster that is noted in."""
+    """The part of the cluster that is read and changed here."""
 
     policy: Policy
     nodes: NodeTable
@@ -43,10 +43,11 @@ class PreemptionState(Protocol):
 
 
 def is_starving(policy: Policy, group: PodGroup, placed: int = 0) -> bool:
-    """Whether the group lacks pods so that others may be evicted for it, `placed` pods being provided for.
+    """Return whether the group has too few pods, so that others may be evicted for it. `placed` pods count as
+    provided.
 
-    In the first tier with plugins that judge it all must say so (Volcano's `gang`: fewer pods than the
-    gang needs; `priority`: fewer than there are).
+    In the first tier with plugins that decide it, all must agree (Volcano: `gang`: fewer pods than minMember;
+    `priority`: fewer pods than exist).
     """
     have = group.ready_count - group.best_effort_count + len(group.nominations) + placed
     for tier in policy.tiers:
@@ -64,18 +65,19 @@ def is_starving(policy: Policy, group: PodGroup, placed: int = 0) -> bool:
 def eviction_keys(
     cluster: QuotaState, group: PodGroup, step: tuple[object, ...] | None
 ) -> tuple[EquivalenceKey, ...]:
-    """The lines of evicting actions in which a group waits. `step` is its next step, if others have the same.
+    """Return the keys under which a group waits for evicting actions. `step` is its next step, if other groups
+    share it.
 
-    A group with pods of its own on nodes is like no other: they, too, may be evicted for it. For groups with
-    a network topology nobody is preempted (volcano B.11); for those that must be close only actions for whole
-    gangs evict, and for those with sub-groups none does: room would be made where it does not help.
+    A group with pods on nodes is never equivalent to another, because its own pods may be evicted. No pod is
+    preempted for groups with a network topology (volcano B.11). For a hard topology only the gang actions evict;
+    for groups with sub-groups none does, because the freed resources might be in the wrong place.
     """
     actions = cluster.policy.evicting
     if not actions:
         return ()
     refusal = group.refusals.get("allocate") if group.pending_classes else None
     if refusal is None and group.best_effort_count:
-        # For pods that ask for nothing but a place only others like them are preempted.
+        # For best-effort pods only other best-effort pods are preempted.
         refusal = group.refusals.get("backfill")
         actions = tuple([one for one in actions if one == "preempt"])
     if (
@@ -98,14 +100,14 @@ def eviction_keys(
 
 
 def without_evicting(keys: tuple[EquivalenceKey, ...]) -> tuple[EquivalenceKey, ...]:
-    """The lines in which a group asks for room that is there: not those of evicting actions."""
+    """Return the keys of actions that use free resources, without those of evicting actions."""
     return tuple([key for key in keys if key[0] not in EVICTING])
 
 
 def record_victim_added(
     cluster: PreemptionState, group: PodGroup, old: Pod | None, new: Pod
 ) -> None:
-    """A pod may have come to stand where it can be evicted."""
+    """Record that a pod may newly be evicted."""
     if not cluster.policy.evicting:
         return
     status, is_evictable = new.status, new.facts.is_evictable
@@ -119,20 +121,20 @@ def record_victim_added(
 
 
 def update_budgets(cluster: PreemptionState, old: Pod | None, new: Pod | None) -> None:
-    """A pod came, changed or went: others may leave that their budgets held."""
+    """Update the disruption budgets for a changed pod; wake preemptors if more pods may be evicted."""
     if cluster.budgets.shift(old, new):
         wake_preemptors(cluster)
 
 
 def wake_preemptors(cluster: PreemptionState) -> None:
-    """Who is held back from leaving has changed."""
+    """Record for all queues that pods may newly be evicted."""
     for queue in cluster.queues if cluster.policy.evicting else ():
         cluster.wakeup_events.victims_added[queue] = LOWEST_PRIORITY
 
 
 def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:
-    """Bring in line what others look at when they contend for the room of a group: its priority (that of
-    its class, where it has an object), and whether it has pods to spare."""
+    """Update what preemptors read of a group: its priority (of its priority class, if it has an object), and
+    whether it has more pods than its minimum."""
     priority = group.priority
     if group.facts is not None:
         priority = priority_of(cluster.priority_classes, group.facts.priority_class)
@@ -150,7 +152,7 @@ def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:
 
 
 def _invalidate_on_gang_change(cluster: PreemptionState, group: PodGroup) -> None:
-    """Whoever looked at nodes of the group must look again where it has more or less to lose than before."""
+    """Invalidate cached searches on the nodes of a group when it has more or fewer pods to lose."""
     stake = (group.ready_count, group.best_effort_count, group.min_available, *group.held.items())
     if stake == group.victim_fingerprint:
         return
@@ -164,7 +166,7 @@ def _invalidate_on_gang_change(cluster: PreemptionState, group: PodGroup) -> Non
 
 
 def invalidate_victims(cluster: PreemptionState, group: PodGroup) -> None:
-    """Who may evict the pods of this group has changed: look again at the nodes they are on."""
+    """Invalidate cached searches on the nodes of a group, because the set of its possible preemptors changed."""
     if not group.allocated_count or not cluster.policy.evicting:
         return
     arrived = cluster.wakeup_events.victims_added
@@ -175,7 +177,7 @@ def invalidate_victims(cluster: PreemptionState, group: PodGroup) -> None:
 
 
 def priority_of(classes: dict[str, tuple[int, bool]], name: str) -> int:
-    """The value of a priority class; of the default class where it is unknown or empty; else 0."""
+    """Return the value of a priority class; of the default class if it is unknown or empty; else 0."""
     if name in classes:
         return classes[name][0]
     return max((value for value, is_default in classes.values() if is_default), default=0)

@@ -1,10 +1,10 @@
-"""Queues as a tree (`enableHierarchy` of Volcano's `capacity`): who is above whom, and what that adds up to.
+"""Keep queues as a tree (`enableHierarchy` of Volcano's `capacity`) with sums over the queues below.
 
-The queue `root` is above all, whether or not it has an object. What a queue is charged is charged to all
-above it, too. A queue whose parent is missing, that is above itself, or that is more than `LEVELS_MAX` levels
-below the root, stands alone and takes nobody. Without a tree every queue stands alone.
+The queue `root` is above all others, with or without an object. A charge of a queue is added to all queues above
+it. A queue whose parent does not exist, that is above itself, or that is more than `LEVELS_MAX` levels below the
+root has no place in the tree and accepts no pod groups. Without a tree, no queue has a parent.
 
-When a queue comes, changes or goes, only it and the queues below it find their places again.
+When a queue is added, changed or removed, only it and the queues below it are placed again.
 """
 
 from typing import Final, Protocol
@@ -28,7 +28,7 @@ class QueueTreeState(Protocol):
 
 
 def rebuild_queue_tree(cluster: QueueTreeState) -> None:
-    """Find again who is above whom, and count what that adds up to."""
+    """Place all queues again, and recompute the sums."""
     cluster.cluster_totals.named_children, cluster.cluster_totals.guaranteed = {}, {}
     for queue in cluster.queues.values():
         queue.reset_place()
@@ -39,7 +39,7 @@ def rebuild_queue_tree(cluster: QueueTreeState) -> None:
 
 
 def detach_subtree(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
-    """Take a queue that is about to change, and the queues below it, out of the tree."""
+    """Take a queue that is about to change, and the queues below it, out of the tree; return them."""
     lifted = _below(cluster, queue)
     for one in lifted:
         _count(cluster, one, -1)
@@ -48,7 +48,7 @@ def detach_subtree(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
             cluster.groups_to_update.update(one.groups)
         if one.parent is not None:
             one.parent.children.pop(one.name, None)
-            # A queue that lost or got a child may take pod groups again, or none any more.
+            # Whether a queue accepts pod groups depends on whether it has children.
             cluster.groups_to_update.update(one.parent.groups)
         one.parent, one.misplaced = None, ""
     named = cluster.cluster_totals.named_children.get(_named_parent(queue), {})
@@ -57,7 +57,7 @@ def detach_subtree(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
 
 
 def attach_queues(cluster: QueueTreeState, lifted: list[Queue]) -> None:
-    """Give queues their places, by what their objects say now."""
+    """Place queues by the parents that their objects name."""
     cluster.tree_version += 1
     for queue in lifted:
         if cluster.queues.get(queue.name) is not queue:
@@ -77,17 +77,17 @@ def attach_queues(cluster: QueueTreeState, lifted: list[Queue]) -> None:
 
 
 def siblings_of(queue: Queue) -> str:
-    """The name under which the guarantees of a queue and its siblings are summed."""
+    """Return the name under which the guarantees of a queue and its siblings are summed."""
     return "" if queue.parent is None else queue.parent.name
 
 
 def _named_parent(queue: Queue) -> str:
-    """The queue that it says is above it."""
+    """Return the parent that its object names, or the root."""
     return (queue.facts.parent if queue.facts is not None else "") or ROOT
 
 
 def _below(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
-    """A queue and those below it by what they say, as far down as its place matters to theirs."""
+    """Return a queue and the queues below it by their named parents, as far as they depend on its place."""
     found = {queue.name: queue}
     if not cluster.policy.has_queue_tree:
         return [queue]
@@ -129,13 +129,13 @@ def _find_place(cluster: QueueTreeState, queue: Queue) -> None:
 
 
 def _above(cluster: QueueTreeState, queue: Queue) -> Queue | None:
-    """The queue that it says is above it, where that has an object."""
+    """Return the named parent, if it has an object."""
     parent = cluster.queues.get(_named_parent(queue)) if queue.name != ROOT else None
     return parent if parent is not None and parent.facts is not None else None
 
 
 def _count(cluster: QueueTreeState, queue: Queue, sign: int) -> None:
-    """Add what stands in a queue, and what is guaranteed to it, to what is above it; or take it off."""
+    """Add the ledgers and the guarantee of a queue to the queues above it, or (-1) remove them."""
     above = queue.parent
     while above is not None:
         for ledger in LEDGERS:

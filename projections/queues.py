@@ -1,4 +1,4 @@
-"""Queues: what they may use, and what is charged to them."""
+"""Queues: their limits, and what is charged to them."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,25 +22,25 @@ from projections.pods import ALLOCATED, Pod
 from projections.quantity import Quantity, QuantityError
 
 LEVELS_MAX: Final = 16
-"""Levels of queues below the root. What is charged to a queue is charged to each above it, so a level costs
-time with every pod; organizations have fewer than ten."""
+"""Levels of queues below the root. Each charge is added to every queue above, so a level costs time with every pod;
+organizations have fewer than ten."""
 
 Faults = tuple[tuple[str, str], ...]
-"""Code and message of what could not be read."""
+"""Code and message of fields that could not be read."""
 
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 LEDGERS = ("allocated", "held", "nominated", "inqueue", "elastic")
-"""What is summed up for the queues above."""
+"""Ledgers that are summed up for the queues above."""
 
 DEFAULT = "default"
-"""The queue of pods and pod groups that name none."""
+"""Queue of pods and pod groups that name none."""
 
 
 class QueueFacts(Struct, frozen=True):
-    """A queue as its object says."""
+    """What muster reads of a Queue."""
 
     name: str
     uid: str
@@ -55,17 +55,17 @@ class QueueFacts(Struct, frozen=True):
     """Card name to whole cards; a card that is not listed cannot be used."""
     created_ns: int
     parent: str = ""
-    """The queue above it, where queues are a tree; empty for the root of all."""
+    """Its parent queue, if queues form a tree; "" for the root."""
     path: tuple[tuple[str, int], ...] = ()
-    """Names and weights in thousandths from the root of all queues down to this one, where annotations say them."""
+    """Names and weights (in thousandths) from the root down to this queue, if annotations state them."""
     faults: tuple[tuple[str, str], ...] = ()
-    """Code and message of what could not be read."""
+    """Code and message of fields that could not be read."""
     reported_allocated: tuple[tuple[str, int], ...] = ()
-    """What its status says is allocated, by name; -1 for what cannot be read."""
+    """Allocated amounts in its status, by name; -1 for a value that cannot be read."""
 
 
 def queue_facts(obj: QueueObject) -> QueueFacts:
-    """What muster reads of a Queue. What cannot be read counts as nothing, and is named in `faults`."""
+    """Return what muster reads of a Queue. A field that cannot be read counts as 0 and is named in `faults`."""
     spec, status = obj.spec or QueueSpec(), obj.status or QueueStatus()
     faults: list[tuple[str, str]] = []
     annotation = (obj.metadata.annotations or {}).get(QUOTA_ANNOTATION)
@@ -104,7 +104,7 @@ def queue_facts(obj: QueueObject) -> QueueFacts:
 def _path(
     annotations: dict[str, str], faults: list[tuple[str, str]]
 ) -> tuple[tuple[str, int], ...]:
-    """The way down to the queue. A weight that is missing, below 1 or no number is 1, as in Volcano."""
+    """Return the path to the queue. A weight that is missing, below 1 or not a number is 1, as in Volcano."""
     if not annotations.get(HIERARCHY):
         return ()
     stated_names = annotations[HIERARCHY]
@@ -154,7 +154,7 @@ def _amounts(field: str, given: Quantities | None, faults: list[tuple[str, str]]
 
 
 class Queue:
-    """A queue and its ledger. Amounts are kept under charge names. Only State changes it."""
+    """A queue and its ledgers, by charge name. Only State changes it."""
 
     __slots__ = (
         "_changes",
@@ -181,41 +181,41 @@ class Queue:
     def __init__(self, name: str) -> None:
         self.name = name
         self.facts: QueueFacts | None = None
-        """None where there is no such object."""
+        """Facts of its Queue object, or None."""
         self.digest = ""
         self.rejects_status_updates = False
-        """Whether its object will not hear what is allocated: not until it changes."""
+        """Whether the API server rejected the status update for good: not retried until the object changes."""
         self.groups: dict[str, None] = {}
-        """Keys of the pod groups in it."""
+        """Keys of its pod groups."""
         self.allocated: Amounts = {}
         """Charges of pods that are binding, bound or running."""
         self.held: Amounts = {}
-        """What pods that are binding, bound or running request, by resource, charged or not."""
+        """Requests of the same pods, by resource, charged or not."""
         self.evictable: dict[int, tuple[Amounts, Amounts]] = {}
         """Priority to the charges and requests of those of these pods that may be evicted."""
         self.nominated: Amounts = {}
-        """Charges of pods that are promised room."""
+        """Charges of nominated pods."""
         self.pending: Amounts = {}
-        """What waiting pods would be charged; a choice of cards stands under its compound name."""
+        """Charges that pending pods would have; a choice of cards has a compound name."""
         self.inqueue: Amounts = {}
-        """Reserved by admitted groups and not yet used by them."""
+        """Reserved for admitted groups and not yet used by them."""
         self.elastic: Amounts = {}
         """Used by groups above their minimum."""
         self._deserved: tuple[QueueFacts | None, Amounts] = (None, {})
         self._changes: tuple[Amounts, Amounts] = ({}, {})
-        """How what is used, and what is used or reserved, changed with the record being applied."""
+        """Changes by the current record of what is used, and of what is used or reserved."""
         self.parent: Queue | None = None
-        """The queue above it, where queues are a tree."""
+        """Its parent queue, if queues form a tree."""
         self.children: dict[str, None] = {}
         self.misplaced = ""
-        """Why it has no place in the tree, if so."""
+        """Why it has no place in the tree, or ""."""
         self.below: dict[str, Amounts] = {}
-        """Ledger to what stands there in all queues below it."""
+        """Ledger to the sum over all queues below it."""
         self.reported_errors: tuple[tuple[str, str], ...] = ()
-        """The faults of its object that the log already names."""
+        """Errors of its object that are in the log."""
 
     def has_same_spec(self, facts: QueueFacts | None) -> bool:
-        """Whether the object says the same as before, but for what it has been told."""
+        """Return whether the object is unchanged except for the reported amounts in its status."""
         before = self.facts
         if before is None or facts is None:
             return False
@@ -225,14 +225,14 @@ class Queue:
 
     @property
     def lineage(self) -> tuple["Queue", ...]:
-        """The queue and all above it, itself first."""
+        """Return the queue and all queues above it, itself first."""
         if self.parent is None:
             return (self,)
         return (self, *self.parent.lineage)
 
     @property
     def closed_reason(self) -> tuple[str, str] | None:
-        """Code and message of why the queue takes no pod groups; None where it takes some."""
+        """Return code and message of why the queue does not accept pod groups; None if it does."""
         if self.facts is None:
             if self.name == DEFAULT:
                 return None
@@ -248,11 +248,11 @@ class Queue:
         return None
 
     def reset_place(self) -> None:
-        """Let the queue stand alone."""
+        """Remove the queue from the tree."""
         self.parent, self.children, self.misplaced, self.below = None, {}, "", {}
 
     def sum_of(self, ledger: str, name: str) -> int:
-        """What stands in a ledger, that of all queues below included."""
+        """Return an amount of a ledger, including all queues below."""
         own: Amounts = getattr(self, ledger)
         if not self.below:
             return own.get(name, 0)
@@ -260,7 +260,7 @@ class Queue:
 
     @property
     def deserved(self) -> Amounts:
-        """What its object says that it deserves, cards by their quota; found once for each object."""
+        """Return what its object states as deserved, with the quotas of cards; cached per object."""
         if self._deserved[0] is not self.facts:
             stated = {**self.facts.deserved, **self.facts.quota} if self.facts else {}
             self._deserved = (self.facts, {name: one for name, one in stated.items() if one})
@@ -268,17 +268,17 @@ class Queue:
 
     @property
     def faults(self) -> Faults:
-        """What of its object could not be read."""
+        """Return the errors of its object."""
         return () if self.facts is None else self.facts.faults
 
     @property
     def unreported_errors(self) -> Faults:
-        """The faults that the log does not name yet."""
+        """Return the errors that are not in the log yet."""
         return tuple(one for one in self.faults if one not in self.reported_errors)
 
     @property
     def request(self) -> Amounts:
-        """What its pods ask for in all: allocated and waiting."""
+        """Return what its pods request, allocated and pending."""
         total = dict(self.allocated)
         for name, amount in self.pending.items():
             if amount:
@@ -286,7 +286,8 @@ class Queue:
         return total
 
     def add_charge(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
-        """Add a charge to `allocated`, `nominated`, `inqueue` or `elastic`, or take it off."""
+        """Add a charge to `allocated`, `nominated`, `inqueue` or `elastic`, or (-1) remove it; also for all queues
+        above."""
         if not charge:
             return
         add(getattr(self, ledger), charge, sign)
@@ -298,7 +299,7 @@ class Queue:
             above = above.parent
 
     def add_held(self, pod: Pod, priority: int, sign: int) -> None:
-        """Count what a charged pod requests, for the queue and all above it; and as what it could give up."""
+        """Add the request of a charged pod for the queue and all queues above it, and to `evictable`."""
         request = pod.pod_class.request
         self.add_evictable(pod, priority, sign)
         add(self.held, request, sign)
@@ -308,7 +309,7 @@ class Queue:
             above = above.parent
 
     def add_evictable(self, pod: Pod, priority: int, sign: int) -> None:
-        """Count a charged pod as what groups above its group's priority could take, if it may be evicted."""
+        """Add a charged pod to what groups of higher priority could free, if it may be evicted."""
         if not pod.facts.is_evictable:
             return
         offered = self.evictable.setdefault(priority, ({}, {}))
@@ -318,7 +319,7 @@ class Queue:
             del self.evictable[priority]
 
     def recount_evictable(self, pods: Iterable[tuple[int, Pod]]) -> None:
-        """Count again what is offered, from its pods and the priorities of their groups, to prove it."""
+        """Recount `evictable` from pods and the priorities of their groups, and compare."""
         counted: dict[int, tuple[Amounts, Amounts]] = {}
         for priority, pod in pods:
             if pod.status in ALLOCATED and pod.facts.is_evictable:
@@ -330,7 +331,7 @@ class Queue:
         )
 
     def record_change(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
-        """Remember how the record being applied changes what is used or reserved."""
+        """Record how the current record changes what is used or reserved."""
         used, reserved = self._changes
         for name, amount in charge:
             change = -sign * amount if ledger == "elastic" else sign * amount
@@ -339,9 +340,9 @@ class Queue:
                 used[name] = used.get(name, 0) + change
 
     def take_released(self, members: Callable[[str], tuple[str, ...]]) -> list[str]:
-        """Of what does it carry less than when this was last asked: used, or used and reserved.
+        """Return the charge names that decreased since the last call: used, or used and reserved.
 
-        A choice of cards that became one of its cards is no less: `members` says which these are.
+        If a choice of cards became one of its cards, nothing was released: `members` returns the cards of a choice.
         """
         used, reserved = self._changes
         if not used and not reserved:
@@ -364,7 +365,7 @@ class Queue:
 
 
 def add(ledger: Amounts, charge: tuple[tuple[str, int], ...], sign: int) -> None:
-    """Add a charge to a ledger, or take it off; what comes to nothing is dropped."""
+    """Add a charge to a ledger, or (-1) remove it; zero amounts are dropped."""
     for name, amount in charge:
         left = ledger.get(name, 0) + sign * amount
         if left:

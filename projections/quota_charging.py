@@ -1,7 +1,7 @@
-"""Who is charged what: the rules that turn requests into entries of a queue's ledger.
+"""Compute what pods and pod groups are charged to their queue.
 
-Under `capacity-card` a queue is charged cpu, memory and card names; under `capacity` every resource by its
-name. A waiting pod that would take any of several cards is counted under their compound name.
+Under `capacity-card` a queue is charged cpu, memory and card names; under `capacity` every resource by its name. A
+waiting pod that accepts any of several cards is counted under their compound name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from projections.queues import Queue
 
 
 class Cards:
-    """The card models there are: by name the resource that counts them, and on how many nodes."""
+    """The known card models: name to the resource that counts them, and the number of nodes."""
 
     def __init__(self) -> None:
         self.resource: dict[str, str] = {}
@@ -28,7 +28,7 @@ class Cards:
         """Resource name to card name to number of nodes."""
 
     def shift(self, name: str, resource: str, sign: int) -> bool:
-        """Count a node in or out; whether this changed which cards there are."""
+        """Add or remove a node; return whether that changed the set of known cards."""
         nodes = self.by_resource.setdefault(resource, {})
         left = nodes.get(name, 0) + sign
         if left:
@@ -39,7 +39,7 @@ class Cards:
                 del self.by_resource[resource]
         if left > 1 or (left and sign < 0):
             return False
-        # Where several resources count one card, the first by name does, in whatever order they came.
+        # If several resources count one card, the first by name counts, independent of the order of events.
         counted = [one for one in sorted(self.by_resource) if name in self.by_resource[one]]
         if counted:
             self.resource[name] = counted[0]
@@ -49,7 +49,7 @@ class Cards:
 
 
 class QuotaState(Protocol):
-    """What of State the rules look at."""
+    """The part of the cluster that the charging rules read."""
 
     policy: Policy
     cluster_totals: ClusterTotals
@@ -58,34 +58,33 @@ class QuotaState(Protocol):
     queues: dict[str, Queue]
     owners: dict[str, dict[str, str]]
     charges: dict[int, dict[str, Charge]]
-    """Class index and mix of a node's cards to charge: what was found out already. Emptied when cards or
-    rules change."""
+    """Cache: class index and card layout to charge. Cleared when cards or rules change."""
 
 
 def requested(cluster: QuotaState, pod_class: PodClass) -> Charge:
-    """What a waiting pod of this class would be charged, a choice of cards under its compound name."""
+    """Return the charge that a waiting pod of this class would have; a choice of cards has a compound name."""
     return _charge(cluster, pod_class, "")
 
 
 def charge(cluster: QuotaState, pod: Pod) -> Charge:
-    """What a pod is charged where it is."""
+    """Return the charge of a pod on its node."""
     return _charge(cluster, pod.pod_class, pod.node)
 
 
 def is_unresolved(cluster: QuotaState, pod: Pod) -> bool:
-    """Whether a pod is charged for a choice of cards, as its node was not there to tell which it got."""
+    """Return whether a pod is charged for a choice of cards because its node was unknown."""
     return any(
         "|" in name or name in cluster.cards.by_resource for name, _ in pod.charge or ()
     ) and (not cluster.policy.charges_resources)
 
 
 def charge_on(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
-    """What a pod of this class is charged on a node."""
+    """Return the charge of a pod of this class on a node."""
     return _charge(cluster, pod_class, node)
 
 
 def _charge(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
-    """Nodes with the same cards charge the same."""
+    """Return the charge from the cache; it depends on the class and on the card layout of the node."""
     found = cluster.nodes.nodes.get(node) if node else None
     mix = "" if found is None else found.card_layout
     of_class = cluster.charges.get(pod_class.index)
@@ -113,7 +112,7 @@ def _charge_for(cluster: QuotaState, pod_class: PodClass, on: Mapping[str, str])
 
 
 def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[str, str]) -> str:
-    """The card charged for a resource: that of the node, else the choice, else the resource itself."""
+    """Return the charged card of a resource: that of the node, else the choice, else the resource itself."""
     if resource in on:
         return on[resource]
     there = cluster.cards.by_resource.get(resource, {})
@@ -124,7 +123,7 @@ def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[s
 
 
 def members(cluster: QuotaState, name: str) -> tuple[str, ...]:
-    """The cards that a charge name stands for: those of a compound, or of a card resource."""
+    """Return the cards that a charge name stands for: those of a compound name, or of a resource."""
     if "|" in name:
         return tuple(name.split("|"))
     if name in cluster.cards.by_resource:
@@ -133,7 +132,7 @@ def members(cluster: QuotaState, name: str) -> tuple[str, ...]:
 
 
 def minimum(cluster: QuotaState, group: PodGroup) -> Amounts | None:
-    """What the gang needs at least, by charge name; None where nothing says so and nothing is checked."""
+    """Return the minimum request of the gang, by charge name; None if it is not stated and not checked."""
     if group.facts is None:
         return _least(cluster, group, cards_only=False)
     if group.facts.min_resources is None:
@@ -152,7 +151,7 @@ def minimum(cluster: QuotaState, group: PodGroup) -> Amounts | None:
 
 
 def _least(cluster: QuotaState, group: PodGroup, *, cards_only: bool) -> Amounts:
-    """What the first `min_available` pods ask for, in task order, finished and leaving pods left out."""
+    """Return the sum of requests of the first `min_available` live pods, in task order."""
     total: Amounts = {}
     for pod_class, count in min_member_classes(group):
         for name, amount in requested(cluster, pod_class):
@@ -166,9 +165,9 @@ def _least(cluster: QuotaState, group: PodGroup, *, cards_only: bool) -> Amounts
 
 
 def _is_denied(cluster: QuotaState, pod_class: PodClass, name: str) -> bool:
-    """Whether no pod of the class can ever be charged this: cards that it should have named, and did not.
+    """Return whether no pod of the class can ever be charged this, because it does not name its cards as required.
 
-    Nothing is reserved for such a pod, or it would stand in the way of others for ever.
+    Nothing is reserved for such a pod: the reservation would block others for ever.
     """
     if cluster.policy.charges_resources or name not in cluster.cards.by_resource:
         return False
@@ -176,9 +175,9 @@ def _is_denied(cluster: QuotaState, pod_class: PodClass, name: str) -> bool:
 
 
 def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
-    """The classes of the first `min_available` live pods, each with how many of them.
+    """Return the classes of the first `min_available` live pods, each with the number of these pods.
 
-    Where roles have minimums of their own the first pods of each role come before all others.
+    If roles have minimums of their own, the first pods of each role come first.
     """
     wanted = group.min_available
     if len(group.live_classes) == 1:
@@ -193,7 +192,7 @@ def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
 
 
 def request_differs(cluster: QuotaState, group: PodGroup) -> str:
-    """How the cards that the pods ask for differ from what the group said; empty where they do not."""
+    """Return how the cards requested by the pods differ from the annotation of the group; "" if they do not."""
     stated = {} if group.facts is None else group.facts.card_request
     if not stated or cluster.policy.charges_resources:
         return ""
@@ -215,7 +214,7 @@ def _listed(amounts: Mapping[str, int]) -> str:
 
 
 def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
-    """What the group adds to its queue's `inqueue` and `elastic`."""
+    """Return what the group adds to `inqueue` and `elastic` of its queue."""
     if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
     least = minimum(cluster, group)
@@ -252,7 +251,7 @@ def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
 def _without_gated(
     cluster: QuotaState, group: PodGroup, missing: list[tuple[str, int]]
 ) -> list[tuple[str, int]]:
-    """What is missing, less what pods ask for that are held back by gates (Volcano's `capacity`)."""
+    """Subtract the requests of pods with scheduling gates (Volcano's `capacity`)."""
     gated: Amounts = {}
     for pod in group.pods.values():
         for name, amount in requested(cluster, pod.pod_class) if pod.status == GATED else ():
@@ -264,9 +263,9 @@ def _without_gated(
 def _with_strays(
     cluster: QuotaState, group: PodGroup, missing: list[tuple[str, int]], used: Amounts
 ) -> list[tuple[str, int]]:
-    """What is missing of cards, less what pods are charged of cards that none of them asks for.
+    """Subtract from missing cards what pods are charged for cards that no pod of the group requests.
 
-    Such a pod has what it needs: its node has another label by now, or somebody else placed it there.
+    The label of the node changed since, or another scheduler placed the pod there: the pod has what it needs.
     """
     live = _asked_by(cluster, [group.classes[index] for index in group.live_classes])
     if all(name in live for name in used if name not in ("cpu", "memory")):
@@ -286,7 +285,7 @@ def _with_strays(
 
 
 def _asked_by(cluster: QuotaState, classes: Iterable[PodClass]) -> set[str]:
-    """The cards that pods of these classes ask for, and whatever else they are charged."""
+    """Return the charge names that pods of these classes request, and their cards."""
     return {
         card
         for one in classes

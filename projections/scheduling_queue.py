@@ -1,7 +1,7 @@
-"""Lines: groups of one queue that an action answers alike, in the order in which they are served.
+"""Keep equivalent pod groups of a queue together, in the order in which an action serves them.
 
-What holds for the first in a line holds for all behind it, as nothing is given back within a cycle. So a
-cycle looks at the head of a line, not at everyone who waits in it.
+A refusal of the first group holds for all groups of the same equivalence group, because nothing is released within
+a cycle. So a cycle evaluates only the first.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +12,7 @@ Order = tuple[object, ...]
 
 
 class EquivalenceGroup:
-    """The groups of one line, first served first."""
+    """Pod groups of one queue that get the same answer from an action, first served first."""
 
     __slots__ = ("jobs", "key", "queue")
 
@@ -23,33 +23,33 @@ class EquivalenceGroup:
 
     @property
     def action(self) -> str:
-        """The action it waits for."""
+        """Return the action for which the groups wait."""
         return self.key[0]
 
     @property
     def head(self) -> PodGroup:
-        """Who is served first."""
+        """Return the group that is served first."""
         return self.jobs[0][1]
 
     def is_head(self, group: PodGroup) -> bool:
-        """Whether the group is first: a decision may have put it into another line."""
+        """Return whether the group is still first: a decision may have moved it."""
         return bool(self.jobs) and self.jobs[0][1] is group
 
 
 class SchedulingQueue:
-    """All lines, by queue."""
+    """All equivalence groups, by queue."""
 
     def __init__(self) -> None:
         self.by_queue: dict[str, dict[EquivalenceKey, EquivalenceGroup]] = {}
         self._entries: dict[str, tuple[Order, list[EquivalenceGroup]]] = {}
 
     def of(self, group: PodGroup) -> list[EquivalenceGroup]:
-        """The lines a group stands in."""
+        """Return the equivalence groups of a pod group."""
         standing = self._entries.get(group.key)
         return [] if standing is None else standing[1]
 
     def place(self, group: PodGroup, order: Order, keys: tuple[EquivalenceKey, ...]) -> None:
-        """Let a group stand in these lines and no others."""
+        """Put a group under exactly these keys."""
         standing = self._entries.get(group.key)
         if standing is not None:
             same = [
@@ -72,7 +72,7 @@ class SchedulingQueue:
         self._entries[group.key] = (order, joined)
 
     def remove(self, group: PodGroup) -> None:
-        """Take a group out of its lines."""
+        """Remove a group from its equivalence groups."""
         standing = self._entries.pop(group.key, None)
         if standing is None:
             return

@@ -1,11 +1,11 @@
-"""How long pod groups may wait (Volcano's `sla`): a deadline each, and who has waited longer than that.
+"""Keep the waiting time of pod groups (Volcano's `sla`) and the time-out of their reservations.
 
     deadline = creation + waiting time of the group or of the owner of its pods, else of the policy
 
-A deadline makes a cycle due. From then on the group is overdue: `sla` lets it in.
+A deadline makes a cycle due. After it the group is overdue, and `sla` admits it.
 
-And how long a group keeps what is reserved for it while too many of the nodes that could take its pods are
-closed to them: it is tried once more then, and if that is still so it goes on waiting without a reservation.
+A group keeps its reservation for RESERVATION_TIMEOUT_NS while too many of the nodes that could run its pods are
+closed to them. Then it is tried once more; if nothing has changed, it waits without a reservation.
 """
 
 from itertools import takewhile
@@ -19,7 +19,7 @@ from projections.quota_charging import QuotaState
 from projections.wakeup_events import WakeupEvents
 
 RESERVATION_TIMEOUT_NS: Final = 300_000_000_000
-"""How long that is."""
+"""Time until a group loses its reservation."""
 
 
 class SlaState(QuotaState, Protocol):
@@ -30,11 +30,11 @@ class SlaState(QuotaState, Protocol):
     position: int
 
     def update_group(self, group: PodGroup) -> None:
-        """Bring what follows from a group's pods in line."""
+        """Recompute what follows from a group's pods."""
 
 
 def deadline_of(cluster: QuotaState, group: PodGroup) -> int | None:
-    """When the group has waited as long as it may; None where it may wait for ever."""
+    """Return the end of the waiting time of a group; None if it has none."""
     rules = cluster.policy.sla
     if rules is None:
         return None
@@ -44,18 +44,18 @@ def deadline_of(cluster: QuotaState, group: PodGroup) -> int | None:
 
 
 def _of_owner(cluster: QuotaState, group: PodGroup) -> int | None:
-    """What the owner says whose pods are a group without an object."""
+    """Return the waiting time in the annotation of the owner, for a group without an object."""
     said = cluster.owners.get(group.key.partition("/podgroup-")[2])
     return None if said is None else waiting_time(said.get(WAITING_TIME))[0]
 
 
 def is_overdue(cluster: QuotaState, group: PodGroup) -> bool:
-    """Whether the group has waited longer than it may."""
+    """Return whether the waiting time of the group is over."""
     return group.key in cluster.cluster_totals.overdue
 
 
 def update_deadline(cluster: QuotaState, group: PodGroup) -> None:
-    """Keep the deadline of a group that waits for something."""
+    """Update the deadline of a group that waits for something."""
     cluster_totals = cluster.cluster_totals
     if group.key in cluster_totals.reservation_timeouts and not _keeps_reservation(
         group.refusals.get("allocate")
@@ -80,7 +80,7 @@ def _keeps_reservation(refusal: Refusal | None) -> bool:
 def start_reservation_timeout(
     cluster: QuotaState, group: PodGroup, refusal: Refusal, now_ns: int
 ) -> None:
-    """A group was refused: if nodes are closed to it, it keeps what is reserved for it a while longer."""
+    """Start the time-out of the reservation of a group that was refused because nodes are closed."""
     if (
         "enqueue" in cluster.policy.actions
         and _keeps_reservation(refusal)
@@ -92,20 +92,20 @@ def start_reservation_timeout(
 
 
 def forget_deadlines(cluster: QuotaState, key: str) -> None:
-    """The group is gone."""
+    """Remove all deadlines of a deleted group."""
     cluster.cluster_totals.reservation_timeouts.pop(key, None)
     cluster.cluster_totals.deadlines.pop(key, None)
     cluster.cluster_totals.overdue.pop(key, None)
 
 
 def expire_timeouts(cluster: SlaState, at_ns: int) -> None:
-    """Take in whose deadline is over by now."""
+    """Apply the deadlines that are over."""
     cluster_totals = cluster.cluster_totals
     over = [
         (deadline, key) for key, deadline in cluster_totals.deadlines.items() if deadline <= at_ns
     ]
     for deadline, key in sorted(over):
-        # In an order that does not depend on the one in which groups came to wait.
+        # Sorted, so that the order does not depend on when groups began to wait.
         del cluster_totals.deadlines[key]
         cluster_totals.overdue[key] = deadline
         cluster.update_group(cluster.groups[key])

@@ -1,6 +1,6 @@
-"""State: everything the scheduler may look at. `apply` is the only thing that changes it.
+"""Keep all facts that the scheduler may read. `State.apply` is the only method that changes them.
 
-The same records in the same order make the same State, on every machine and in every process.
+The same records in the same order give the same State, on every machine and in every process.
 """
 
 from collections.abc import Iterator
@@ -94,74 +94,75 @@ REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
 
 
 NEWEST_MAX: Final = 2
-"""Objects of a kind that are remembered as changed last: each is asked for before its watch goes on."""
+"""Number of objects of a kind that are remembered as changed last. Each is requested from the server before the
+watch resumes."""
 
 IDENTITY: Final = ("Namespace", "/kube-system")
-"""The object by whose UID a cluster is told from others."""
+"""The object whose UID identifies the cluster."""
 
 Newest: TypeAlias = tuple[str, str, bool]
-"""UID, revision, and whether the object is gone."""
+"""UID, revision, and whether the object was deleted."""
 
 
 class State:
-    """What is true, as far as the log goes."""
+    """The facts at one position of the log."""
 
     def __init__(self, left_out: LeftOut | None = None) -> None:
         self.left_out: LeftOut = {} if left_out is None else left_out
-        """Records that are passed over, as applying them raised in an earlier fold."""
+        """Records that are skipped, because an earlier fold raised an exception when it applied them."""
         self.cluster = Cluster()
         self.position = 0
         self.cycle = 0
         """Position of the last `cycle_opened`."""
         self.now_ns = 0
-        """The time of the last cycle."""
+        """Time of the last cycle."""
         self.period_ns = 0
         self.policy_position = 0
         self.policy_document = BUILT_IN
-        """The policy in force, as it stands in the log."""
+        """The policy in force, as in the log."""
         self.listed: dict[str, None] = {}
         """Kinds listed since the daemon last started."""
         self.watched: dict[str, str] = {}
-        """Kind to the last revision that the log has seen of it: from there a watch goes on."""
+        """Kind to the last revision of it in the log: the watch resumes there."""
         self.newest: dict[str, dict[str, Newest]] = {}
-        """Kind to those of its objects that changed last, by subject, the last one last."""
+        """Kind to the objects of it that changed last, by subject; the latest is last."""
         self.commitments: dict[str, Commitment] = {}
-        """By UID: bindings without an outcome."""
+        """Bindings without an outcome, by UID."""
         self.evictions: dict[str, Commitment] = {}
-        """By UID: evictions without an outcome."""
+        """Evictions without an outcome, by UID."""
         self.quarantined: dict[str, dict[str, Quarantine]] = {}
-        """Node to resource to its quarantine there."""
+        """Node to resource to its quarantine."""
         self.cycle_events = WakeupEvents()
-        """What the cycle now open has to look at."""
+        """Events that the open cycle has to look at."""
         self.carried_work = self.deferred_work = DeferredWork()
-        """What earlier cycles left to the one now open, and what is left to the next."""
+        """Work that earlier cycles left for the open cycle, and work that the open cycle leaves for the next."""
 
     def begin_at(self, position: int) -> None:
-        """The records to come follow this position."""
+        """Set the position before the first record."""
         assert self.position == 0, "only an empty State can begin"
         self.position = position
 
     def validate(self) -> None:
-        """Count everything again that is kept as a sum. What does not add up is an AssertionError."""
+        """Recount all sums. Raise AssertionError if one differs from the sum that is kept."""
         audit(self)
 
     @property
     def is_synced(self) -> bool:
-        """Whether every required kind has been listed."""
+        """Return whether all required kinds were listed."""
         return all(kind in self.listed for kind in REQUIRED)
 
     @property
     def next_deadline_ns(self) -> int | None:
-        """When a cycle is due even if nothing happens."""
+        """Return the time at which a cycle is due even if no event arrives."""
         return next_deadline(self)
 
     def apply(
         self, record: Record, event: Event, content: bytes | None, on_error: OnError = ignore
     ) -> None:
-        """Take one record in. `content` is the object that came with it, where it has one.
+        """Apply one record. `content` is the object that came with it, if any.
 
-        `on_error` is told where reading that object raised, or applying the record. After an ApplyError this State
-        is half changed: fold a new one, and leave the record out (`projections/left_out.py`).
+        Call `on_error` if reading the object or applying the record raises. After an ApplyError this State is
+        partly changed: fold a new one without the record (`projections/left_out.py`).
         """
         assert record.position == self.position + 1, (record.position, self.position)
         self.position = self.cluster.position = record.position
@@ -180,7 +181,7 @@ class State:
             raise ApplyError(record.position, record.subject, reason) from error
 
     def _skip(self, record: Record, event: Event) -> None:
-        """Keep no more of a record than how far its kind has been seen."""
+        """Use only the revision of a record that is left out."""
         if isinstance(event, Observed | Deleted):
             self._record_seen(record, event)
 
@@ -189,7 +190,7 @@ class State:
     ) -> None:
         match event:
             case PodObserved():
-                # By far the most frequent, so it comes first.
+                # The most frequent event by far.
                 self._record_seen(record, event)
                 self._pod_observed(record, event, content, on_error)
             case (
@@ -225,7 +226,7 @@ class State:
             case _:
                 self._observed(record, event, content, on_error)
 
-    # What was observed
+    # Observations
 
     def _observed(
         self, record: Record, event: Observation, content: bytes | None, on_error: OnError
@@ -265,7 +266,7 @@ class State:
                 self._record_seen(record, event)
                 apply_observation.apply_deletion(self.cluster, record, event)
             case ObjectUnreadable():
-                pass  # The object counts as last read, or as absent.
+                pass  # Keep the object as last read, or absent.
             case DaemonStarted():
                 self._started(event)
             case PolicyChanged():
@@ -290,7 +291,7 @@ class State:
             case KindListed():
                 self.listed[event.resource] = None
                 self.watched[event.resource] = event.resource_version
-                # What was shown between a gap and its list may be of the history that was lost.
+                # Objects seen between a gap and the list may belong to the lost history.
                 newest = self.newest.get(event.resource, {})
                 for subject, (_, revision, _) in list(newest.items()):
                     if is_newer(revision, event.resource_version):
@@ -300,7 +301,7 @@ class State:
                     self.listed[event.resource] = None
             case WatchClosed():
                 if event.has_gap:
-                    # What follows is a list, whatever its revision is, also after a restart.
+                    # A list follows, whatever its revision, also after a restart.
                     for kept in (self.listed, self.watched, self.newest):
                         kept.pop(event.resource, None)
                 if event.cause == WENT_BACK:
@@ -311,7 +312,7 @@ class State:
                 pass
 
     def _record_seen(self, record: Record, event: Observed | Deleted) -> None:
-        """Remember how far a kind has been seen, and which objects changed last."""
+        """Record the last revision of a kind, and which of its objects changed last."""
         resource = record.subject.partition("/")[0]
         if not is_newer(event.resource_version, self.watched.get(resource, "")):
             return
@@ -325,7 +326,8 @@ class State:
 
     @property
     def progress(self) -> dict[str, ResumePoint]:
-        """How far each kind has been seen, and by which objects to tell whether the server has the same history."""
+        """Return the last revision of each kind, and the objects that show whether the server still has the same
+        history."""
         return {
             resource: ResumePoint(revision, tuple(self._known(resource)))
             for resource, revision in self.watched.items()
@@ -350,7 +352,7 @@ class State:
         reading = apply_observation.Reading(record, event.uid, _content(record, content), on_error)
         pod = apply_observation.read_pod(cluster, reading)
         if reading.is_failed and old is not None:
-            # What it was last known to take of its node is nearer to the truth than nothing.
+            # The last known request is a better estimate of its use of the node than nothing.
             pod = Pod(old.facts, old.pod_class, reading.digest)
         if old is not None:
             _carry(old, pod, record)
@@ -359,7 +361,7 @@ class State:
         if pod.facts.scheduler in cluster.scheduler_names:
             cluster.adopt(pod)
         if old is not None and old.group_key != pod.group_key:
-            # Its annotations or its owners were changed: it leaves one group and joins another.
+            # Its annotations or owners changed: it leaves one group and joins another.
             cluster.replace_pod(old, None)
             cluster.replace_pod(None, pod)
         else:
@@ -394,7 +396,7 @@ class State:
         policy, _ = parse_policy(bytes(event.policy))
         self.policy_position, self.policy_document = record.position, bytes(event.policy)
         self.cluster.change_policy(policy)
-        # Not all that moved was noted where the rules before did not look at it.
+        # Under the old policy some changes of nodes were not recorded.
         self.cluster.nodes.invalidate_all()
 
     def _cycle_opened(self, record: Record, event: CycleOpened) -> None:
@@ -408,10 +410,10 @@ class State:
 
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:
-    """What muster decided about a pod outlives a new sight of it, unless it shows otherwise."""
+    """Copy what was decided about a pod to its new version, unless the new version contradicts it."""
     pod.evicted, pod.failed_bindings = old.evicted, old.failed_bindings
     if old.facts.node and not pod.facts.node:
-        # No pod loses its node (K8.5) but where the server's data was set back.
+        # A pod loses its node (K8.5) only if the server was restored from an older state.
         pod.evicted = 0
         return
     if not pod.facts.node:
@@ -420,7 +422,7 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
         is_back = pod.occupies and not old.occupies
         pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
     elif (pod.facts.decision, pod.facts.node) in old.failed_bindings:
-        # The answer that told of a failure was wrong, or came before the binding took effect.
+        # The reported failure was wrong, or came before the binding took effect.
         pod.decision, pod.bound_at = pod.facts.decision, record.position
         return
     else:
@@ -431,7 +433,7 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
 
 def _content(record: Record, content: bytes | None) -> bytes:
     if content is None:
-        # A missing object is found by whoever reads the log.
+        # Readers of the log detect a missing object.
         raise UsageError(
             f"position {record.position}: its object was redacted; it cannot be folded"
         )

@@ -1,7 +1,8 @@
-"""Internal errors: how long an action leaves a pod group alone after deciding about it raised an exception.
+"""Suspend actions for a pod group after an internal error.
 
-Such a group gets the refusal `InternalError` from that action and stands in none of its lines until the group
-changes, the policy changes, or a delay has passed that doubles with each error in a row.
+If deciding about a group raises an exception, the group gets the refusal `InternalError` from that action and is
+not evaluated by it again until the group changes, the policy changes, or a delay has passed. The delay doubles with
+each consecutive error.
 """
 
 from typing import Final, Protocol
@@ -9,27 +10,26 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 INTERNAL_ERROR: Final = "InternalError"
-"""The code of such a refusal."""
+"""Code of such a refusal."""
 
 RETRY_NS: Final = 300_000_000_000
-"""Delay after the first error (5 minutes): long enough that an error costs next to nothing, short enough that a
-transient cause does not hold a group up for long."""
+"""Delay after the first error (5 minutes): rare enough to cost little, short enough for a transient cause."""
 
 RETRY_MAX_NS: Final = 16 * RETRY_NS
-"""The longest delay (80 minutes)."""
+"""Longest delay (80 minutes)."""
 
 ACTION_RETRY_NS: Final = 30_000_000_000
-"""Delay before what an action did not get to is looked at again, when the action itself raised (30 s), and before
-the same error of an action is recorded again."""
+"""Delay (30 s) until groups that an action did not reach because the action itself raised are evaluated again, and
+before the same error is recorded again."""
 
 
 class Suspension(Struct, frozen=True, array_like=True):
-    """Errors of one action about one pod group."""
+    """Consecutive errors of one action for one pod group."""
 
     until_ns: int
-    """The time before which the action does not look at the group; 0 where it may look again."""
+    """Time before which the action does not evaluate the group; 0 if it may."""
     count: int
-    """Errors in a row."""
+    """Number of consecutive errors."""
 
 
 class FailedAction(Struct, frozen=True, array_like=True):
@@ -38,11 +38,11 @@ class FailedAction(Struct, frozen=True, array_like=True):
     until_ns: int
     message: str
     is_abandoned: bool
-    """Whether pod groups may have been left out."""
+    """Whether pod groups may not have been evaluated."""
 
 
 class InternalErrors:
-    """All of them, of one cluster."""
+    """All internal errors of a cluster."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, Suspension]] = {}
@@ -50,21 +50,21 @@ class InternalErrors:
         self.actions: dict[str, FailedAction] = {}
 
     def is_suspended(self, key: str, action: str) -> bool:
-        """Whether the action leaves the group alone for now."""
+        """Return whether the action is suspended for the group."""
         if not self.groups:
             return False
         found = self.groups.get(key, {}).get(action)
         return found is not None and found.until_ns > 0
 
     def suspended(self, key: str) -> tuple[str, ...]:
-        """The actions that leave a group alone for now."""
+        """Return the actions that are suspended for a group."""
         if not self.groups:
             return ()
         of_group = self.groups.get(key, {})
         return tuple([action for action, one in of_group.items() if one.until_ns])
 
     def suspend(self, key: str, action: str, now_ns: int) -> None:
-        """Deciding about the group raised: leave it alone, for twice as long as the last time."""
+        """Suspend an action for a group; the delay doubles with each consecutive error."""
         of_group = self.groups.setdefault(key, {})
         before = of_group.get(action)
         count = 1 if before is None else before.count + 1
@@ -72,7 +72,7 @@ class InternalErrors:
         of_group[action] = Suspension(now_ns + delay_ns, count)
 
     def resume(self, key: str) -> bool:
-        """Let all actions look at the group again, as it changed. Whether any did not."""
+        """Let all actions evaluate the group again. Return whether any was suspended."""
         of_group = self.groups.get(key)
         if of_group is None or not any(one.until_ns for one in of_group.values()):
             return False
@@ -80,7 +80,7 @@ class InternalErrors:
         return True
 
     def clear(self, key: str, action: str | None = None) -> None:
-        """Forget the errors of a group: of one action, as that one got to an answer, or of all."""
+        """Forget the errors of a group: of one action that reached an answer, or of all."""
         of_group = self.groups.get(key)
         if of_group is None:
             return
@@ -90,26 +90,26 @@ class InternalErrors:
             del self.groups[key]
 
     def ends(self) -> list[int]:
-        """When the delays that are running end."""
+        """Return the times at which running delays end."""
         ends = [one.until_ns for kept in self.groups.values() for one in kept.values()]
         ends += [one.until_ns for one in self.actions.values() if one.is_abandoned]
         return [until_ns for until_ns in ends if until_ns]
 
 
 class SuspensionState(Protocol):
-    """The part of the cluster that is changed when a delay has passed."""
+    """The part of the cluster that changes when a delay ends."""
 
     internal_errors: InternalErrors
 
     def resume_group(self, key: str) -> None:
-        """Let all actions look at a group again."""
+        """Let all actions evaluate a group again."""
 
     def wake_everything(self) -> None:
-        """Let the next cycle look at everything again."""
+        """Let the next cycle evaluate all groups again."""
 
 
 def expire_timeouts(cluster: SuspensionState, at_ns: int) -> None:
-    """Take in the delays that are over by now."""
+    """Apply the delays that are over."""
     errors = cluster.internal_errors
     over = [
         key

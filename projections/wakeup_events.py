@@ -1,47 +1,47 @@
-"""What changed: since the last cycle (for deciding), and since the views were last written (for rows)."""
+"""Record what changed: since the last cycle, and since the views were last written."""
 
 from typing import Final
 
 from msgspec import Struct, field
 
 ALL_RESOURCES: Final = "*"
-"""In place of a resource: all of them."""
+"""Stands for all resources in a set of resource names."""
 
 ALL_PODS: Final = "*"
-"""In place of a kind of pod: all of them."""
+"""Stands for all kinds of pods in `changed_pod_kinds`."""
 
 Names = dict[str, None]
 """An ordered set of names."""
 
 
 class WakeupEvents(Struct):
-    """What happened since the last cycle that could change an answer."""
+    """Events since the last cycle that could change a refusal."""
 
     groups: Names = field(default_factory=dict)
     """Keys of pod groups that changed."""
     nodes_freed: dict[str, int] = field(default_factory=dict)
-    """Nodes that came, changed, or got something back, and the position of the record of that."""
+    """Nodes that were added, changed, or got resources back, and the position of the record."""
     nodes_updated: Names = field(default_factory=dict)
-    """Nodes whose objects came or changed."""
+    """Nodes whose objects were added or changed."""
     nodes_freed_at: int = 0
-    """Position of the record that did so last."""
+    """Position of the last record that freed a node."""
     quota_released: dict[str, Names] = field(default_factory=dict)
-    """Queues that got something back or were allowed more, and of what; or of EVERYTHING."""
+    """Queues with released or increased quota, and for which resources (or ALL_RESOURCES)."""
     quota_released_at: dict[str, int] = field(default_factory=dict)
-    """Queue to the position of the record that did so last."""
+    """Queue to the position of the last such record."""
     victims_added: dict[str, int] = field(default_factory=dict)
-    """Queues with pods that came to stand where they may be evicted, and the lowest priority of these."""
+    """Queues with pods that can newly be evicted, and the lowest priority of these pods."""
     met: Names = field(default_factory=dict)
     """Kinds of pods that came to stand on a node or left one (`regards.met_key`), or EVERYONE; kept only where
     pods look at each other."""
     hyper_nodes_changed_at: int = 0
-    """Position of the record that changed HyperNodes last; 0 where none did."""
+    """Position of the last record that changed HyperNodes; 0 if none did."""
     everything: bool = False
-    """Whether the rules themselves changed."""
+    """Whether all groups must be evaluated again, for example because the policy changed."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing happened."""
+        """Return whether nothing happened."""
         happened = (
             self.groups or self.nodes_freed or self.quota_released or self.victims_added or self.met
         )
