@@ -1,20 +1,22 @@
 """Whether who came or left matters to pods that were refused for who stands where."""
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from projections.cluster import Cluster
-from projections.inter_pod_affinity_index import MET_MAX
 from projections.pod_terms import Labels, PodTerm, Regard, selects
 from projections.pods import Pod
+from projections.sized_cache import lengths, sized_cache
 from projections.wakeup_events import ALL_PODS, WakeupEvents
+
+MET_BYTES_MAX: Final = 4 << 20
+"""Bytes of the descriptions of pods that came or left, of which the decoded form is kept."""
 
 _MET: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[Regard, ...]])
 
 
-@lru_cache(maxsize=2 * MET_MAX)
+@sized_cache(MET_BYTES_MAX, lengths)
 def _read(met: str) -> tuple[str, dict[str, str], tuple[Regard, ...]]:
     namespace, labels, barring = _MET.decode(met)
     return namespace, dict(labels), barring
