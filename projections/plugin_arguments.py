@@ -1,4 +1,4 @@
-"""What plugins may be told: the arguments of each, with their defaults."""
+"""Arguments of the plugins, with their defaults."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,25 +19,25 @@ from projections.policy_values import (
 )
 
 Warn: TypeAlias = Callable[[str, str], None]
-"""Names a path in the policy and what is skipped there."""
+"""Called with a path in the policy and what is skipped there."""
 
 
 class Capacity(Struct, frozen=True):
     """Arguments of `capacity`."""
 
     ancestor_reclaim_level: int = msgspec.field(default=0, name="ancestorReclaimLevel")
-    """How many levels up the tree of queues must agree on reclaiming; 0 asks the two queues alone."""
+    """Number of levels of ancestor queues that are compared for reclaiming; 0 compares only the two queues."""
 
 
 class CardQuota(Struct, frozen=True):
     """Arguments of `capacity-card`."""
 
     cardUnlimitedCpuMemory: bool = False  # noqa: N815
-    """Pods that use cards count no cpu and memory."""
+    """Whether pods that use cards are not charged cpu and memory."""
     unnamedCardPolicy: str = "deny"  # noqa: N815
-    """What becomes of a pod that asks for cards without `card.name`: `deny`, or `infer`."""
+    """Treatment of a pod that requests cards without `card.name`: `deny` or `infer`."""
     unsetCpuMemoryIsZero: bool = False  # noqa: N815
-    """Whether a queue without a capability for cpu or memory has none, rather than no limit."""
+    """Whether a missing capability for cpu or memory means zero instead of no limit."""
     nodeOrderWeight: float = 1.0  # noqa: N815
     """Weight of the order of preference in `A|B`."""
 
@@ -54,15 +54,15 @@ class NodeOrder(Struct, frozen=True):
     imagelocality_weight: int = msgspec.field(default=1, name="imagelocality.weight")
     podtopologyspread_weight: int = msgspec.field(default=2, name="podtopologyspread.weight")
     balanced_resources: str = msgspec.field(default="", name="balancedresource.resources")
-    """What is balanced beside cpu and memory, for pods that ask for it: names, separated by commas."""
+    """Resources balanced in addition to cpu and memory, for pods that request them: names separated by commas."""
     balanced_scoring: Literal["change", "level"] = msgspec.field(
         default="change", name="balancedresource.scoring"
     )
-    """What of the balance is scored: how the pod would `change` it, or the `level` that it would have."""
+    """Whether the balance is scored as the `change` by the pod or as the resulting `level`."""
 
 
 class BinPack(Struct, frozen=True):
-    """Arguments of `binpack`: its weight, and the weight of each resource it looks at."""
+    """Arguments of `binpack`: its weight, and the weight of each resource."""
 
     weight: int = 1
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
@@ -73,15 +73,15 @@ class Topology(Struct, frozen=True):
 
     weight: int = 1
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
-    """Name and weight of what counts for how full a domain is (`hypernode.binpack...`)."""
+    """Name and weight of resources that count for the utilization of a domain (`hypernode.binpack...`)."""
     is_for_normal_pods: bool = True
-    """Whether pods without a wish for a topology are scored, too."""
+    """Whether pods without a network topology constraint are scored, too."""
     fading: Fraction = Fraction(4, 5)
-    """By how much a domain counts less with each tier, for such pods."""
+    """Factor of the weight of a domain with each higher tier, for such pods."""
 
 
 class Predicates(Struct, frozen=True):
-    """Arguments of `predicates`: which filters hold."""
+    """Arguments of `predicates`: which filters are enabled."""
 
     node_affinity: bool = msgspec.field(default=True, name="predicate.NodeAffinityEnable")
     taint_toleration: bool = msgspec.field(default=True, name="predicate.TaintTolerationEnable")
@@ -101,12 +101,12 @@ class Overcommit(Struct, frozen=True):
     """Arguments of `overcommit`."""
 
     factor: Fraction = Fraction(6, 5)
-    """How many times over what there is may be promised to admitted groups (`overcommit-factor`)."""
+    """Factor of allocatable resources that can be promised to admitted groups (`overcommit-factor`)."""
     factors: tuple[tuple[str, Fraction], ...] = ()
     """The same for single resources (`overcommit-factor.NAME`)."""
 
     def of(self, name: str) -> Fraction:
-        """The factor of a resource."""
+        """Return the factor of a resource."""
         for one, factor in self.factors:
             if one == name:
                 return factor
@@ -117,11 +117,11 @@ class Sla(Struct, frozen=True):
     """Arguments of `sla`."""
 
     waiting_ns: int | None = None
-    """How long a group may wait that does not say so itself (`sla-waiting-time`); None for ever."""
+    """Waiting time of groups that do not state one (`sla-waiting-time`); None without a limit."""
 
 
 def read_arguments(name: str, given: JsonObject, path: str, warn: Warn) -> Struct | None:
-    """The arguments of a plugin; None for one that takes none. What it does not know is warned of."""
+    """Return the arguments of a plugin; None if it has none. Call `warn` for unknown arguments."""
     if name in _READERS:
         return _READERS[name](given, path, warn)
     kind = _KINDS.get(name)
@@ -160,7 +160,7 @@ def _topology(given: JsonObject, path: str, warn: Warn) -> Struct:
 def _weights(
     given: JsonObject, prefix: str, path: str
 ) -> tuple[tuple[tuple[str, int], ...], list[str]]:
-    """Name and weight of the resources that count, and the arguments that say nothing of that."""
+    """Return name and weight of the resources, and the arguments that are not about weights."""
     listed = f"{prefix}resources"
     known = ["cpu", "memory"]
     extra = text_at(given.get(listed, ""), f"{path}.{listed}")

@@ -1,7 +1,7 @@
-"""The policy: which actions run, which plugins vote, with which arguments.
+"""The policy: actions, plugins and their arguments.
 
-It has the shape of Volcano's scheduler configuration. A plugin, action or key that muster does not know
-is named in a warning and skipped; a value that is malformed is an error that names its path.
+It has the form of Volcano's scheduler configuration. An unknown plugin, action or key is named in a warning and
+skipped; a malformed value is an error that names its path.
 """
 
 from functools import lru_cache
@@ -31,9 +31,9 @@ ACTIONS = ("enqueue", "allocate", "backfill")
 PREEMPTING = ("preempt", "gangpreempt")
 RECLAIMING = ("reclaim", "gangreclaim")
 EVICTING = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
-"""Actions that evict pods in favour of others: of the same queue, or of other queues."""
+"""Actions that evict pods: of the same queue, or of other queues."""
 GANG_EVICTING = EVICTING[2:]
-"""Those of them that look at whole gangs."""
+"""Evicting actions that evaluate whole gangs."""
 _ACTIONS_ELSEWHERE = ("shuffle", "reschedule")
 QUOTA_PLUGINS = ("capacity", "capacity-card", "proportion")
 _FLAGS = frozenset(
@@ -63,50 +63,50 @@ _FLAGS = frozenset(
         "enabledHyperNodeGradient",
     }
 )
-"""Switches of a plugin that are on unless they are said to be off."""
+"""Flags of a plugin that are on by default."""
 _FLAGS_OFF = frozenset({"enableHierarchy", "enabledClusterOrder"})
-"""Switches that are off unless they are said to be on."""
+"""Flags of a plugin that are off by default."""
 _NO_EFFECT: Final = {
     ("gang", "enableJobReady"): "a gang is always whole",
     ("priority", "enableTaskOrder"): "pods of a group always go by priority",
     ("capacity-card", "enabledAllocatable"): "quotas of cards always hold",
     ("proportion", "enabledOverused"): "a queue never gets more than it deserves",
 }
-"""Plugin and switch that mean something to Volcano and change nothing here, and why."""
+"""Plugins and flags of Volcano that have no effect here, and why."""
 
 BUILT_IN = b"""{"actions":"enqueue, allocate, backfill","tiers":[{"plugins":[{"name":"priority"},\
 {"name":"gang"},{"name":"conformance"}]},{"plugins":[{"name":"drf"},{"name":"predicates"},\
 {"name":"capacity-card"},{"name":"nodeorder"},{"name":"binpack"}]}]}"""
-"""The policy where none is given, as JSON."""
+"""Default policy, as JSON."""
 
 
 @lru_cache(maxsize=64)
 def _evicting(actions: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that evict: asked for with every change of a pod."""
+    """Return the evicting actions; cached, because it is called with every change of a pod."""
     return tuple([one for one in actions if one in EVICTING])
 
 
 class Plugin(Struct, frozen=True):
-    """A plugin of a tier, with the flags that switch parts of it off or on."""
+    """A plugin of a tier with its flags."""
 
     name: str
     switched: frozenset[str] = frozenset()
-    """Flags that are not as they would be by default."""
+    """Flags that differ from their defaults."""
 
     def takes_part(self, flag: str) -> bool:
-        """Whether the plugin takes part in what the flag names."""
+        """Return whether the plugin is enabled for a flag."""
         return (flag in _FLAGS_OFF) == (flag in self.switched)
 
 
 class Policy(Struct, frozen=True):
-    """A policy as muster understands it."""
+    """A parsed policy."""
 
     actions: tuple[str, ...] = ACTIONS
     action_arguments: ActionArguments = ActionArguments()
-    """What actions are told."""
+    """Arguments of all actions."""
     tiers: tuple[tuple[Plugin, ...], ...] = ()
     quota: str = ""
-    """Which of QUOTA_PLUGINS keeps the quotas, or empty."""
+    """Which of QUOTA_PLUGINS is enabled, or ""."""
     capacity: Capacity = Capacity()
     cards: CardQuota = CardQuota()
     overcommit: Overcommit | None = None
@@ -116,54 +116,54 @@ class Policy(Struct, frozen=True):
     binpack: BinPack | None = None
     predicates: Predicates | None = None
     job_order: tuple[str, ...] = ()
-    """Plugins that order pod groups, first first."""
+    """Plugins that order pod groups, in order."""
     limits_pods: bool = True
-    """Whether what keeps the quotas limits what is placed, and not only who is let in."""
+    """Whether the quota plugin also limits placement, and not only admission."""
     queue_order: tuple[str, ...] = ()
-    """Plugins that order queues, first first: the one that keeps the quotas, and hierarchical drf."""
+    """Plugins that order queues, in order: the quota plugin, and hierarchical drf."""
 
     @property
     def evicting(self) -> tuple[str, ...]:
-        """The actions that evict, of those that run."""
+        """Return the evicting actions of the policy."""
         return _evicting(self.actions)
 
     @property
     def preempts(self) -> bool:
-        """Whether groups of a queue may have to make way for others of it."""
+        """Return whether pod groups may be evicted for others of their queue."""
         return any(one in PREEMPTING for one in self.actions)
 
     @property
     def reclaims(self) -> bool:
-        """Whether queues may have to make way for others."""
+        """Return whether pod groups may be evicted for other queues."""
         return any(one in RECLAIMING for one in self.actions)
 
     @property
     def charges_resources(self) -> bool:
-        """Whether queues are charged every resource by its name, rather than cards."""
+        """Return whether queues are charged every resource by its name instead of cards."""
         return self.quota in ("capacity", "proportion")
 
     @property
     def has_fair_tree(self) -> bool:
-        """Whether queues are compared by the dominant shares of a tree."""
+        """Return whether queues are compared by the dominant shares of a tree."""
         return self.has("drf", "enableHierarchy") and self.has("drf")
 
     @property
     def has_queue_tree(self) -> bool:
-        """Whether a queue's limits bind the queues below it, too."""
+        """Return whether the limits of a queue also apply to the queues below it."""
         return self.quota == "capacity" and self.has("capacity", "enableHierarchy")
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """All plugins, tier by tier."""
+        """Return all plugins, tier by tier."""
         return tuple(plugin for tier in self.tiers for plugin in tier)
 
     def has(self, name: str, flag: str = "") -> bool:
-        """Whether a plugin is on and takes part in what the flag names."""
+        """Return whether a plugin is in the policy and enabled for a flag."""
         return any(one.name == name and one.takes_part(flag) for one in self.plugins)
 
 
 class PolicyWarning(Struct, frozen=True):
-    """Something in a policy that is skipped."""
+    """A part of a policy that is skipped."""
 
     path: str
     message: str
@@ -189,7 +189,7 @@ _PLUGINS: Final = frozenset(
 
 
 def parse_policy(content: bytes) -> tuple[Policy, tuple[PolicyWarning, ...]]:
-    """The policy of a JSON document, and what in it was skipped. Raises PolicyError."""
+    """Return the policy of a JSON document, and what was skipped. Raise PolicyError."""
     try:
         document = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
@@ -198,7 +198,7 @@ def parse_policy(content: bytes) -> tuple[Policy, tuple[PolicyWarning, ...]]:
 
 
 class _Parser:
-    """Reads one document; collects what it skips."""
+    """Parses one document and collects what it skips."""
 
     def __init__(self) -> None:
         self.warned: list[PolicyWarning] = []
@@ -316,7 +316,7 @@ def _check_tier(plugins: tuple[Plugin, ...], path: str) -> None:
 
 
 def _filters(tiers: list[tuple[Plugin, ...]]) -> bool:
-    """Whether `predicates` keeps pods off nodes."""
+    """Return whether the filters of `predicates` are enabled."""
     plugins = [one for tier in tiers for one in tier]
     return any(one.name == "predicates" and one.takes_part("enablePredicate") for one in plugins)
 

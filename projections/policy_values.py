@@ -1,4 +1,4 @@
-"""Values of a policy file, each read at its path: what is malformed is a PolicyError that names it."""
+"""Read values of a policy file; a malformed value is a PolicyError that names its path."""
 
 import re
 from fractions import Fraction
@@ -15,14 +15,14 @@ _NUMBER: Final = re.compile(r"[-+]?([0-9]{1,50}\.?|[0-9]{0,50}\.[0-9]{1,50})([eE
 
 
 def object_at(value: object, path: str) -> JsonObject:
-    """An object."""
+    """Return an object."""
     if not isinstance(value, dict):
         raise PolicyError(f"{path}: expected an object, got {_shown(value)}")
     return value
 
 
 def items_at(value: object, path: str) -> list[object]:
-    """A list; one that is missing is empty."""
+    """Return a list; an empty one if it is missing."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -31,7 +31,7 @@ def items_at(value: object, path: str) -> list[object]:
 
 
 def typed(value: object, like: object, path: str) -> object:
-    """A value of the type of `like`; numbers and booleans may be given as text, as Volcano takes them."""
+    """Return a value of the type of `like`; numbers and booleans may also be text, as in Volcano."""
     if isinstance(like, bool):
         return truth_at(value, path)
     if isinstance(like, int):
@@ -47,14 +47,14 @@ def typed(value: object, like: object, path: str) -> object:
 
 
 def text_at(value: object, path: str) -> str:
-    """A text."""
+    """Return a text."""
     if not isinstance(value, str):
         raise PolicyError(f"{path}: expected text, got {_shown(value)}")
     return value
 
 
 def truth_at(value: object, path: str) -> bool:
-    """A truth value."""
+    """Return a truth value."""
     if value in (True, "true", "True"):
         return True
     if value in (False, "false", "False"):
@@ -63,7 +63,7 @@ def truth_at(value: object, path: str) -> bool:
 
 
 def whole_at(value: object, path: str) -> int:
-    """A whole number that is not negative."""
+    """Return a non-negative whole number."""
     number = _number(value, path)
     if number.denominator != 1 or number < 0:
         raise PolicyError(f"{path}: expected a whole number of at least 0, got {_shown(value)}")
@@ -71,7 +71,7 @@ def whole_at(value: object, path: str) -> int:
 
 
 def fraction_at(value: object, path: str) -> Fraction:
-    """A number that is not negative, exactly as it is written."""
+    """Return a non-negative number, exactly as written."""
     number = _number(value, path)
     if number < 0:
         raise PolicyError(f"{path}: expected a number of at least 0, got {_shown(value)}")
@@ -79,7 +79,7 @@ def fraction_at(value: object, path: str) -> Fraction:
 
 
 def span_at(value: object, path: str) -> int:
-    """A span of time such as `1h2m`, in nanoseconds."""
+    """Return a duration such as `1h2m` in nanoseconds."""
     try:
         return nanoseconds(text_at(value, path))
     except ValueError as error:

@@ -1,4 +1,5 @@
-"""Priority classes, and pod groups that name one which does not exist: the default counts, and a fault says so."""
+"""Apply PriorityClass objects. A pod group that names an unknown class has the default priority and a configuration
+error."""
 
 from typing import Final
 
@@ -9,7 +10,7 @@ UNKNOWN_CLASS: Final = "UnknownPriorityClass"
 
 
 def put_priority_class(cluster: Cluster, name: str, said: tuple[int, bool] | None) -> None:
-    """A class came or changed, with its value and whether it is the default, or is gone."""
+    """Add, update or (None) remove a class, with its value and whether it is the global default."""
     if cluster.priority_classes.get(name) == said:
         return
     if said is None:
@@ -22,7 +23,7 @@ def put_priority_class(cluster: Cluster, name: str, said: tuple[int, bool] | Non
 
 
 def check_priority_class(cluster: Cluster, group: PodGroup) -> None:
-    """Note whether the class that a PodGroup names exists."""
+    """Record an error if the class that a PodGroup names does not exist."""
     if group.facts is None:
         return
     subject, name = f"PodGroup/{group.key}", group.facts.priority_class

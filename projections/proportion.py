@@ -1,13 +1,13 @@
-"""What queues deserve under `proportion`: all there is, by weight, as far as they ask for it.
+"""Compute what queues deserve under `proportion`: all resources by weight, up to their requests.
 
     remaining = total
     repeat: each unmet queue gets remaining x weight / weights of the unmet
-            but not more than its real capability, nor than it asks for, nor less than its guarantee;
-            it is met once it has all it asks for, or got nothing more
-    until nothing remains or nobody is unmet
+            but at most its real capability and its request, and at least its guarantee;
+            it is met once it has its request, or got nothing more
+    until nothing remains or all queues are met
 
-(Volcano's `proportion`.) It is counted in millionths and found anew as a cycle opens, if anything that it
-follows from is another than before. Requests are what pods have and wait for, in all groups of a queue.
+(Volcano's `proportion`.) Amounts are in millionths. They are computed at the start of a cycle if any input has
+changed. The request of a queue is the sum over its allocated and pending pods.
 """
 
 from typing import Final, Protocol
@@ -21,25 +21,25 @@ from projections.queues import Queue
 from projections.wakeup_events import ALL_RESOURCES
 
 WHOLE: Final = 1_000_000
-"""Millionths in one."""
+"""Millionths per unit."""
 _NEARLY: Final = 1_000
-"""What lacks no more of a whole counts as one."""
+"""A remainder below this rounds up to a whole unit."""
 
 
 class QueueDemand(Struct):
-    """A queue that asks for something, all amounts in millionths."""
+    """A queue with pod groups; all amounts in millionths."""
 
     name: str
     weight: int
     request: Amounts
     most: Amounts
-    """Resource to real capability, where that is a limit."""
+    """Resource to real capability, if limited."""
     least: Amounts
     """Resource to guarantee."""
 
 
 class ProportionState(Protocol):
-    """The part of the cluster in which requests are heeded."""
+    """The part of the cluster in which requests are kept."""
 
     policy: Policy
     cluster_totals: ClusterTotals
@@ -47,11 +47,12 @@ class ProportionState(Protocol):
     changed_queues: dict[str, None]
 
     def mark_quota_released(self, queue: str, resource: str = ...) -> None:
-        """Remember that a queue may now admit what it could not before."""
+        """Record that a queue may now admit pod groups that it did not admit before."""
 
 
 def update_requests(cluster: ProportionState) -> None:
-    """After a record: where the requests of a queue are others, all queues may deserve something else."""
+    """At the end of a record, wake all queues if the request of a queue changed, because what they deserve may
+    change."""
     if cluster.policy.quota != "proportion":
         return
     known = cluster.cluster_totals.requests
@@ -66,7 +67,7 @@ def update_requests(cluster: ProportionState) -> None:
 
 
 def compute_deserved(total: Amounts, asking: list[QueueDemand]) -> dict[str, Amounts]:
-    """What each queue deserves of the total, by resource."""
+    """Return what each queue deserves of the total, by resource."""
     remaining = {name: amount * WHOLE for name, amount in total.items()}
     deserved: dict[str, Amounts] = {one.name: {} for one in asking}
     unmet = asking

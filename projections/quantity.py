@@ -1,12 +1,11 @@
-"""Kubernetes quantities, exactly (rule K16): text or a plain JSON number to a fraction or an integer.
+"""Parse Kubernetes quantities exactly (rule K16).
 
     quantity = [sign] digits [. digits] suffix
     suffix   = Ki Mi Gi Ti Pi Ei | n u m | k M G T P E | (e | E) [sign] digits | nothing
 
-Never a float on the way: a JSON number is read by its shortest decimal form. What is finer than a
-billionth is rounded up, and what is larger than 2^63-1 counts as that, as the API server has it.
-Of the digits of a number the first DIGITS_MAX are read; how many follow still counts, so that a number of
-5,000 digits is the largest there is.
+Floats are not used: a JSON number is read in its shortest decimal form. Fractions below 10^-9 are rounded up, and
+values above 2^63-1 count as 2^63-1, as in the API server. The first DIGITS_MAX digits of a number are read, and the
+number of further digits counts, so that a number of 5,000 digits is the maximum.
 """
 
 import re
@@ -23,7 +22,7 @@ Quantity: TypeAlias = str | int | float
 T = TypeVar("T")
 
 MAX: Final = 2**63 - 1
-"""The largest magnitude a quantity may have, in whatever unit it is asked for."""
+"""The largest magnitude of a quantity, in any unit."""
 
 _NANO: Final = 10**9
 _SUFFIXES: Final = {
@@ -39,15 +38,15 @@ _FORM: Final = re.compile(
     r"([+-]?)(?:([0-9]++)(?:\.([0-9]*+))?|\.([0-9]++))(?:[eE]([+-]?[0-9]++)|([KMGTPE]i|[kMGTPEmun])?)"
 )
 _CACHED_CHARS_MAX: Final = 32
-"""Longer texts are read each time: no amount of a real cluster is longer."""
+"""Longer texts are not cached: amounts of real clusters are shorter."""
 
 
 class QuantityError(UsageError):
-    """A quantity cannot be read: it names the text."""
+    """A quantity that cannot be read; the message contains the text."""
 
 
 def _remembered(read: Callable[[str], T]) -> Callable[[Quantity], T]:
-    """A reader of quantities that remembers short ones."""
+    """Return a reader of quantities that caches short texts."""
     cached = lru_cache(maxsize=65_536)(read)
 
     @wraps(read)
@@ -69,7 +68,7 @@ def _text(value: Quantity) -> str:
 
 @_remembered
 def parse(text: str) -> Fraction:
-    """The exact value of a quantity, in its own unit."""
+    """Return the exact value of a quantity, in its own unit."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise QuantityError(f"{quoted(text)} is not a quantity such as 2, 500m or 16Gi")
@@ -80,7 +79,7 @@ def parse(text: str) -> Fraction:
     number *= 10 ** min(max(0, len(whole_part) - DIGITS_MAX), DIGITS_MAX)
     if digits:
         number += Fraction(int(digits[:DIGITS_MAX]), 10 ** len(digits[:DIGITS_MAX]))
-        # What follows is less than a billionth, but not nothing: it is rounded up below.
+        # Further digits are less than a billionth but not zero: rounded up below.
         number += Fraction(digits[DIGITS_MAX:].strip("0") != "", 10**DIGITS_MAX)
     number *= _power_of_ten(exponent) if exponent else _SUFFIXES[suffix]
     number = min(Fraction(ceil(number * _NANO), _NANO), Fraction(MAX))
@@ -89,19 +88,19 @@ def parse(text: str) -> Fraction:
 
 @_remembered
 def cpu_milli(text: str) -> int:
-    """Processors in thousandths, rounded up."""
+    """Return cpu in thousandths, rounded up."""
     return min(ceil(parse(text) * 1000), MAX)
 
 
 @_remembered
 def memory_bytes(text: str) -> int:
-    """Memory or storage in bytes, rounded up: `100m` of a byte is one."""
+    """Return memory or storage in bytes, rounded up."""
     return ceil(parse(text))
 
 
 @_remembered
 def whole(text: str) -> int:
-    """A count of things that cannot be divided, such as cards; a fraction of one is an error."""
+    """Return a count of indivisible resources, such as cards. Raise QuantityError for a fraction."""
     number = parse(text)
     if number.denominator != 1:
         raise QuantityError(f"{quoted(text)} is not a whole number")
@@ -109,7 +108,7 @@ def whole(text: str) -> int:
 
 
 def _power_of_ten(exponent: str) -> Fraction:
-    """A power far out of range is cut short: it is rounded to the same end, and costs nothing."""
+    """Return a power of ten; exponents out of range are reduced to one with the same result."""
     digits = exponent.lstrip("+-").lstrip("0")
     power = min(int(digits[:DIGITS_MAX] or "0"), DIGITS_MAX)
     return Fraction(10) ** (-power if exponent.startswith("-") else power)

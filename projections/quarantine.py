@@ -1,9 +1,9 @@
-"""Nodes that turned pods away although they say that there is room (rule K5.12).
+"""Quarantine resources of nodes whose kubelet rejected pods (rule K5.12).
 
-A kubelet rejects what its node cannot take, whatever the node's status says. Without a pause the pod's
-owner would make another, and it would go there again. So the resource counts as used up on that node for
-a while: half a minute at first, twice as long with each further rejection, half an hour at most. Each ten
-minutes without a rejection take one back.
+A kubelet may reject a pod although the status of its node shows free resources. Without a pause the owner would
+create another pod that is bound to the same node. So the resource counts as used up on that node: for 30 seconds at
+first, twice as long with each further rejection, at most 30 minutes. Each 10 minutes without a rejection reduce the
+count by one.
 """
 
 from typing import Final
@@ -20,20 +20,20 @@ REJECTIONS: Final = (
     "TopologyAffinityError",
     "UnsupportedOperatingSystem",
 )
-"""Reasons of failed pods, beside `OutOf<resource>`, with which a kubelet turns a pod away at its door."""
+"""Reasons of pods that a kubelet rejected, in addition to `OutOf<resource>`."""
 
 
 class Quarantine(Struct, frozen=True):
-    """A resource of a node that is not given away for a while."""
+    """A resource of a node that is not assigned for a while."""
 
     count: int
-    """Rejections, as far as they have not decayed."""
+    """Number of rejections that have not decayed."""
     last_ns: int
     until_ns: int
 
 
 def rejected(before: Quarantine | None, at_ns: int) -> Quarantine:
-    """The quarantine after one more rejection."""
+    """Return the quarantine after one more rejection."""
     count = 1
     if before is not None:
         count += max(0, before.count - (at_ns - before.last_ns) // DECAY_NS)
@@ -42,10 +42,10 @@ def rejected(before: Quarantine | None, at_ns: int) -> Quarantine:
 
 
 def refused_resources(reason: str, request: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    """What a node does not have, by the reason that its kubelet gave; nothing where it is no rejection.
+    """Return the resources that a kubelet rejected, by the reason of the failed pod; none if it is not a rejection.
 
-    `OutOfcpu` names its resource. A device plugin's refusal (`UnexpectedAdmissionError`) does not: it is
-    taken to mean the devices asked for. Whatever else it is, the node takes no pods at all.
+    `OutOfcpu` names its resource. `UnexpectedAdmissionError` of a device plugin does not: it stands for the devices
+    of the request. With any other reason the node accepts no pods at all.
     """
     if reason.startswith("OutOf"):
         named = reason.removeprefix("OutOf")

@@ -1,4 +1,4 @@
-"""Queue objects into the cluster: what they bring, and what follows for all queues."""
+"""Apply Queue objects to the cluster, with the effects on all queues."""
 
 from msgspec import structs
 
@@ -10,7 +10,7 @@ from projections.queues import Faults, Queue, QueueFacts
 def put_queue(
     cluster: Cluster, facts: QueueFacts | None, name: str, digest: str, problem: str = ""
 ) -> None:
-    """A queue came, changed, or (None) lost its object."""
+    """Add, update or (None) remove the object of a queue."""
     queue = cluster.queue(name)
     if facts is not None and problem:
         facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
@@ -20,7 +20,7 @@ def put_queue(
     queue.facts, queue.digest, queue.rejects_status_updates = facts, digest, False
     cluster.pending_status.queues[name] = None
     if is_told:
-        return  # Nothing but what it is told by the scheduler.
+        return  # Only the status that the scheduler writes has changed.
     attach_queues(cluster, lifted)
     queue.reported_errors = tuple(one for one in queue.reported_errors if one in queue.faults)
     update_reported_errors(cluster, queue)
@@ -33,7 +33,7 @@ def put_queue(
 
 
 def update_reported_errors(cluster: Cluster, queue: Queue, told: Faults = ()) -> None:
-    """Keep track of faults that the log does not name yet, `told` being named just now."""
+    """Update which errors of a queue are in the log; `told` were recorded just now."""
     queue.reported_errors = (*queue.reported_errors, *told)
     cluster.queues_with_unreported_errors.pop(queue.name, None)
     if queue.unreported_errors:

@@ -1,4 +1,4 @@
-"""Why a group may be refused, and what could change that answer."""
+"""Codes of refusals, grouped by the events that could clear them."""
 
 from typing import Final
 
@@ -16,19 +16,19 @@ QUEUE_CODES: Final = frozenset(
         "QueueNotOpen",
     }
 )
-"""The queue stands in the way: these wait until it gets something back or is allowed more."""
+"""Limits of the queue: wait until it releases quota or is allowed more."""
 
 NODE_CODES: Final = frozenset({"NotEnoughResources"})
-"""No node has room: these wait until a node that could take one of the pods gets something back."""
+"""No node fits: wait until a node that could run one of the pods gets resources back."""
 
 COMMON_CODES: Final = frozenset({"ResourceOverused"})
-"""Too much of the whole cluster is promised: these wait until that is less, or there is more."""
+"""Too much of the whole cluster is promised: wait until demand decreases or capacity increases."""
 
 CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
-"""The cards there are do not fit the request: these wait until a node comes or changes."""
+"""The known cards do not match the request: wait until a node is added or changed."""
 
 TOPOLOGY_CODES: Final = frozenset({"TopologyNotReady", "UnknownTier"})
-"""The HyperNodes stand in the way: these wait until one of them comes, changes or goes."""
+"""The HyperNodes do not allow it: wait until one of them is added, changed or removed."""
 
 GROUP_CODES: Final = frozenset(
     {
@@ -40,16 +40,16 @@ GROUP_CODES: Final = frozenset(
         "UnsupportedDemand",
     }
 )
-"""The group itself stands in the way: these wait until it changes."""
+"""The group itself is the cause: wait until it changes."""
 
 WORK_CODES: Final = frozenset({"TooManyUnlikePods"})
-"""Trying to place the group would take too much work: these wait until the group changes or the cluster is smaller."""
+"""Trying to place the group would take too much work: wait until the group changes or the cluster is smaller."""
 
 EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
-"""Nobody may be evicted in its favour: these wait until somebody comes who may, or something is given back."""
+"""No pod may be evicted for the group: wait until a pod can newly be evicted, or resources are released."""
 
 INTERNAL_CODES: Final = frozenset({INTERNAL_ERROR})
-"""Deciding about the group raised an exception: these wait until the group changes or some time has passed."""
+"""Deciding about the group raised an exception: wait until the group changes or a delay has passed."""
 
 CODES: Final = (
     QUEUE_CODES
@@ -62,4 +62,4 @@ CODES: Final = (
     | EVICTION_CODES
     | INTERNAL_CODES
 )
-"""Every code a refusal may bear."""
+"""All codes of refusals."""

@@ -1,8 +1,8 @@
-"""What is no longer relied upon when the API server's data was set back.
+"""Discard what is not confirmed after the API server was restored from an older state.
 
-An answer that was recorded holds no more: what it was about may never have happened on the server as it is now. A
-list of everything follows, and decides. Bindings without an outcome stay: each is asked for again, and is answered
-by what the server holds. Nothing is decided or asked before the list is there.
+Recorded outcomes are no longer valid: on the restored server they may never have happened. A full list follows and
+decides. Bindings without an outcome are kept: each is requested again, and the server's answer decides. Nothing is
+decided or requested before the list is complete.
 """
 
 from typing import Protocol
@@ -20,7 +20,7 @@ class RollbackState(Protocol):
 
 
 def discard_unconfirmed(state: RollbackState, resource: str) -> None:
-    """Rely no longer on what was done to objects of a kind, as far as no observation shows it."""
+    """Discard outcomes about objects of a kind that no observation confirms."""
     match resource:
         case "Pod":
             _discard_unconfirmed_pods(state)
@@ -37,7 +37,7 @@ def discard_unconfirmed(state: RollbackState, resource: str) -> None:
 
 
 def _discard_unconfirmed_pods(state: RollbackState) -> None:
-    """Pods said to be bound that were not seen there wait again; nobody is on the way out by our doing."""
+    """Let pods wait again that were bound but never observed on their node, and cancel all evictions."""
     cluster = state.cluster
     state.evictions.clear()
     for uid, old in list(cluster.pods.items()):

@@ -1,4 +1,4 @@
-"""Node selectors, affinity and tolerations, as rules K6.4 and K6.6 of Kubernetes have them."""
+"""Node selectors, node affinity and tolerations (rules K6.4 and K6.6 of Kubernetes)."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,14 @@ _OUT_OF_RANGE = 2**63
 
 
 class Requirement(Struct, frozen=True):
-    """One expression: a label (or `metadata.name`), an operator and its values."""
+    """One expression: a label key (or `metadata.name`), an operator and its values."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, value: str | None) -> bool:
-        """Whether a node with this value of the label (None: without it) fulfils the expression."""
+        """Return whether a node with this value of the label (None: without it) satisfies the expression."""
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -35,13 +35,13 @@ class Requirement(Struct, frozen=True):
 
 
 class Term(Struct, frozen=True):
-    """Expressions that must all hold. A term without any matches nothing."""
+    """Expressions that must all be satisfied. A term without expressions matches nothing."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node fulfils every expression."""
+        """Return whether the node satisfies all expressions."""
         if not self.labels and not self.fields:
             return False
         return all(one.matches(labels.get(one.key)) for one in self.labels) and all(
@@ -50,21 +50,21 @@ class Term(Struct, frozen=True):
 
 
 class Preference(Struct, frozen=True):
-    """A term and what it adds to the score of a node that fulfils it."""
+    """A term, and the weight that it adds to the score of a matching node."""
 
     weight: int
     term: Term
 
 
 class NodeSelector(Struct, frozen=True):
-    """`nodeSelector` and required node affinity: both must hold; of the terms, one suffices."""
+    """`nodeSelector` and required node affinity: both must match; of the terms, one is enough."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     terms: tuple[Term, ...] | None = None
 
     @property
     def keys(self) -> tuple[str, ...] | None:
-        """The labels it looks at, or None where it looks at the node's name."""
+        """Return the referenced label keys, or None if it refers to the node's name."""
         terms = self.terms or ()
         if any(term.fields for term in terms):
             return None
@@ -73,7 +73,7 @@ class NodeSelector(Struct, frozen=True):
         return tuple(sorted(named))
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node may be used."""
+        """Return whether the node is selected."""
         if any(labels.get(key) != value for key, value in self.pairs):
             return False
         return self.terms is None or any(term.matches(name, labels) for term in self.terms)
@@ -88,7 +88,7 @@ class Toleration(Struct, frozen=True, gc=False):
     effect: str | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the taint does not keep the pod away."""
+        """Return whether the toleration matches the taint."""
         if self.effect and self.effect != taint.effect:
             return False
         operator = self.operator or "Equal"
@@ -104,7 +104,7 @@ class Toleration(Struct, frozen=True, gc=False):
 def untolerated(
     taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], effects: tuple[str, ...]
 ) -> int:
-    """How many of the taints with one of these effects the tolerations do not cover."""
+    """Return how many taints with one of these effects are not tolerated."""
     return sum(
         1
         for taint in taints

@@ -1,10 +1,9 @@
-"""How much of the cluster a pod group holds: the share of its dominant resource (Volcano's `drf`).
+"""Compute the dominant share of a pod group (Volcano's `drf`).
 
     share(held) = max over resources of held / total
 
-with what all nodes could give when the last cycle opened as the total. Who holds something of which there
-is nothing has a share of 1. Shares are exact fractions; nothing at all is the whole number 0, which
-compares faster.
+The total is the allocatable resources of all nodes at the start of the last cycle. A share of a resource whose
+total is zero is 1. Shares are exact fractions; an empty holding has the integer 0, which compares faster.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ Holding: TypeAlias = tuple[tuple[str, int], ...]
 
 
 def dominant(held: Mapping[str, int], total: Mapping[str, int]) -> Share:
-    """The largest part that is held of any resource. How many pods that makes does not count."""
+    """Return the largest share over all resources but `pods`."""
     most, of = 0, 1
     for name, amount in held.items():
         if amount <= 0 or name == "pods":
@@ -32,7 +31,7 @@ def dominant(held: Mapping[str, int], total: Mapping[str, int]) -> Share:
 
 
 def with_more(held: Amounts, request: Holding, sign: int = 1) -> Amounts:
-    """What is held once a request is added, or taken off."""
+    """Return the holding with a request added, or (-1) removed."""
     total = dict(held)
     for name, amount in request:
         total[name] = total.get(name, 0) + sign * amount

@@ -1,8 +1,7 @@
-"""A cache of what a function returned, bounded by the size of what it was asked.
+"""A cache of function results, bounded by the size of the arguments.
 
-What was asked lately is kept in two generations: when the younger one has reached half of the bound, the older
-one is dropped. So text that a user wrote costs a bounded number of bytes, whatever its length, and what is not
-asked any more goes as other things are asked.
+Entries are in two generations: when the younger has reached half of the bound, the older is dropped. So text that
+users wrote takes a bounded number of bytes, and entries that are no longer used are dropped.
 """
 
 from collections.abc import Callable
@@ -10,11 +9,10 @@ from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 ENTRY_BYTES: Final = 256
-"""What an entry costs beside its text: the entry itself, the tuple of arguments, and a small value."""
+"""Memory of an entry in addition to its text: the entry, the tuple of arguments, and a small value."""
 
 SHARE: Final = 512
-"""What alone would take more than this part of a bound is not kept at all: a few large ones would drive all others
-out, and pin the memory around them."""
+"""Arguments larger than this part of the bound are not cached: a few of them would displace all others."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -24,9 +22,9 @@ _MISSING: Final = object()
 def sized_cache(
     bytes_max: int, size_of: Callable[..., int]
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Keep what a function returns while the arguments (positional, hashable) stay within a number of bytes.
+    """Return a decorator that caches results by their (positional, hashable) arguments within a number of bytes.
 
-    `size_of` says how many bytes arguments take. Nothing is kept of a call that raises.
+    `size_of` returns the bytes of the arguments. Calls that raise are not cached.
     """
 
     def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -55,5 +53,5 @@ def sized_cache(
 
 
 def lengths(*texts: str | bytes) -> int:
-    """The size of texts."""
+    """Return the total length of texts."""
     return sum(map(len, texts))

@@ -1,7 +1,7 @@
-"""State to bytes and back, with its position. A snapshot only ever saves time.
+"""Convert State to bytes and back, with its position, so that a start need not fold the whole log.
 
-Kept are the facts and what muster decided; every sum is made anew when it is restored. The bytes are
-read by the same version of this code only: another version folds from the beginning instead.
+A snapshot contains facts and decisions; sums are computed again when it is restored. Only the same snapshot version
+can read it; another version folds the log from the beginning.
 """
 
 from typing import Final
@@ -32,11 +32,11 @@ from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
 VERSION: Final = 7
-"""Raise it with every change of State or of what is read from objects."""
+"""Increase it with every change of State or of what is read from objects."""
 
 
 class NodeImage(Struct, frozen=True, array_like=True):
-    """A node that is there."""
+    """A present node."""
 
     facts: NodeFacts
     digest: str
@@ -88,7 +88,7 @@ class QueueImage(Struct, frozen=True, array_like=True):
 
 
 class Image(Struct, frozen=True):
-    """All of State that cannot be made from the rest."""
+    """All of State that cannot be computed from the rest."""
 
     position: int
     cycle: int
@@ -140,7 +140,7 @@ _DECODER = msgspec.msgpack.Decoder(Image)
 
 
 def take(state: State) -> bytes:
-    """The State of the end of a batch, as bytes."""
+    """Return the State at the end of a batch as bytes."""
     cluster = state.cluster
     image = Image(
         position=state.position,
@@ -196,7 +196,7 @@ def take(state: State) -> bytes:
 
 
 def restore(payload: bytes) -> State:
-    """The State that `take` was given. What the views have still to be told is not kept."""
+    """Return the State of a snapshot, without the set of changed rows."""
     image = _DECODER.decode(payload)
     state = State()
     cluster = state.cluster
@@ -244,7 +244,7 @@ def restore(payload: bytes) -> State:
 
 
 def _put_node(cluster: Cluster, one: NodeImage) -> None:
-    """A node as it was; its images are shared again with all that have the same."""
+    """Restore a node; its images are shared again with all nodes that have them."""
     there = tuple(listed_image(name, size) for name, size in one.facts.images)
     structs.force_setattr(one.facts, "images", there)
     put_node(cluster, one.facts, one.digest)
@@ -284,7 +284,7 @@ def _restore_groups(state: State, image: Image) -> None:
         cluster.foreign_groups.count(pod, 1)
     cluster.regards.is_restoring = False
     cluster.regards.outdated = image.outdated_terms
-    # What was put back is no change of a group.
+    # Restoring is not a change of a group: set the suspensions afterwards.
     cluster.internal_errors.groups = image.suspended
     for saved in image.groups:
         group = cluster.groups[saved.key]
@@ -297,7 +297,7 @@ def _restore_groups(state: State, image: Image) -> None:
 
 
 def _pod(cluster: Cluster, one: PodImage) -> Pod:
-    """A pod as it was; its labels are shared again with all that have the same."""
+    """Restore a pod; its labels are shared again with all pods that have them."""
     structs.force_setattr(one.facts, "labels", shared(one.facts.labels))
     pod = Pod(one.facts, cluster.regards.classes.by_index[one.pod_class], one.digest)
     pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
@@ -344,6 +344,6 @@ def _pod_image(pod: Pod) -> PodImage:
 
 
 def _key(decoded: object) -> tuple[object, ...]:
-    """Class keys are tuples of tuples; the bytes know only lists."""
+    """Convert lists to tuples: class keys are tuples of tuples, and msgpack has only lists."""
     assert isinstance(decoded, list)
     return tuple(_key(part) if isinstance(part, list) else part for part in decoded)

@@ -1,8 +1,8 @@
-"""How close pods of a group must be in the network, and the gangs inside a gang (Volcano's subGroupPolicy).
+"""Network topology constraints, and sub-groups: the gangs within a gang (Volcano's subGroupPolicy).
 
-A policy of sub-groups takes the pods that it selects and that have all labels it looks at; pods with equal
-values of these make up a sub-group, which is whole from a size on and is placed whole or not at all. The
-group's gang needs so many whole sub-groups of each policy.
+A policy applies to pods that it selects and that have all of its label keys; pods with equal values of these labels
+are a sub-group. A sub-group is ready from a number of pods on, and is placed completely or not at all. The gang of
+the group needs a number of ready sub-groups of each policy.
 """
 
 from collections.abc import Mapping
@@ -15,26 +15,26 @@ from projections.objects import NetworkTopology, SubGroupPolicy
 from projections.pod_terms import Labels, Selector, label_selector, selects
 
 SubGroupKey: TypeAlias = tuple[int, tuple[str, ...]]
-"""A sub-group: which policy, and the values of the labels that it looks at."""
+"""A sub-group: the index of its policy, and the values of its label keys."""
 
 
 class TopologyConstraint(Struct, frozen=True):
-    """How close pods must be (hard), or had better be."""
+    """How close pods must be (hard) or are preferred to be (soft)."""
 
     is_hard: bool = True
     tier: int | None = None
-    """The highest tier of a HyperNode that may hold them all; None for no such bound."""
+    """The highest tier of a HyperNode that may contain all pods; None without this bound."""
     tier_name: str = ""
-    """The same by the name of the tier; empty where none is named."""
+    """The same by the name of the tier, or ""."""
 
     @property
     def is_bound(self) -> bool:
-        """Whether some tier is the highest."""
+        """Return whether it is hard and names a highest tier."""
         return self.is_hard and (self.tier is not None or bool(self.tier_name))
 
     @property
     def text(self) -> str:
-        """In words."""
+        """Return the constraint in words."""
         if not self.is_bound:
             return "as close as can be"
         bounds = [] if self.tier is None else [f"tier {self.tier}"]
@@ -50,14 +50,14 @@ class SubGroupRule(Struct, frozen=True):
     """None selects all pods of the group."""
     keys: tuple[str, ...]
     size: int
-    """Pods that make a sub-group whole."""
+    """Number of pods that make a sub-group ready."""
     least: int
-    """Sub-groups that must be whole for the gang to be whole."""
+    """Number of sub-groups that must be ready for the gang to be ready."""
     topology_constraint: TopologyConstraint | None = None
 
 
 def topology_constraint_of(given: NetworkTopology | None) -> TopologyConstraint | None:
-    """What `networkTopology` says. Raises ValueError."""
+    """Return the constraint of a `networkTopology`. Raise ValueError."""
     if given is None:
         return None
     mode = given.mode or "hard"
@@ -69,7 +69,7 @@ def topology_constraint_of(given: NetworkTopology | None) -> TopologyConstraint 
 
 
 def sub_group_rules(given: list[SubGroupPolicy] | None) -> tuple[SubGroupRule, ...]:
-    """What `subGroupPolicy` says. Raises ValueError (msgspec.ValidationError is one)."""
+    """Return the rules of a `subGroupPolicy`. Raise ValueError (msgspec.ValidationError is one)."""
     return tuple(
         SubGroupRule(
             name=one.name,
@@ -84,14 +84,14 @@ def sub_group_rules(given: list[SubGroupPolicy] | None) -> tuple[SubGroupRule, .
 
 
 class SubGroups:
-    """The sub-groups of one group: how many of their pods count towards the gang."""
+    """The sub-groups of one group, with the number of their pods that count towards the gang."""
 
     def __init__(self, rules: tuple[SubGroupRule, ...]) -> None:
         self.rules = rules
         self.ready: dict[SubGroupKey, int] = {}
 
     def key_of(self, labels: Labels) -> SubGroupKey | None:
-        """The sub-group of a pod with these labels: of the first policy that takes it; None for no one's."""
+        """Return the sub-group of a pod with these labels, of the first policy that applies; None if none does."""
         there = dict(labels)
         for index, rule in enumerate(self.rules):
             if rule.selector is not None and not selects(rule.selector, there):
@@ -101,7 +101,7 @@ class SubGroups:
         return None
 
     def count(self, key: SubGroupKey, sign: int) -> None:
-        """A pod of a sub-group counts, or (-1) no longer."""
+        """Count a pod of a sub-group, or (-1) remove it."""
         left = self.ready.get(key, 0) + sign
         if left:
             self.ready[key] = left
@@ -109,7 +109,7 @@ class SubGroups:
             del self.ready[key]
 
     def are_enough_ready(self, more: Mapping[SubGroupKey, int]) -> bool:
-        """Whether enough of them are whole once these pods count as well."""
+        """Return whether enough sub-groups are ready with `more` pods."""
         if not any(rule.least for rule in self.rules):
             return True
         whole = [0] * len(self.rules)

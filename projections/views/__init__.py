@@ -1,1 +1,1 @@
-"""What people ask: state as rows, batch by batch."""
+"""Views: State as rows for SQL, updated with each batch."""

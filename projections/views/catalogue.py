@@ -1,5 +1,4 @@
-"""The views there are. Names and columns are a public contract: a change is a migration and a line
-in the changelog."""
+"""The views. Names and columns are a public contract: a change is a migration and a line in the changelog."""
 
 from projections.views.rows import View
 
@@ -20,8 +19,8 @@ QUEUE_QUOTA = View(
         ("elastic", "integer"),
     ),
 )
-"""Queue and resource (`cpu` in milli, `memory` in bytes, or a card name in whole cards). A capability
-that is null is unlimited."""
+"""Key: queue and resource (`cpu` in milli, `memory` in bytes, or a card name in whole cards). A null capability is
+unlimited."""
 
 NODE_CARD = View(
     name="node_card",
@@ -38,8 +37,8 @@ NODE_CARD = View(
         ("free", "integer"),
     ),
 )
-"""Node and card, in whole cards. `total` is the node's capacity, `healthy` what it says it can
-allocate; `free` = healthy - allocated may be negative when cards were lost under running pods."""
+"""Key: node and card; amounts in whole cards. `total` is the node's capacity, `healthy` its allocatable amount;
+`free` = healthy - allocated is negative if cards were lost under running pods."""
 
 POD_GROUP = View(
     name="pod_group",
@@ -58,7 +57,7 @@ POD_GROUP = View(
         ("code", "text"),
     ),
 )
-"""Pod group (`namespace/name`). `since_ns` is its creation time; `code` says why it waits, or is empty."""
+"""Key: pod group (`namespace/name`). `since_ns` is its creation time; `code` is the code of the refusal, or empty."""
 
 TOPOLOGY_NODE = View(
     name="topology_node",
@@ -73,8 +72,8 @@ TOPOLOGY_NODE = View(
         ("rack", "text"),
     ),
 )
-"""Node and where it stands in the network, as its labels say; empty where they do not. `hypernodes` are the
-HyperNodes that it is in, the closest first."""
+"""Key: node. Its place in the network by its labels; empty without a label. `hypernodes` are the HyperNodes that
+contain it, the closest first."""
 
 PLACEMENT = View(
     name="placement",
@@ -95,8 +94,8 @@ PLACEMENT = View(
         ("reason", "text"),
     ),
 )
-"""A pod's time on a node: from the decision that bound it (or the record that showed it there) to its
-release. `devices` and `cards` are JSON; `reason` says why it was released."""
+"""The time of a pod on a node: from the decision that bound it (or the record that showed it there) to its release.
+`devices` and `cards` are JSON; `reason` is why it was released."""
 
 DECISION = View(
     name="decision",
@@ -115,7 +114,7 @@ DECISION = View(
         ("message", "text"),
     ),
 )
-"""A decision, one row a pod where it is about pods; `item` counts these from 0."""
+"""A decision, one row per pod if it is about pods; `item` counts these from 0."""
 
 OUTCOME = View(
     name="outcome",
@@ -132,7 +131,7 @@ OUTCOME = View(
         ("latency_ns", "integer"),
     ),
 )
-"""What came of a decision for one pod or pod group: `bound`, `failed`, `unknown`, `updated`."""
+"""The outcome of a decision for one pod or pod group: `bound`, `failed`, `unknown`, `updated`."""
 
 VIEWS = (QUEUE_QUOTA, NODE_CARD, POD_GROUP, TOPOLOGY_NODE, PLACEMENT, DECISION, OUTCOME)
-"""Every view, in the order in which they are written."""
+"""All views, in the order in which they are written."""

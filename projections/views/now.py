@@ -1,4 +1,4 @@
-"""The rows that State calls for now, view by view."""
+"""Compute the current rows of a view from State."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ _HYPERNODE = "hypernode"
 
 
 def queue_rows(cluster: Cluster, name: str) -> list[Row]:
-    """A queue, one row a resource that it is limited in, uses or asks for."""
+    """Return the rows of a queue, one per resource that it limits, uses or requests."""
     queue = cluster.queues.get(name)
     if queue is None:
         return []
@@ -51,12 +51,12 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
 
 
 def _bounded(*amounts: int | None) -> tuple[int | None, ...]:
-    """Amounts that a database can hold: many enormous requests may add up to more."""
+    """Return amounts that a database can store: sums of many large requests may exceed 64 bits."""
     return tuple(None if one is None else max(-MAX, min(one, MAX)) for one in amounts)
 
 
 def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
-    """What the queue's object allows of a resource; None where that is without limit."""
+    """Return the limit of a resource in the queue's object; None without a limit."""
     facts = queue.facts
     if facts is None:
         return None
@@ -80,7 +80,7 @@ def _stated(queue: Queue, field: str, resource: str) -> int:
 
 
 def card_rows(cluster: Cluster, name: str) -> list[Row]:
-    """The cards of a node."""
+    """Return the rows of the cards of a node."""
     node = cluster.nodes.nodes.get(name)
     if node is None or node.facts is None:
         return []
@@ -93,7 +93,7 @@ def card_rows(cluster: Cluster, name: str) -> list[Row]:
 
 
 def topology_rows(cluster: Cluster, name: str) -> list[Row]:
-    """Where a node stands in the network: its HyperNodes, the closest first, and what its labels say."""
+    """Return the row of a node in the network: its HyperNodes, the closest first, and its labels."""
     node = cluster.nodes.nodes.get(name)
     if node is None or node.facts is None:
         return []
@@ -119,7 +119,7 @@ def _label(node: Node, keys: tuple[str, ...]) -> str:
 
 
 def group_rows(cluster: Cluster, key: str) -> list[Row]:
-    """A pod group."""
+    """Return the row of a pod group."""
     group = cluster.groups.get(key)
     if group is None:
         return []
@@ -142,6 +142,6 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
 
 
 def cards_of(cluster: Cluster, pod: Pod) -> str:
-    """The cards a pod is charged, as JSON."""
+    """Return the cards that a pod is charged, as JSON."""
     cards = {name: amount for name, amount in pod.charge or () if name in cluster.cards.resource}
     return _ENCODER.encode(cards).decode() if cards else "{}"

@@ -1,7 +1,7 @@
-"""State as rows: after each batch, the rows of every key that the batch touched.
+"""Convert State to rows: after each batch, the rows of all keys that the batch changed.
 
-A row that did not change is not written. The checksum of a view is the sum of the hashes of its rows, so
-that it is kept up with each row and can be compared with that of a rebuild.
+A row that did not change is not written. The checksum of a view is the sum of the hashes of its rows, so it can be
+updated with each row and compared with that of a rebuild.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,18 +52,18 @@ _RELEASED: Final = PLACEMENT.column_names.index("released_position")
 
 
 def row_hash(row: Row) -> int:
-    """The hash of a row, as it enters the checksum of its view."""
+    """Return the hash of a row, as it enters the checksum of its view."""
     return int.from_bytes(blake2b(_ENCODER.encode(row), digest_size=16).digest())
 
 
 def checksum_of(rows: Iterable[Row]) -> int:
-    """The checksum of a view that holds these rows, in any order."""
+    """Return the checksum of a view with these rows, in any order."""
     return sum(map(row_hash, rows)) % _MODULUS
 
 
 def is_whole(view: str, rows: Iterable[Row], checksum: int) -> bool:
-    """Whether the rows that stand in a view, with `from_position` behind where it has a history, are those of
-    its checksum."""
+    """Return whether the stored rows of a view (with `from_position` at the end, if it has a history) match its
+    checksum."""
     width = next(len(one.columns) for one in VIEWS if one.name == view)
     return checksum_of(row[:width] for row in rows) == checksum
 
@@ -72,12 +72,12 @@ Standing: TypeAlias = tuple[Row, int, int | None]
 
 
 class _Current:
-    """The rows of one view as they are now."""
+    """The current rows of one view."""
 
     def __init__(self, view: View) -> None:
         self.view = view
         self.rows: dict[Row, Standing] = {}
-        """Key to the row, the position from which it holds, and its hash; None where that is not known yet."""
+        """Key to the row, the position since which it is valid, and its hash; None if that is not known yet."""
         self.by_first: dict[object, dict[Row, None]] = {}
         """First column of the key to keys."""
         self.checksum = 0
@@ -110,7 +110,7 @@ class _Current:
         changes.removed.append(key)
 
     def keep(self, changes: RowChanges, first: str, rows: Sequence[Row], position: int) -> None:
-        """Make `rows` all that there are with this first column."""
+        """Replace all rows with this first column by `rows`."""
         count = 0
         for count, row in enumerate(rows, 1):  # noqa: B007
             self.put(changes, row, position)
@@ -137,7 +137,7 @@ class Views:
         self._changes: ViewChanges = {}
 
     def resume(self, view: str, rows: Iterable[Row], checksum: int) -> None:
-        """Take up the rows as they stand in the database; those with a history end in their position."""
+        """Load the stored rows of a view; those with a history end with their position."""
         current = self._current[view]
         width = len(current.view.columns)
         for row in rows:
@@ -151,7 +151,7 @@ class Views:
         current.checksum = checksum
 
     def note(self, record: Record, event: Event) -> None:
-        """Take in a record that State has just applied."""
+        """Add the rows of a record that State has just applied."""
         if type(event) not in _NOTED:
             return
         match event:
@@ -183,7 +183,7 @@ class Views:
                 pass
 
     def rows(self, position: int, recorded_at_ns: int) -> ViewChanges:
-        """How the views change with the batch that ends at `position`."""
+        """Return how the views change with the batch that ends at `position`."""
         touched = self.state.cluster.changed_rows
         for view, keys, rows_of in (
             ("queue_quota", touched.queues, now.queue_rows),
@@ -204,7 +204,7 @@ class Views:
     def _rows_of(
         self, view: str, key: str, rows_of: Callable[[Cluster, str], list[Row]]
     ) -> list[Row]:
-        """The rows of a key; none where making them raises, here and wherever they are made again."""
+        """Return the rows of a key; none if computing them raises, as it will in a rebuild, too."""
         try:
             return rows_of(self.state.cluster, key)
         except Exception as error:  # a bug, whatever it is
@@ -223,13 +223,13 @@ class Views:
             current.keep(self._change(view), first, rows, position)
 
     def _append(self, view: str, rows: list[Row]) -> None:
-        """Rows that come once and never change need no memory but the checksum."""
+        """Append rows that never change: only the checksum is kept in memory."""
         current, change = self._current[view], self._change(view)
         change.upserted += rows
         current.checksum = (current.checksum + sum(map(row_hash, rows))) % _MODULUS
 
     def _place(self, uid: str, position: int, at_ns: int) -> None:
-        """The interval that a pod spends on a node: opened, changed, or closed."""
+        """Open, update or close the placement of a pod."""
         pod = self.state.cluster.pods.get(uid)
         current = self._current["placement"]
         key = next(iter(current.by_first.get(uid, ())), None)
@@ -242,7 +242,7 @@ class Views:
             closed = (*old[:9], position, at_ns, _why_released(pod))
             current.put(change, closed, position)
             assert key is not None
-            # A closed interval never changes again: only its hash is remembered, in the checksum.
+            # A closed placement never changes again: only the checksum keeps its hash.
             del current.rows[key]
             del current.by_first[uid]
         if pod is not None and is_placed:
@@ -267,7 +267,7 @@ def _why_released(pod: Pod | None) -> str:
 
 
 def decision_rows(record: Record, event: Decision) -> list[Row]:
-    """The rows of the view `decision` for one decision."""
+    """Return the rows of the view `decision` for one decision."""
     head = (record.position, record.cycle or 0)
     tail: Row = ()
     match event:
@@ -306,12 +306,12 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
 
 
 def _storable(*columns: str) -> Row:
-    """Columns that a database can hold: release 0.1 recorded refusals whose names contain a NUL."""
+    """Return columns that a database can store: release 0.1 recorded refusals with NUL characters."""
     return tuple(column.replace("\0", "\ufffd") for column in columns)
 
 
 def outcome_row(record: Record, event: Outcome) -> Row:
-    """The row of the view `outcome` for one outcome."""
+    """Return the row of the view `outcome` for one outcome."""
     tail: Row = ()
     match event:
         case PodBound():
