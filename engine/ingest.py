@@ -11,32 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from events.cluster import (
-    ConfigMapDeleted,
-    ConfigMapObserved,
-    Deleted,
-    HyperNodeDeleted,
-    HyperNodeObserved,
-    KindListed,
-    NamespaceDeleted,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    ObjectUnreadable,
-    Observed,
-    PodDeleted,
-    PodDisruptionBudgetDeleted,
-    PodDisruptionBudgetObserved,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    PriorityClassDeleted,
-    PriorityClassObserved,
-    QueueDeleted,
-    QueueObserved,
-    WorkloadDeleted,
-    WorkloadObserved,
-)
+from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.errors import ManifestError
 from events.limits import clipped
 from events.messages import (
@@ -52,7 +27,7 @@ from events.messages import (
 from events.normalize import Normalized, normalize
 from events.outcome import PodBound
 from events.record import Record, StoredObject
-from events.union import Event, Observation
+from events.union import Event
 from events.watch import (
     BindRejectedByNode,
     ForeignPodPlaced,
@@ -69,31 +44,6 @@ from projections.objects import PodGroupObject, read
 from projections.pods import FAILED, NODE_OWNERS, Pod
 from projections.quarantine import refused_resources
 from projections.state import State
-
-OBSERVED: Final[dict[str, type[Observed]]] = {
-    "Node": NodeObserved,
-    "Pod": PodObserved,
-    "PodGroup": PodGroupObserved,
-    "Queue": QueueObserved,
-    "PriorityClass": PriorityClassObserved,
-    "Namespace": NamespaceObserved,
-    "PodDisruptionBudget": PodDisruptionBudgetObserved,
-    "HyperNode": HyperNodeObserved,
-    "ConfigMap": ConfigMapObserved,
-}
-"""Kubernetes kind to the class of its observation; every other kind is an owner of pods."""
-
-DELETED: Final[dict[str, type[Deleted]]] = {
-    "Node": NodeDeleted,
-    "Pod": PodDeleted,
-    "PodGroup": PodGroupDeleted,
-    "Queue": QueueDeleted,
-    "PriorityClass": PriorityClassDeleted,
-    "Namespace": NamespaceDeleted,
-    "PodDisruptionBudget": PodDisruptionBudgetDeleted,
-    "HyperNode": HyperNodeDeleted,
-    "ConfigMap": ConfigMapDeleted,
-}
 
 FIRST_LISTS: Final = ("Node", "Pod", "PodGroup", "Queue")
 """Kinds whose first list is compared with State without a `ListStarted`."""
@@ -274,12 +224,12 @@ class Ingest:
     def _record(self, seen: Normalized, cause: int | None = None) -> None:
         if self._is_left_out(seen.subject, seen.stored, None):
             return
-        event = OBSERVED.get(seen.kind, WorkloadObserved)(
+        event = ObjectObserved(
             uid=seen.uid, resource_version=seen.resource_version, heartbeats=seen.heartbeats
         )
         cause = self._cause_of(seen) or cause
         before = self._state.cluster.pods.get(seen.uid) if seen.kind == "Pod" else None
-        record = self._emit(_observation(event), seen.subject, cause=cause, stored=seen.stored)
+        record = self._emit(event, seen.subject, cause=cause, stored=seen.stored)
         if seen.kind == "Pod":
             self._record_consequences(record, before, self._state.cluster.pods[seen.uid])
 
@@ -291,10 +241,10 @@ class Ingest:
         self._mark_changed(seen)
         if self._is_left_out(seen.subject, seen.stored, None):
             return
-        event = DELETED.get(seen.kind, WorkloadDeleted)(
+        event = ObjectDeleted(
             uid=seen.uid, resource_version=seen.resource_version, synthesized=synthesized
         )
-        self._emit(_observation(event), seen.subject, stored=seen.stored)
+        self._emit(event, seen.subject, stored=seen.stored)
 
     def _on_list(self, listed: ListCompleted) -> None:
         resource, cluster = listed.resource, self._state.cluster
@@ -323,10 +273,8 @@ class Ingest:
         subject, uid, digest = known
         if self._is_left_out(subject, None, digest):
             return
-        event = DELETED.get(listed.resource, WorkloadDeleted)(
-            uid=uid, resource_version=listed.resource_version, synthesized=True
-        )
-        self._emit(_observation(event), subject, cause=cause, known=digest)
+        event = ObjectDeleted(uid=uid, resource_version=listed.resource_version, synthesized=True)
+        self._emit(event, subject, cause=cause, known=digest)
 
     # Full lists beside a watch
 
@@ -498,7 +446,3 @@ def _is_dedicated(facts: NodeFacts | None) -> bool:
         return False
     is_labelled = facts.labels.get(DEDICATED, "false") != "false"
     return is_labelled or any(taint.key == DEDICATED for taint in facts.taints)
-
-
-def _observation(event: Observed | Deleted) -> Observation:
-    return event  # type: ignore[return-value]  # SEEN and GONE hold nothing but observations

@@ -2,30 +2,7 @@
 
 from typing import TypeAlias
 
-from events.cluster import (
-    ConfigMapDeleted,
-    ConfigMapObserved,
-    HyperNodeDeleted,
-    HyperNodeObserved,
-    KindListed,
-    NamespaceDeleted,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    ObjectUnreadable,
-    PodDeleted,
-    PodDisruptionBudgetDeleted,
-    PodDisruptionBudgetObserved,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    PriorityClassDeleted,
-    PriorityClassObserved,
-    QueueDeleted,
-    QueueObserved,
-    WorkloadDeleted,
-    WorkloadObserved,
-)
+from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
@@ -63,26 +40,8 @@ from events.watch import (
 )
 
 Observation: TypeAlias = (
-    NodeObserved
-    | NodeDeleted
-    | PodObserved
-    | PodDeleted
-    | PodGroupObserved
-    | PodGroupDeleted
-    | QueueObserved
-    | QueueDeleted
-    | PriorityClassObserved
-    | PriorityClassDeleted
-    | NamespaceObserved
-    | NamespaceDeleted
-    | WorkloadObserved
-    | WorkloadDeleted
-    | PodDisruptionBudgetObserved
-    | PodDisruptionBudgetDeleted
-    | HyperNodeObserved
-    | HyperNodeDeleted
-    | ConfigMapObserved
-    | ConfigMapDeleted
+    ObjectObserved
+    | ObjectDeleted
     | ObjectUnreadable
     | KindListed
     | ServerDiscovered
@@ -95,7 +54,7 @@ Observation: TypeAlias = (
     | DaemonStarted
     | PolicyChanged
 )
-"""What we were told."""
+"""What was observed of the cluster, and what the daemon was started with."""
 
 Decision: TypeAlias = (
     EnqueueDecided

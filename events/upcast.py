@@ -43,6 +43,20 @@ _HINTS = {
     "is_shut": "fits_only_closed_nodes",
 }
 
+_OBSERVED = (
+    "node",
+    "pod",
+    "pod_group",
+    "queue",
+    "priority_class",
+    "namespace",
+    "workload",
+    "pod_disruption_budget",
+    "hyper_node",
+    "config_map",
+)
+"""Kinds of objects that had kinds of records of their own."""
+
 UPCASTERS: dict[str, Upcaster] = {
     "cycle_opened.v1": _cycle_opened_v1,
     "queue_faulted.v1": _queue_faulted_v1,
@@ -50,5 +64,7 @@ UPCASTERS: dict[str, Upcaster] = {
     "refusal_decided.v1": _refusal_decided_v1,
     "status_told.v1": _renamed("status_updated.v1"),
     "status_not_told.v1": _renamed("status_update_failed.v1"),
+    **{f"{one}_observed.v1": _renamed("object_observed.v1") for one in _OBSERVED},
+    **{f"{one}_deleted.v1": _renamed("object_deleted.v1") for one in _OBSERVED},
 }
 """Old kind to the function that makes the next shape of it."""

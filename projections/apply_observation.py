@@ -1,30 +1,11 @@
 """Apply observed objects and deletions to the cluster."""
 
 from collections.abc import Callable
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from events.cluster import (
-    ConfigMapDeleted,
-    ConfigMapObserved,
-    HyperNodeDeleted,
-    HyperNodeObserved,
-    NamespaceDeleted,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    PodDisruptionBudgetDeleted,
-    PodDisruptionBudgetObserved,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PriorityClassDeleted,
-    PriorityClassObserved,
-    QueueDeleted,
-    QueueObserved,
-    WorkloadDeleted,
-    WorkloadObserved,
-)
+from events.cluster import ObjectDeleted
 from events.limits import CUT, DEPTH_MAX, SPEC_FIELD_BYTES_MAX, TOO_LONG, object_name_problem
 from events.record import Record
 from projections.cluster import Cluster
@@ -59,30 +40,6 @@ from projections.preemption_triggers import wake_preemptors
 from projections.priority_classes import check_priority_class, put_priority_class
 from projections.queue_objects import put_queue
 from projections.queues import QueueFacts, queue_facts
-
-ObservedObject: TypeAlias = (
-    NodeObserved
-    | QueueObserved
-    | PodGroupObserved
-    | PriorityClassObserved
-    | NamespaceObserved
-    | WorkloadObserved
-    | PodDisruptionBudgetObserved
-    | HyperNodeObserved
-    | ConfigMapObserved
-)
-DeletedObject: TypeAlias = (
-    NodeDeleted
-    | QueueDeleted
-    | PodGroupDeleted
-    | PriorityClassDeleted
-    | NamespaceDeleted
-    | WorkloadDeleted
-    | PodDisruptionBudgetDeleted
-    | HyperNodeDeleted
-    | ConfigMapDeleted
-)
-
 
 T = TypeVar("T")
 WholeT = TypeVar("WholeT", PodGroupObject, HyperNodeObject, NodeObject)
@@ -179,85 +136,66 @@ def read_pod(cluster: Cluster, reading: Reading) -> Pod:
     return Pod(facts, pod_class, reading.digest)
 
 
-def apply_object(cluster: Cluster, record: Record, event: ObservedObject, reading: Reading) -> None:
-    """Apply an object that was created or changed."""
-    name = record.subject.rpartition("/")[2]
-    _keep_identity(cluster, record, event.uid)
-    match event:
-        case NodeObserved():
-            _apply_node(cluster, reading)
-        case QueueObserved():
-            _apply_queue(cluster, reading)
-        case PodGroupObserved():
-            _apply_group(cluster, reading)
-        case PriorityClassObserved():
-            _apply_priority_class(cluster, reading, name)
-        case NamespaceObserved():
-            _apply_namespace(cluster, reading, name)
-        case WorkloadObserved():
-            _apply_workload(cluster, reading)
-        case PodDisruptionBudgetObserved():
-            _apply_budget(cluster, reading)
-        case HyperNodeObserved():
-            _apply_hyper_node(cluster, reading)
-        case ConfigMapObserved():
-            pass  # Only its identity is kept.
+def apply_object(cluster: Cluster, kind: str, record: Record, reading: Reading) -> None:
+    """Apply an object, not a pod, that was added or modified."""
+    _keep_identity(cluster, record, reading.uid)
+    KINDS.get(kind, OWNER).apply(cluster, reading)
 
 
-def apply_deletion(cluster: Cluster, record: Record, event: DeletedObject) -> None:
-    """Apply the deletion of an object."""
-    name = record.subject.rpartition("/")[2]
+def apply_deletion(cluster: Cluster, kind: str, record: Record, event: ObjectDeleted) -> None:
+    """Apply the deletion of an object that is not a pod."""
     _keep_identity(cluster, record, "")
-    if not isinstance(event, NodeDeleted | QueueDeleted | PodGroupDeleted):
+    if kind not in KEPT_WHOLE:
         cluster.config_errors.put(record.subject, ())
-    match event:
-        case NodeDeleted():
-            _drop_node(cluster, name, event.uid)
-        case QueueDeleted():
-            _drop_queue(cluster, name, event.uid)
-        case PodGroupDeleted():
-            _drop_group(cluster, record, event.uid)
-        case PriorityClassDeleted():
-            put_priority_class(cluster, name, None)
-        case NamespaceDeleted():
-            cluster.namespaces.pop(name, None)
-            put_namespace(cluster, name, None)
-        case WorkloadDeleted():
-            put_owner(cluster, event.uid, record.subject.split("/")[1], None)
-            drop_workload(cluster, event.uid)
-        case PodDisruptionBudgetDeleted():
-            _drop_budget(cluster, record)
-        case HyperNodeDeleted():
-            drop_hyper_node(cluster, name)
-        case ConfigMapDeleted():
-            pass
+    KINDS.get(kind, OWNER).drop(cluster, record.subject, event.uid)
 
 
-def _drop_queue(cluster: Cluster, name: str, uid: str) -> None:
+def _drop_queue(cluster: Cluster, subject: str, uid: str) -> None:
+    name = subject.rpartition("/")[2]
     queue = cluster.queues.get(name)
     if queue is not None and queue.facts is not None and queue.facts.uid == uid:
         put_queue(cluster, None, name, "")
-        cluster.config_errors.put(f"Queue//{name}", ())
+        cluster.config_errors.put(subject, ())
 
 
-def _drop_group(cluster: Cluster, record: Record, uid: str) -> None:
-    key = record.subject.partition("/")[2]
+def _drop_group(cluster: Cluster, subject: str, uid: str) -> None:
+    key = subject.partition("/")[2]
     group = cluster.groups.get(key)
     if group is not None and group.facts is not None and group.facts.uid == uid:
         cluster.drop_group_object(key)
-        cluster.config_errors.put(record.subject, ())
+        cluster.config_errors.put(subject, ())
 
 
-def _drop_budget(cluster: Cluster, record: Record) -> None:
-    _, namespace, name = record.subject.split("/")
+def _drop_budget(cluster: Cluster, subject: str, uid: str) -> None:
+    _, namespace, name = subject.split("/")
     cluster.budgets.drop(namespace, name)
     wake_preemptors(cluster)
 
 
-def _drop_node(cluster: Cluster, name: str, uid: str) -> None:
+def _drop_node(cluster: Cluster, subject: str, uid: str) -> None:
+    name = subject.rpartition("/")[2]
     node = cluster.nodes.nodes.get(name)
     if node is not None and node.facts is not None and node.facts.uid == uid:
         drop_node(cluster, name)
+
+
+def _drop_priority_class(cluster: Cluster, subject: str, uid: str) -> None:
+    put_priority_class(cluster, subject.rpartition("/")[2], None)
+
+
+def _drop_namespace(cluster: Cluster, subject: str, uid: str) -> None:
+    name = subject.rpartition("/")[2]
+    cluster.namespaces.pop(name, None)
+    put_namespace(cluster, name, None)
+
+
+def _drop_workload(cluster: Cluster, subject: str, uid: str) -> None:
+    put_owner(cluster, uid, subject.split("/")[1], None)
+    drop_workload(cluster, uid)
+
+
+def _drop_hyper_node(cluster: Cluster, subject: str, uid: str) -> None:
+    drop_hyper_node(cluster, subject.rpartition("/")[2])
 
 
 def _keep_identity(cluster: Cluster, record: Record, uid: str) -> None:
@@ -327,7 +265,9 @@ def _apply_group(cluster: Cluster, reading: Reading) -> None:
         check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
 
 
-def _apply_priority_class(cluster: Cluster, reading: Reading, name: str) -> None:
+def _apply_priority_class(cluster: Cluster, reading: Reading) -> None:
+    name = reading.subject.rpartition("/")[2]
+
     def whole(content: bytes) -> tuple[int, bool]:
         obj = read(PriorityClassObject, content)
         return (0, False) if isinstance(obj, str) else (obj.value, bool(obj.globalDefault))
@@ -348,7 +288,9 @@ def _apply_budget(cluster: Cluster, reading: Reading) -> None:
         wake_preemptors(cluster)
 
 
-def _apply_namespace(cluster: Cluster, reading: Reading, name: str) -> None:
+def _apply_namespace(cluster: Cluster, reading: Reading) -> None:
+    name = reading.subject.rpartition("/")[2]
+
     def whole(content: bytes) -> Metadata:
         obj = read(PlainObject, content)
         return Metadata(name=name) if isinstance(obj, str) else obj.metadata
@@ -394,3 +336,29 @@ def _with_queue_name(annotations: dict[str, str]) -> tuple[dict[str, str], Fault
     kept = {key: text for key, text in annotations.items() if key != QUEUE_NAME}
     text = f"{QUEUE_NAME}: {problem}; it counts as absent"
     return kept, (("InvalidQueueName", text),)
+
+
+class ObservedKind(Struct, frozen=True):
+    """How State applies the objects of one Kubernetes kind."""
+
+    apply: Callable[[Cluster, Reading], None]
+    """Applies an object that was added or modified."""
+    drop: Callable[[Cluster, str, str], None]
+    """Applies the deletion of the object of a subject and UID."""
+
+
+KINDS: Final[dict[str, ObservedKind]] = {
+    "Node": ObservedKind(_apply_node, _drop_node),
+    "PodGroup": ObservedKind(_apply_group, _drop_group),
+    "Queue": ObservedKind(_apply_queue, _drop_queue),
+    "PriorityClass": ObservedKind(_apply_priority_class, _drop_priority_class),
+    "Namespace": ObservedKind(_apply_namespace, _drop_namespace),
+    "PodDisruptionBudget": ObservedKind(_apply_budget, _drop_budget),
+    "HyperNode": ObservedKind(_apply_hyper_node, _drop_hyper_node),
+    "ConfigMap": ObservedKind(lambda *_: None, lambda *_: None),
+}
+"""Kubernetes kind to what applies it. Pods are applied by State, which also keeps what is decided about them; of a
+ConfigMap only the identity is kept."""
+
+OWNER: Final = ObservedKind(_apply_workload, _drop_workload)
+"""Every other kind is an owner of pods: ReplicaSet, StatefulSet, Job, Volcano Job and others."""

@@ -10,7 +10,7 @@ The same code raises the same exception in every fold of the same records, so al
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, TypeVar, get_args
 
-from events.cluster import Deleted, Observed
+from events.cluster import ObjectDeleted, ObjectObserved
 from events.union import Decision, Outcome
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 
@@ -18,8 +18,8 @@ LeftOut: TypeAlias = dict[int, str]
 """Position of each record that is left out, and the reason."""
 
 LEAVABLE: Final = (
-    Observed,
-    Deleted,
+    ObjectObserved,
+    ObjectDeleted,
     BindRejectedByNode,
     ForeignPodPlaced,
     *get_args(Decision),

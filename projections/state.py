@@ -6,32 +6,7 @@ The same records in the same order give the same State, on every machine and in 
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from events.cluster import (
-    ConfigMapDeleted,
-    ConfigMapObserved,
-    Deleted,
-    HyperNodeDeleted,
-    HyperNodeObserved,
-    KindListed,
-    NamespaceDeleted,
-    NamespaceObserved,
-    NodeDeleted,
-    NodeObserved,
-    ObjectUnreadable,
-    Observed,
-    PodDeleted,
-    PodDisruptionBudgetDeleted,
-    PodDisruptionBudgetObserved,
-    PodGroupDeleted,
-    PodGroupObserved,
-    PodObserved,
-    PriorityClassDeleted,
-    PriorityClassObserved,
-    QueueDeleted,
-    QueueObserved,
-    WorkloadDeleted,
-    WorkloadObserved,
-)
+from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
@@ -182,17 +157,23 @@ class State:
 
     def _skip(self, record: Record, event: Event) -> None:
         """Use only the revision of a record that is left out."""
-        if isinstance(event, Observed | Deleted):
-            self._record_seen(record, event)
+        if isinstance(event, ObjectObserved | ObjectDeleted):
+            self._record_seen(record.subject.partition("/")[0], record, event)
 
     def _apply(
         self, record: Record, event: Event, content: bytes | None, on_error: OnError
     ) -> None:
         match event:
-            case PodObserved():
+            case ObjectObserved():
                 # The most frequent event by far.
-                self._record_seen(record, event)
-                self._pod_observed(record, event, content, on_error)
+                kind = record.subject.partition("/")[0]
+                self._record_seen(kind, record, event)
+                if kind == "Pod":
+                    self._pod_observed(record, event, content, on_error)
+                    return
+                content = _content(record, content)
+                reading = apply_observation.Reading(record, event.uid, content, on_error)
+                apply_observation.apply_object(self.cluster, kind, record, reading)
             case (
                 EnqueueDecided()
                 | GangBindDecided()
@@ -224,47 +205,20 @@ class State:
             case PolicyWarned():
                 pass
             case _:
-                self._observed(record, event, content, on_error)
+                self._observed(record, event)
 
     # Observations
 
-    def _observed(
-        self, record: Record, event: Observation, content: bytes | None, on_error: OnError
-    ) -> None:
-        assert not isinstance(event, PodObserved)
+    def _observed(self, record: Record, event: Observation) -> None:
+        assert not isinstance(event, ObjectObserved)
         match event:
-            case PodDeleted():
-                self._record_seen(record, event)
-                self._pod_deleted(event)
-            case (
-                NodeObserved()
-                | QueueObserved()
-                | PodGroupObserved()
-                | PriorityClassObserved()
-                | NamespaceObserved()
-                | WorkloadObserved()
-                | PodDisruptionBudgetObserved()
-                | HyperNodeObserved()
-                | ConfigMapObserved()
-            ):
-                self._record_seen(record, event)
-                reading = apply_observation.Reading(
-                    record, event.uid, _content(record, content), on_error
-                )
-                apply_observation.apply_object(self.cluster, record, event, reading)
-            case (
-                NodeDeleted()
-                | QueueDeleted()
-                | PodGroupDeleted()
-                | PriorityClassDeleted()
-                | NamespaceDeleted()
-                | WorkloadDeleted()
-                | PodDisruptionBudgetDeleted()
-                | HyperNodeDeleted()
-                | ConfigMapDeleted()
-            ):
-                self._record_seen(record, event)
-                apply_observation.apply_deletion(self.cluster, record, event)
+            case ObjectDeleted():
+                kind = record.subject.partition("/")[0]
+                self._record_seen(kind, record, event)
+                if kind == "Pod":
+                    self._pod_deleted(event)
+                else:
+                    apply_observation.apply_deletion(self.cluster, kind, record, event)
             case ObjectUnreadable():
                 pass  # Keep the object as last read, or absent.
             case DaemonStarted():
@@ -311,15 +265,16 @@ class State:
             case ServerDiscovered() | KindCompared():
                 pass
 
-    def _record_seen(self, record: Record, event: Observed | Deleted) -> None:
+    def _record_seen(
+        self, resource: str, record: Record, event: ObjectObserved | ObjectDeleted
+    ) -> None:
         """Record the last revision of a kind, and which of its objects changed last."""
-        resource = record.subject.partition("/")[0]
         if not is_newer(event.resource_version, self.watched.get(resource, "")):
             return
         self.watched[resource] = event.resource_version
         newest = self.newest.setdefault(resource, {})
         newest.pop(record.subject, None)
-        is_gone = isinstance(event, Deleted)
+        is_gone = isinstance(event, ObjectDeleted)
         newest[record.subject] = (event.uid, event.resource_version, is_gone)
         if len(newest) > NEWEST_MAX:
             del newest[next(iter(newest))]
@@ -343,7 +298,7 @@ class State:
                 yield ObjectRevision("", IDENTITY[1].strip("/"), uid, "")
 
     def _pod_observed(
-        self, record: Record, event: PodObserved, content: bytes | None, on_error: OnError
+        self, record: Record, event: ObjectObserved, content: bytes | None, on_error: OnError
     ) -> None:
         cluster = self.cluster
         old = cluster.pods.get(event.uid)
@@ -368,7 +323,7 @@ class State:
             cluster.replace_pod(old, pod)
         count_foreign_pod(cluster, old, pod)
 
-    def _pod_deleted(self, event: PodDeleted) -> None:
+    def _pod_deleted(self, event: ObjectDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
         for kept in (self.commitments, self.evictions, self.cluster.eviction_backoff):
             kept.pop(event.uid, None)

@@ -14,7 +14,7 @@ holds more.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from events.cluster import Deleted, KindListed, ObjectUnreadable, Observed
+from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.decision import (
@@ -127,12 +127,12 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             )
         case PolicyChanged():
             return f"policy {event.source} comes into force: {_policy(event)}"
-        case Observed():
+        case ObjectObserved():
             kind = record.subject.partition("/")[0]
             said = summarize_object(kind, content) if content is not None else ""
             seen = f"{_subject(record)} is seen{': ' if said else ''}{said}"
             return seen + _answering(record)
-        case Deleted():
+        case ObjectDeleted():
             gone = ", found missing by a list" if event.synthesized else ""
             return f"{_subject(record)} is gone{gone}"
         case ObjectUnreadable():

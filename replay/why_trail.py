@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
-from events.cluster import Observed, PodDeleted, PodObserved
+from events.cluster import ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
 from events.decision import (
     Eviction,
@@ -42,9 +42,9 @@ STEPS_LAST: Final = 50
 DETAILS_MAX: Final = 8
 """The most lines under one step."""
 
-_ABOUT_A_POD: Final = (
-    PodObserved,
-    PodDeleted,
+_WITH_UID: Final = (
+    ObjectObserved,
+    ObjectDeleted,
     PodBound,
     BindFailed,
     BindOutcomeUnknown,
@@ -157,7 +157,12 @@ class Trail:
         if batch != record.batch:
             self._alike = (record.batch, alike := {})
         look = (record.kind, record.cause, status, record.subject.partition("/")[0])
-        if self.kind != "Pod" and isinstance(told.event, _ABOUT_A_POD) and look in alike:
+        if (
+            self.kind != "Pod"
+            and look[-1] == "Pod"
+            and isinstance(told.event, _WITH_UID)
+            and look in alike
+        ):
             alike[look].count += 1
             alike[look].last_position = record.position
             self._positions[record.position] = None
@@ -211,7 +216,7 @@ class Trail:
 def is_repeated(told: Told, cluster: Cluster) -> bool:
     """Return True if an observation shows an object unchanged."""
     record = told.record
-    if not isinstance(told.event, Observed):
+    if not isinstance(told.event, ObjectObserved):
         return False
     kind, _, key = record.subject.partition("/")
     match kind:
@@ -230,7 +235,7 @@ def is_repeated(told: Told, cluster: Cluster) -> bool:
 
 
 def _uid(event: Event) -> str:
-    return event.uid if isinstance(event, _ABOUT_A_POD) else ""
+    return event.uid if isinstance(event, _WITH_UID) else ""
 
 
 def _placements(event: Event) -> Sequence[Placement | Eviction]:

@@ -29,7 +29,7 @@ from daemon.log.verify import verify as verify_log
 from daemon.queries.replay import Replayed, replay_log
 from daemon.queries.why import why
 from daemon.simulation import HOLDER
-from events.cluster import NodeObserved
+from events.cluster import ObjectObserved
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.errors import UsageError
@@ -166,7 +166,7 @@ async def _is_of_a_demo(url: str) -> bool:
                 event = event_of(entry.record)
                 if isinstance(event, DaemonStarted) and event.holder != HOLDER:
                     return False
-                if isinstance(event, NodeObserved):
+                if isinstance(event, ObjectObserved) and entry.record.subject.startswith("Node/"):
                     return entry.record.subject.startswith(f"Node//{NODE_PREFIX}")
         return log.head.position == 0
     finally:

@@ -57,7 +57,7 @@ LOOKED_AT_BYTES = 64 << 20
 """So much of a file that has lost its tables is looked through for records."""
 
 _MAGIC = b"SQLite format 3\0"
-_RECORDS = re.compile(rb"(daemon_started|pod_observed|node_observed)\.v[0-9]")
+_RECORDS = re.compile(rb"(daemon_started|object_observed|pod_observed|node_observed)\.v[0-9]")
 
 
 @cache

@@ -142,7 +142,7 @@ async def test_a_heard_log_is_counted(operation: Observability) -> None:
     log = operation.heard(MemoryLog())
     await log.append(batch(await log.take_over("test"), [pod(1), pod(2)]))
     text = text_of(operation.metrics.collect())
-    assert b'muster_records_total{kind="pod_observed"} 2.0' in text
+    assert b'muster_records_total{kind="object_observed"} 2.0' in text
     assert b"muster_append_seconds_count 1.0" in text
 
 

@@ -39,7 +39,7 @@ def test_durable_records_are_told_except_for_what_is_merely_shown(
 ) -> None:
     teller = Teller()
     say_on_stderr(teller)
-    kinds = ("pod_observed.v1", "watch_progressed.v1", "pod_bound.v1")
+    kinds = ("object_observed.v1", "watch_progressed.v1", "pod_bound.v1")
     records = [record(index, kind, 5) for index, kind in enumerate(kinds, 7)]
     teller.hear(Batch(before=GENESIS, records=records), 0.1)
     (line,) = lines(capsys)
@@ -60,7 +60,7 @@ def test_every_other_line_says_where_in_the_log_it_was_said(
     teller = Teller()
     say_on_stderr(teller, "warning")
     teller.hear(Batch(before=GENESIS, records=[record(9, "pod_bound.v1", 5)]), 0.1)
-    teller.hear(Batch(before=GENESIS, records=[record(10, "pod_observed.v1")]), 0.1)
+    teller.hear(Batch(before=GENESIS, records=[record(10, "object_observed.v1")]), 0.1)
     structlog.get_logger("muster").info("of no interest")
     structlog.get_logger("muster").warning("the log cannot be written", error="disk full")
     (line,) = lines(capsys)

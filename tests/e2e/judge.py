@@ -8,7 +8,7 @@ from msgspec import Struct
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
-from events.cluster import KindListed, PodDeleted, PodObserved
+from events.cluster import KindListed, ObjectDeleted, ObjectObserved
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
@@ -47,7 +47,7 @@ async def has_seen(url: str, uid: str) -> bool:
     finally:
         await log.close()
     events = (event_of(entry.record) for entry in entries)
-    return any(isinstance(event, PodObserved) and event.uid == uid for event in events)
+    return any(isinstance(event, ObjectObserved) and event.uid == uid for event in events)
 
 
 async def judge(url: str, pods: list[Object], nodes: list[Object], scheduler: str) -> Verdict:
@@ -133,7 +133,7 @@ def _verdict(entries: list[Entry], decided: dict[str, list[tuple[int, str]]]) ->
             bound.add(event.uid)
         elif isinstance(event, BindFailed):
             refused[event.code] += 1
-        elif isinstance(event, PodDeleted):
+        elif isinstance(event, ObjectDeleted):
             gone.add(event.uid)
         elif isinstance(event, WatchClosed):
             closes[event.cause] += 1

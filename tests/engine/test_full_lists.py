@@ -1,6 +1,6 @@
 """A full list beside a watch, compared with the log: what differs is recorded, as the list has it."""
 
-from events.cluster import PodDeleted
+from events.cluster import ObjectDeleted
 from events.codec import event_of
 from events.messages import (
     DeletionSeen,
@@ -51,14 +51,14 @@ def test_what_differs_follows_with_the_comparison_as_its_cause() -> None:
     assert compared(told) == [(3, 3)]
     position = told.records[0].position
     assert {record.cause for record in told.records[1:]} == {position}
-    [gone] = [event_of(one) for one in told.records if one.kind == PodDeleted.kind]
-    assert isinstance(gone, PodDeleted)
+    [gone] = [event_of(one) for one in told.records if one.kind == ObjectDeleted.kind]
+    assert isinstance(gone, ObjectDeleted)
     assert gone.synthesized
     assert told.kinds() == [
         "kind_compared Pod//",
-        "pod_deleted Pod/default/phantom",
-        "pod_observed Pod/default/b",
-        "pod_observed Pod/default/unseen",
+        "object_deleted Pod/default/phantom",
+        "object_observed Pod/default/b",
+        "object_observed Pod/default/unseen",
     ]
     assert sorted(told.state.cluster.pods) == ["uid-a", "uid-b", "uid-unseen"]
 

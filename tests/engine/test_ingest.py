@@ -34,9 +34,9 @@ def test_what_a_list_does_not_show_any_more_is_gone_and_comes_first() -> None:
     told.kinds()
     told.show_all("Node", node("d"), node("a"), node("c"))
     assert told.kinds() == [
-        "node_deleted Node//b",
-        "node_observed Node//a",
-        "node_observed Node//d",
+        "object_deleted Node//b",
+        "object_observed Node//a",
+        "object_observed Node//d",
         "kind_listed Node//",
     ]
 
@@ -57,7 +57,11 @@ def test_an_object_made_again_under_its_name_is_deleted_and_added() -> None:
     told.show_all("Node", node("a", "old"))
     told.kinds()
     told.show_all("Node", node("a", "new"))
-    assert told.kinds() == ["node_deleted Node//a", "node_observed Node//a", "kind_listed Node//"]
+    assert told.kinds() == [
+        "object_deleted Node//a",
+        "object_observed Node//a",
+        "kind_listed Node//",
+    ]
     assert told.state.cluster.nodes.nodes["a"].facts is not None
 
 
@@ -82,7 +86,7 @@ def test_jobs_of_volcano_are_told_from_those_of_kubernetes() -> None:
     told.show_all("Job", msgspec.json.encode({**ours, "apiVersion": "batch/v1"}))
     told.show_all("Job.batch.volcano.sh", msgspec.json.encode(theirs))
     told.show_all("Job")
-    assert told.kinds()[-2:] == ["workload_deleted Job/default/a", "kind_listed Job//"]
+    assert told.kinds()[-2:] == ["object_deleted Job/default/a", "kind_listed Job//"]
     assert list(told.state.cluster.others["Job.batch.volcano.sh"]) == ["default/a"]
 
 
@@ -91,7 +95,7 @@ def test_a_definition_that_is_removed_takes_its_objects_along() -> None:
     told.show_all("Queue", raw("Queue", "q1", spec={}))
     told.kinds()
     told.see(ListStarted("Queue"), ListCompleted("Queue", "5", 0, served=False))
-    assert told.kinds() == ["queue_deleted Queue//q1", "kind_listed Queue//"]
+    assert told.kinds() == ["object_deleted Queue//q1", "kind_listed Queue//"]
 
 
 def test_a_synthesized_delete_says_so_and_which_gap_it_closes() -> None:
@@ -100,7 +104,7 @@ def test_a_synthesized_delete_says_so_and_which_gap_it_closes() -> None:
     told.show_all("Node", node("a"), revision="3")
     told.see(WatchClosed(resource="Node", resource_version="4", cause="expired", has_gap=True))
     told.show_all("Node", revision="8")
-    closed, deleted = record(told, "watch_closed"), record(told, "node_deleted")
+    closed, deleted = record(told, "watch_closed"), record(told, "object_deleted")
     assert deleted.cause == closed.position
     assert msgspec.json.decode(deleted.body)["synthesized"] is True
     assert msgspec.json.decode(deleted.body)["resource_version"] == "8"
@@ -113,7 +117,7 @@ def test_what_went_while_nobody_watched_went_since_the_daemon_started() -> None:
     told.start()
     started = told.records[-1]
     told.show_all("Node")
-    assert record(told, "node_deleted").cause == started.position
+    assert record(told, "object_deleted").cause == started.position
 
 
 def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
@@ -122,7 +126,7 @@ def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
     told.see(ListStarted("Node"), ObjectSeen(node("a")))
     assert told.kinds()[1:] == []
     told.see(ListCompleted("Node", "1", 1))
-    assert told.kinds() == ["node_observed Node//a", "kind_listed Node//"]
+    assert told.kinds() == ["object_observed Node//a", "kind_listed Node//"]
 
 
 # Watches
@@ -141,7 +145,7 @@ def test_a_watch_that_goes_on_where_the_log_ends_needs_no_list() -> None:
     assert told.state.is_synced
     told.kinds()
     told.see(ObjectSeen(node("b")))
-    assert told.kinds() == ["node_observed Node//b"]
+    assert told.kinds() == ["object_observed Node//b"]
 
 
 def test_with_a_gap_nothing_is_decided_until_the_list() -> None:
@@ -249,7 +253,7 @@ def test_a_rejection_is_told_once_however_often_the_pod_is_seen() -> None:
     told.kinds()
     later = pod("a", on="n1", phase="Failed", reason="OutOfcpu", status={"message": "no room"})
     told.see(ObjectSeen(later))
-    assert told.kinds() == ["pod_observed Pod/default/a"]
+    assert told.kinds() == ["object_observed Pod/default/a"]
 
 
 def test_a_pod_bound_by_others_and_turned_away_says_nothing_of_our_choice() -> None:
@@ -280,7 +284,7 @@ def test_a_pod_that_others_put_on_a_dedicated_node_is_recorded(scheduler: str, o
     assert (event.node, event.scheduler) == ("n1", scheduler)
     told.kinds()
     told.see(ObjectSeen(pod("b", on="n1", phase="Running", spec={"schedulerName": scheduler})))
-    assert told.kinds() == ["pod_observed Pod/default/b"]
+    assert told.kinds() == ["object_observed Pod/default/b"]
 
 
 def test_a_taint_dedicates_a_node_as_well() -> None:

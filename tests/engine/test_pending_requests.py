@@ -80,7 +80,7 @@ def test_what_a_pod_is_told_changes_nothing_of_what_is_decided() -> None:
     condition = {"type": "PodScheduled", "status": "False", "message": "something"}
     told.see(ObjectSeen(pod("a", cards=9, status={"conditions": [condition]})))
     told.cycle()
-    assert told.kinds() == ["pod_observed Pod/default/a"]
+    assert told.kinds() == ["object_observed Pod/default/a"]
 
 
 def test_whoever_joins_a_group_that_waits_is_told_as_well() -> None:
@@ -151,7 +151,7 @@ def test_a_queue_is_told_what_is_allocated_in_it_until_it_says_so() -> None:
     told.see(ObjectSeen(raw("Queue", "q", spec={}, status=status)))
     assert requests(told, QueueStatusRequest) == [], "a thousand milli-cores are one"
     told.cycle()
-    assert told.kinds() == ["queue_observed Queue//q"], "our own words are no news"
+    assert told.kinds() == ["object_observed Queue//q"], "our own words are no news"
 
 
 def test_a_queue_above_others_is_told_what_is_allocated_in_them() -> None:

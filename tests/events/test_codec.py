@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
 from events.decision import (
@@ -131,6 +132,13 @@ def test_an_old_shape_is_read_as_the_present_one() -> None:
         requeue_on_quota=("cpu",),
         fits_only_closed_nodes=True,
     )
+    body = b'{"uid":"u","resource_version":"7","heartbeats":{"Ready":"t"}}'
+    for kind in ("pod", "node", "workload", "pod_group"):
+        found = decode(f"{kind}_observed.v1", body, position=3)
+        assert found == ObjectObserved(uid="u", resource_version="7", heartbeats={"Ready": "t"})
+    body = b'{"uid":"u","resource_version":"7","synthesized":true}'
+    found = decode("hyper_node_deleted.v1", body, position=3)
+    assert found == ObjectDeleted(uid="u", resource_version="7", synthesized=True)
     found = decode("status_told.v1", b'{"uid":"u","what":"counts"}', position=3)
     assert found == StatusUpdated(uid="u", what="counts")
 

@@ -17,9 +17,8 @@ import msgspec
 
 from daemon.log.copying import export
 from daemon.log.memory import MemoryLog
-from engine.ingest import OBSERVED
 from events.chain import Draft, seal
-from events.cluster import Observed
+from events.cluster import ObjectObserved
 from events.messages import ObjectSeen
 from events.normalize import JsonObject, normalize
 from events.record import Head, Record, StoredObject
@@ -93,8 +92,8 @@ def forged(before: Head, objects: list[tuple[str, str, str, StoredObject]]) -> B
     """A batch of observations that nothing was folded from: kind, subject, UID and content of each."""
     records: list[Record] = []
     head = before
-    for kind, subject, uid, stored in objects:
-        event: Observed = OBSERVED[kind](uid=uid, resource_version="9")
+    for _, subject, uid, stored in objects:
+        event = ObjectObserved(uid=uid, resource_version="9")
         position, batch = head.position + 1, before.position + 1
         draft = Draft(position, batch, head.epoch, 0, None, None, event.kind, subject, msgspec.json.encode(event, order="deterministic"), stored.digest)  # fmt: skip
         records.append(seal(head.digest, draft))

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from engine.pending_requests import bindings_and_evictions
-from events.cluster import PodObserved
+from events.cluster import ObjectObserved
 from events.codec import encode
 from events.decision import Eviction, EvictionDecided
 from events.messages import EvictRequest, ObjectSeen
@@ -99,7 +99,7 @@ def test_what_is_evicted_and_seen_once_more_is_leaving_still(state: State) -> No
     take_in(state, DECIDED)
     status = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
     shown = pod("a", on="n1", phase="Running", status=status)
-    take_in(state, PodObserved(uid="uid-a", resource_version="9", heartbeats={}), shown=shown)
+    take_in(state, ObjectObserved(uid="uid-a", resource_version="9", heartbeats={}), shown=shown)
     assert state.cluster.pods["uid-a"].status == RELEASING
     take_in(state, FAILED)
     assert state.cluster.pods["uid-a"].status == RUNNING

@@ -64,7 +64,7 @@ def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_pha
     told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
     assert is_left_alone(told_)
-    assert told_.kinds()[-1].startswith("pod_group_observed"), "no cycle was due"
+    assert told_.kinds()[-1].startswith("object_observed"), "no cycle was due"
     told_.see(ObjectSeen(group(phase="Inqueue")))
     told_.cycle()
     assert is_left_alone(told_)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from events.cluster import NodeDeleted, QueueObserved
+from events.cluster import ObjectDeleted, ObjectObserved
 from events.decision import (
     EvictionDecided,
     GangBindDecided,
@@ -32,9 +32,9 @@ def reached(state: State, record: Record, event: Event) -> Iterator[str]:
             yield "a quota of cards is used up"
         case BindFailed():
             yield "a bind fails"
-        case NodeDeleted() if record.subject.removeprefix("Node//") in state.cluster.nodes.nodes:
+        case ObjectDeleted() if record.subject.removeprefix("Node//") in state.cluster.nodes.nodes:
             yield "a node is lost under its pods"
-        case QueueObserved() if _is_above(state, record.subject.removeprefix("Queue//")):
+        case ObjectObserved() if _is_above(state, record.subject.removeprefix("Queue//")):
             yield "a quota is lowered below use"
         case _:
             pass

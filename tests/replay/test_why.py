@@ -124,14 +124,14 @@ async def test_what_waited_then_may_run_now_and_the_chain_says_what_made_room() 
     assert (answer.state[:13], answer.waiting) == ("running on n1", None)
     kinds = [step.kind.partition(".")[0] for step in answer.steps]
     assert kinds == [
-        "pod_observed",
+        "object_observed",
         "pod_group_unschedulable",
-        "pod_deleted",
+        "object_deleted",
         "enqueue_decided",
         "gang_bind_decided",
         "pod_bound",
-        "pod_observed",
-        "pod_observed",
+        "object_observed",
+        "object_observed",
     ]
     freed = answer.steps[2]
     assert (freed.text, freed.at) == ("pod default/a-2 is gone", "5.000s")
@@ -158,7 +158,7 @@ async def test_a_deleted_pod_is_still_told_of() -> None:
     assert answer.state.startswith("gone since ")
     assert answer.state.endswith("(5.000s); last seen Running on n1")
     assert answer.choices[0].node == "n1"
-    assert answer.steps[-1].kind == "pod_deleted.v1"
+    assert answer.steps[-1].kind == "object_deleted.v1"
 
 
 async def test_a_gang_without_enough_pods_is_told_how_many_it_has() -> None:
@@ -238,8 +238,11 @@ async def test_a_node_is_told_with_its_pods_what_is_free_and_who_came_and_went()
         "default/a-1 running",
         "default/a-4 running",
     ]
-    kinds = [step.kind.partition("_")[0] for step in answer.steps]
-    assert kinds == ["node", "gang", "gang", "pod", "gang"]
+    kinds = [step.kind.partition(".")[0] for step in answer.steps]
+    decided = "gang_bind_decided"
+    assert kinds == ["object_observed", decided, decided, "object_deleted", decided]
+    assert answer.steps[0].text.startswith("node n1 ")
+    assert answer.steps[3].text.startswith("pod default/")
 
 
 async def test_a_queue_is_told_with_its_quota_and_its_line() -> None:

@@ -132,7 +132,7 @@ def test_a_group_is_told_each_phase_once_and_what_it_says_itself_changes_nothing
     told.see(ObjectSeen(group("Inqueue")))
     assert [one.cause for one in told.records] == [request.decision]
     told.cycle()
-    assert told.kinds() == ["pod_group_observed PodGroup/default/g"]
+    assert told.kinds() == ["object_observed PodGroup/default/g"]
     told.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
     [request] = asked(told, PodGroupPhaseRequest)
     assert isinstance(request, PodGroupPhaseRequest)

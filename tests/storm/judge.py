@@ -11,7 +11,7 @@ from daemon.log.contract import ReadableLog
 from daemon.log.entry import Entry
 from daemon.log.opening import open_log
 from daemon.log.verify import verify
-from events.cluster import PodDeleted
+from events.cluster import ObjectDeleted
 from events.codec import event_of
 from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
@@ -147,7 +147,7 @@ def check_outcomes(entries: list[Entry], decided: dict[Nomination, str]) -> None
         event = event_of(entry.record)
         if isinstance(event, PodBound | BindFailed) and entry.record.cause is not None:
             left.pop((entry.record.cause, event.uid), None)
-        elif isinstance(event, PodDeleted):
+        elif isinstance(event, ObjectDeleted):
             gone.add(event.uid)
     lost = [promise for promise in left if promise[1] not in gone]
     assert not lost, f"decided, and nothing came of it: {lost}"

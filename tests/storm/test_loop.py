@@ -7,7 +7,7 @@ import pytest
 
 from daemon import effects, loop
 from daemon.log.memory import MemoryLog
-from events.cluster import KindListed, PodDeleted, PodObserved
+from events.cluster import KindListed, ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted
 from events.decision import GangBindDecided
@@ -97,7 +97,7 @@ async def test_after_the_log_was_away_all_is_listed_before_anything_is_decided(
     after = since_it_is_back()
     listed = [index for index, kind in enumerate(after) if kind is KindListed]
     assert CycleOpened not in after[: listed[len(REQUIRED) - 1]]
-    assert PodObserved not in after, "what is known already is not told again"
+    assert ObjectObserved not in after, "what is known already is not told again"
 
 
 @pytest.mark.parametrize("intake", [1, 10_000])
@@ -118,9 +118,9 @@ steps:
         rig.log.is_away = True
         await asyncio.sleep(0.8)
         rig.log.is_away = False
-        await rig.until(lambda: rig.count(PodDeleted) >= 1)
+        await rig.until(lambda: rig.count(ObjectDeleted) >= 1)
         await asyncio.sleep(0.1)
-    gone = [event for event in rig.events() if isinstance(event, PodDeleted)]
+    gone = [event for event in rig.events() if isinstance(event, ObjectDeleted)]
     assert [event.synthesized for event in gone] == [True]
     assert await rig.known() == {}
 

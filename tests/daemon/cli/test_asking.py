@@ -132,7 +132,7 @@ def test_the_tail_of_a_log_is_its_last_records(log: Path) -> None:
     assert len(muster("log", "tail", log).stdout.splitlines()) == 10
     last = documents(muster("log", "tail", log, "-n", "2", "-o", "json"))
     assert [one["position"] for one in last] == [24, 25]
-    assert last[0]["kind"] == "pod_observed.v1"
+    assert last[0]["kind"] == "object_observed.v1"
 
 
 def test_a_tail_follows_until_it_is_interrupted(log: Path) -> None:

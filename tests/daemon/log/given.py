@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from events.chain import Draft, seal
-from events.cluster import PodObserved
+from events.cluster import ObjectObserved
 from events.codec import encode
 from events.normalize import Normalized, normalize_manifest
 from events.record import Head, Record, StoredObject
@@ -39,7 +39,7 @@ def batch(before: Head, pods: Iterable[Normalized], views: ViewChanges | None = 
     objects: list[StoredObject] = []
     digest = before.digest
     for offset, seen in enumerate(pods):
-        event = PodObserved(uid=seen.uid, resource_version=seen.resource_version)
+        event = ObjectObserved(uid=seen.uid, resource_version=seen.resource_version)
         draft = Draft(
             position=before.position + 1 + offset,
             batch=before.position + 1,
@@ -47,7 +47,7 @@ def batch(before: Head, pods: Iterable[Normalized], views: ViewChanges | None = 
             recorded_at_ns=RECORDED_AT_NS + offset,
             cycle=None,
             cause=None,
-            kind=PodObserved.kind,
+            kind=ObjectObserved.kind,
             subject=seen.subject,
             body=encode(event),
             object=seen.stored.digest,

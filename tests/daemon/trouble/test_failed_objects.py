@@ -14,7 +14,7 @@ from daemon.queries.replay import replay_log
 from daemon.queries.why import why
 from daemon.simulation import SimulationRun, simulate
 from daemon.view_rebuild import write_views_anew
-from events.cluster import Deleted, ObjectUnreadable, Observed
+from events.cluster import ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.codec import event_of
 from events.record import Record
 from projections import apply_observation, node_updates, state
@@ -56,13 +56,13 @@ Wrong = tuple[str, object, str, bool]
 CHANGES: dict[str, Wrong] = {
     "replace_pod": ("Pod", Cluster, "replace_pod", False),
     "replace_pod, after it": ("Pod", Cluster, "replace_pod", True),
-    "count_pod": ("Pod", state, "count_pod", False),
+    "count_foreign_pod": ("Pod", state, "count_foreign_pod", False),
     "put_node": ("Node", apply_observation, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
     "put_group, after it": ("PodGroup", Cluster, "put_group", True),
-    "settle": ("PodGroup", Cluster, "settle", False),
+    "update_group": ("PodGroup", Cluster, "update_group", False),
     "put_queue, after it": ("Queue", apply_observation, "put_queue", True),
-    "put_class": ("PriorityClass", apply_observation, "put_class", True),
+    "put_priority_class": ("PriorityClass", apply_observation, "put_priority_class", True),
     "put_hyper_node, after it": ("HyperNode", apply_observation, "put_hyper_node", True),
     "the table of budgets": ("PodDisruptionBudget", Budgets, "put", True),
 }
@@ -128,7 +128,7 @@ async def test_the_daemon_goes_on_and_records_the_object_as_unreadable(
     ended = await daemon(log, apply("2s", ATTACKS[kind]))
     await assert_sound(log, ended)
     assert records(log, ObjectUnreadable)
-    assert not records(log, Observed), "what State could not take in is not in the log"
+    assert not records(log, ObjectObserved), "what State could not take in is not in the log"
     event = event_of(records(log, ObjectUnreadable)[0])
     assert isinstance(event, ObjectUnreadable)
     assert "IndexError in projections." in event.reason
@@ -143,7 +143,7 @@ async def test_a_start_leaves_out_a_record_that_state_cannot_apply(
     kind, where, name, is_after = CHANGES[change]
     log = MemoryLog()
     await daemon(log, apply("2s", ATTACKS[kind]))
-    assert records(log, Observed)
+    assert records(log, ObjectObserved)
     before = log.head.position
     break_(monkeypatch, where, name, is_after)
     await assert_sound(log, await daemon(log), before + 1)
@@ -178,7 +178,7 @@ async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(
 
 DELETIONS: dict[str, tuple[object, str, int | None]] = {
     "Node": (apply_observation, "drop_node", None),
-    "Pod": (state, "count_pod", 2),
+    "Pod": (state, "count_foreign_pod", 2),
     "PodGroup": (Cluster, "drop_group_object", None),
     "Queue": (apply_observation, "put_queue", 1),
 }
@@ -204,7 +204,7 @@ async def test_an_object_whose_deletion_raises_stays_as_it_was_last_read(
     ended = await daemon(log, apply("2s", ATTACKS[kind]), delete)
     await assert_sound(log, ended)
     assert records(log, ObjectUnreadable)
-    assert not records(log, Deleted)
+    assert not records(log, ObjectDeleted)
 
 
 async def test_many_objects_of_one_namespace_cost_three_folds(

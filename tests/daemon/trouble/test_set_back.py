@@ -11,7 +11,7 @@ from daemon.cluster.client.calls import WATCHED
 from daemon.cluster.watching.audit import FULL_LIST_FIRST_SECONDS
 from daemon.cluster.watching.reflector import SILENT_SECONDS
 from daemon.settings import Settings
-from events.cluster import KindListed, PodDeleted
+from events.cluster import KindListed, ObjectDeleted
 from events.codec import event_of
 from events.cycle import CycleOpened
 from events.outcome import PodBound
@@ -65,7 +65,7 @@ async def test_a_daemon_notices_and_goes_on_with_what_there_is(
         await one.until(lambda: one.node_of("new"), SOON_SECONDS)
         assert gaps(one) == {one.name for one in WATCHED}
         await one.until(lambda: not one.reasons)
-        [gone] = [event for event in one.events(PodDeleted) if event.synthesized]
+        [gone] = [event for event in one.events(ObjectDeleted) if event.synthesized]
         assert "lost" not in {pod.facts.name for pod in one.state.cluster.pods.values()}
         assert gone.uid
 

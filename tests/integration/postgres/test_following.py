@@ -157,7 +157,7 @@ async def test_a_damaged_log_ends_it_and_the_position_is_named(log: Log, url: st
     await run(
         url,
         "INSERT INTO log (position, batch, epoch, recorded_at_ns, kind, subject, body, digest) "
-        "SELECT position + 1, position + 1, 9, 0, 'pod_observed.v1', 'Pod/a/b', '{}', 'made up' "
+        "SELECT position + 1, position + 1, 9, 0, 'object_observed.v1', 'Pod/a/b', '{}', 'made up' "
         "FROM log_head",
         "UPDATE log_head SET position = position + 1, digest = 'made up'",
     )
