@@ -42,7 +42,7 @@ from projections.group_facts import group_facts, spec_of
 from projections.nodes import NodeFacts
 from projections.objects import PodGroupObject, read
 from projections.pods import FAILED, NODE_OWNERS, Pod
-from projections.quarantine import refused_resources
+from projections.quarantine import rejected_resources
 from projections.state import State
 
 FIRST_LISTS: Final = ("Node", "Pod", "PodGroup", "Queue")
@@ -384,7 +384,7 @@ class Ingest:
             self._emit(bound, record.subject, cause=pod.decision)
         had = before.facts if before is not None else None
         if pod.decision and pod.status == FAILED and (had is None or had.phase != "Failed"):
-            resources = refused_resources(facts.reason, pod.pod_class.request)
+            resources = rejected_resources(facts.reason, pod.pod_class.request)
             if resources:
                 rejected = BindRejectedByNode(
                     pod=pod.key,

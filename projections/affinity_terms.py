@@ -1,10 +1,10 @@
-"""An index of the (anti-)affinity terms of all pods, by what they require of the labels of other pods.
+"""An index of the affinity and anti-affinity terms of all pods, by the labels that they require of other pods.
 
-Comparing each pod with each term is quadratic, and one tenant can have thousands of both. So a term is filed under
-labels that it requires by value (`matchLabels`, `In`), and a pod is compared only with the terms filed under its own
-labels and with those that require no value. When a pod is read, it is compared with terms up to `COMPARISONS_MAX`;
-where there are more, it counts as selected by some. Which terms select it is found when a node is sought for it:
-there it is counted as work of the cycle.
+Comparing each pod with each term is quadratic, and one tenant can have thousands of both. So a term is indexed by
+labels that it requires by value (`matchLabels`, `In`), and a pod is compared only with the terms indexed by its own
+labels and with those that require no value. When a pod is read, at most `COMPARISONS_MAX` requirements are
+compared; with more, the pod counts as selected by some term. Which terms select it is determined when a node is
+searched for it, and there it counts as work of the cycle.
 """
 
 from collections.abc import Container, Hashable, Iterable, Iterator
@@ -12,32 +12,34 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from projections.pod_terms import Labels, LabelsOf, Regard, Selector
+from projections.pod_terms import AffinityTerm, Labels, LabelsOf, Selector
 
 COMPARISONS_MAX: Final = 512
-"""Requirements with which a kind of pod (namespace and labels) is compared when a pod of it is read: of required
-anti-affinity, and as many of affinity and preferred anti-affinity."""
+"""Maximum number of requirements that are compared when a kind of pod (namespace and labels) is read: for required
+anti-affinity, and again for affinity and preferred anti-affinity."""
 
 VALUES_PER_COMPARISON: Final = 16
-"""Values of a requirement that cost as much as a requirement."""
+"""Number of values of a requirement that cost as much as one requirement."""
 
 FILED_MAX: Final = 64
-"""Labels under which a term is filed: one that allows more values is compared with every pod of its namespaces."""
+"""Maximum number of labels under which a term is indexed; a term with more values is compared with every pod of its
+namespaces."""
 
 NAMESPACES_MAX: Final = 8
-"""Namespaces in which a term is filed: one that names more is compared with the pods of all."""
+"""Maximum number of namespaces under which a term is indexed; a term with more is compared with pods of all
+namespaces."""
 
 EVERYWHERE: Final = ""
 """Stands for all namespaces."""
 
 OTHER_VALUE: Final = "\x00"
-"""Stands for every value of a label that no term names. No label has it as its value."""
+"""Stands for every value of a label that no term names. No label can have this value."""
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 class SelectedAs(Struct, frozen=True):
-    """A pod as the terms of other pods can tell it from others: its namespace, and the labels that they ask about.
+    """A pod as the terms of other pods see it: its namespace, and the labels that they refer to.
 
     A value that no term names is `OTHER_VALUE`.
     """
@@ -56,31 +58,31 @@ class Selecting(Struct, frozen=True):
     barring: tuple[str, ...]
     weighing: tuple[str, ...]
     comparisons: int
-    """Requirements to be compared to find them."""
+    """Number of requirements that are compared to find them."""
 
 
 class _Filed:
-    """Terms of one sort that concern the pods of a namespace, or of all."""
+    """Terms of one sort about the pods of one namespace, or of all namespaces."""
 
     def __init__(self) -> None:
-        self.without_value: dict[Regard, int] = {}
-        """Terms that require no label by value, with what a comparison costs."""
-        self.by_label: dict[tuple[str, str], dict[Regard, int]] = {}
+        self.without_value: dict[AffinityTerm, int] = {}
+        """Terms that require no label by value, with the cost of a comparison."""
+        self.by_label: dict[tuple[str, str], dict[AffinityTerm, int]] = {}
 
-    def put(self, regard: Regard, cost: int, sign: int) -> None:
+    def put(self, affinity_term: AffinityTerm, cost: int, sign: int) -> None:
         """Add a term (1) or remove it (-1)."""
-        labels = _labels_of(regard.term.selector or ())
+        labels = _labels_of(affinity_term.term.selector or ())
         if labels is None:
-            _file(self.without_value, regard, cost, sign)
+            _file(self.without_value, affinity_term, cost, sign)
             return
         for label in labels:
             terms = self.by_label.setdefault(label, {})
-            _file(terms, regard, cost, sign)
+            _file(terms, affinity_term, cost, sign)
             if not terms:
                 del self.by_label[label]
 
-    def candidates(self, labels: Labels) -> Iterator[tuple[Regard, int]]:
-        """The terms that may select pods with these labels, each with what a comparison costs."""
+    def candidates(self, labels: Labels) -> Iterator[tuple[AffinityTerm, int]]:
+        """Yield the terms that may select pods with these labels, each with the cost of a comparison."""
         yield from self.without_value.items()
         for label in labels:
             found = self.by_label.get(label)
@@ -89,29 +91,29 @@ class _Filed:
 
 
 class _Scope:
-    """The terms that concern the pods of a namespace, or of all."""
+    """The terms about the pods of one namespace, or of all namespaces."""
 
     def __init__(self) -> None:
         self.terms = 0
         self.barring, self.weighing = _Filed(), _Filed()
         self._keys: dict[str, int] = {}
-        """Label key to the requirements that ask about it."""
+        """Label key to the number of requirements with this key."""
         self._values: dict[tuple[str, str], int] = {}
-        """Label key and value to the requirements that name it."""
+        """Label key and value to the number of requirements that name it."""
         self._compared: dict[str, int] = {}
-        """Label key to the requirements that compare its value as a number."""
+        """Label key to the number of requirements that compare its value as a number."""
 
-    def put(self, regard: Regard, cost: int, sign: int) -> None:
+    def put(self, affinity_term: AffinityTerm, cost: int, sign: int) -> None:
         """Add a term (1) or remove it (-1)."""
         self.terms += sign
-        (self.weighing if regard.weight else self.barring).put(regard, cost, sign)
-        asked = regard.term.selector or ()
+        (self.weighing if affinity_term.weight else self.barring).put(affinity_term, cost, sign)
+        asked = affinity_term.term.selector or ()
         _count(self._keys, (one.key for one in asked), sign)
         _count(self._values, ((one.key, value) for one in asked for value in one.values), sign)
         _count(self._compared, (one.key for one in asked if one.operator in ("Gt", "Lt")), sign)
 
     def asked_of(self, labels: Labels) -> Iterator[tuple[str, str]]:
-        """The labels that terms ask about, with the values that they can tell apart."""
+        """Yield the labels that terms refer to, with the values that they distinguish."""
         for key, value in labels:
             if key in self._keys:
                 is_told = (key, value) in self._values or key in self._compared
@@ -119,38 +121,40 @@ class _Scope:
 
 
 class AffinityTerms:
-    """The (anti-)affinity terms of all pods that are not finished."""
+    """The affinity and anti-affinity terms of all pods that are not finished."""
 
     def __init__(self) -> None:
-        self.held: dict[Regard, int] = {}
+        self.held: dict[AffinityTerm, int] = {}
         """Term to the number of pods that have it."""
         self.requirements = 0
-        """Requirements of the terms of all pods, as `comparisons_of` counts them."""
+        """Number of requirements of the terms of all pods, as counted by `comparisons_of`."""
         self.compared = 0
-        """Requirements that were compared here when pods were read."""
+        """Number of requirements that were compared when pods were read."""
         self._scopes: dict[str, _Scope] = {}
 
-    def count(self, regard: Regard, sign: int) -> bool:
-        """Count a term of a pod in (1) or out (-1). Whether it is new by that, or gone."""
-        cost = comparisons_of(regard.term.selector) + comparisons_of(regard.term.namespace_selector)
+    def count(self, affinity_term: AffinityTerm, sign: int) -> bool:
+        """Add a term of a pod (1) or remove it (-1). Return whether the set of terms changed."""
+        cost = comparisons_of(affinity_term.term.selector) + comparisons_of(
+            affinity_term.term.namespace_selector
+        )
         self.requirements += sign * cost
-        left = self.held.get(regard, 0) + sign
+        left = self.held.get(affinity_term, 0) + sign
         if left:
-            self.held[regard] = left
+            self.held[affinity_term] = left
         else:
-            del self.held[regard]
+            del self.held[affinity_term]
         if left != 0 and (left != 1 or sign < 0):
             return False
-        if regard.term.selector is not None:
-            for name in scopes_of(regard):
+        if affinity_term.term.selector is not None:
+            for name in scopes_of(affinity_term):
                 scope = self._scopes.setdefault(name, _Scope())
-                scope.put(regard, cost, sign)
+                scope.put(affinity_term, cost, sign)
                 if not scope.terms:
                     del self._scopes[name]
         return True
 
     def selected_as(self, namespace: str, labels: Labels, labels_of: LabelsOf) -> SelectedAs | None:
-        """A pod as terms of other pods can tell it from others; None where no term selects it."""
+        """Return a pod as terms of other pods see it; None if no term selects it."""
         scopes = self._concerning(namespace)
         if not scopes:
             return None
@@ -170,19 +174,19 @@ class AffinityTerms:
     def selecting(
         self, seen: SelectedAs, labels_of: LabelsOf, topology_keys: Container[str]
     ) -> Selecting:
-        """Which of the topology keys are those of terms that select a pod."""
+        """Return which of the topology keys belong to terms that select a pod."""
         barring: dict[str, None] = {}
         weighing: dict[str, None] = {}
         comparisons = 0
         labels = dict(seen.labels)
         for scope in self._concerning(seen.namespace):
             for filed, found in ((scope.barring, barring), (scope.weighing, weighing)):
-                for regard, cost in filed.candidates(seen.labels):
+                for affinity_term, cost in filed.candidates(seen.labels):
                     comparisons += cost
-                    key = regard.term.topology_key
+                    key = affinity_term.term.topology_key
                     if key in found or key not in topology_keys:
                         continue
-                    if regard.term.covers(seen.namespace, labels, labels_of):
+                    if affinity_term.term.matches(seen.namespace, labels, labels_of):
                         found[key] = None
         return Selecting(tuple(sorted(barring)), tuple(sorted(weighing)), comparisons)
 
@@ -193,29 +197,30 @@ class AffinityTerms:
     def _may_select(
         self, filed: Iterable[_Filed], namespace: str, labels: Labels, labels_of: LabelsOf
     ) -> bool:
-        """Whether one of these terms selects such a pod, or there are too many to be compared."""
+        """Return whether one of these terms selects such a pod, or there are too many to compare."""
         values, spent = dict(labels), 0
         for one in filed:
-            for regard, cost in one.candidates(labels):
+            for affinity_term, cost in one.candidates(labels):
                 spent += cost
                 if spent > COMPARISONS_MAX:
                     return True
                 self.compared += cost
-                if regard.term.covers(namespace, values, labels_of):
+                if affinity_term.term.matches(namespace, values, labels_of):
                     return True
         return False
 
 
-def scopes_of(regard: Regard) -> tuple[str, ...]:
-    """The namespaces of which a term may select pods; EVERYWHERE where it selects them by label, or names many."""
-    term = regard.term
+def scopes_of(affinity_term: AffinityTerm) -> tuple[str, ...]:
+    """Return the namespaces whose pods a term may select; EVERYWHERE if it selects namespaces by label, or names
+    many."""
+    term = affinity_term.term
     if term.namespace_selector is not None or len(term.namespaces) > NAMESPACES_MAX:
         return (EVERYWHERE,)
     return tuple(dict.fromkeys(term.namespaces))
 
 
 def comparisons_of(selector: Selector | None) -> int:
-    """What it costs to compare labels with a selector, in requirements."""
+    """Return the cost of comparing labels with a selector, in requirements."""
     if selector is None:
         return 0
     return (
@@ -226,7 +231,7 @@ def comparisons_of(selector: Selector | None) -> int:
 
 
 def _labels_of(selector: Selector) -> list[tuple[str, str]] | None:
-    """The labels that the requirement with the fewest values allows; None where none names a few."""
+    """Return the labels allowed by the requirement with the fewest values; None if all have too many."""
     named = [one for one in selector if one.operator == "In" and len(one.values) <= FILED_MAX]
     if not named:
         return None
@@ -234,11 +239,13 @@ def _labels_of(selector: Selector) -> list[tuple[str, str]] | None:
     return [(fewest.key, value) for value in dict.fromkeys(fewest.values)]
 
 
-def _file(terms: dict[Regard, int], regard: Regard, cost: int, sign: int) -> None:
+def _file(
+    terms: dict[AffinityTerm, int], affinity_term: AffinityTerm, cost: int, sign: int
+) -> None:
     if sign > 0:
-        terms[regard] = cost
+        terms[affinity_term] = cost
     else:
-        del terms[regard]
+        del terms[affinity_term]
 
 
 def _count(counted: dict[_T, int], found: Iterable[_T], sign: int) -> None:

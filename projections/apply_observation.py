@@ -116,7 +116,7 @@ class Reading:
 
 def read_pod(cluster: Cluster, reading: Reading) -> Pod:
     """Return the observed pod. A pod that cannot be read is kept, with the reason."""
-    classes = cluster.regards.classes
+    classes = cluster.inter_pod_affinity.classes
 
     def bare(problem: str, metadata: Metadata) -> tuple[PodFacts, PodClass]:
         plain = PodObject(metadata=metadata)

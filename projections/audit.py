@@ -69,9 +69,9 @@ def audit(state: AuditedState) -> None:
     _audit_places(state)
     _audit_totals(state)
     _audit_tree(state)
-    _audit_commons(state)
+    _audit_cluster_totals(state)
     _audit_table(state)
-    _audit_lines(state)
+    _audit_scheduling_queue(state)
     cluster.budgets.recount(cluster.pods)
     recount(cluster, cluster.pods.values())
     _audit_classes(cluster)
@@ -159,15 +159,19 @@ def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> 
         node = nodes.get(name)
         if node is None:
             continue
-        assert not node.guests, f"node {name} still has overlay pods: {list(node.guests)}"
-        assert not node.going, f"node {name} still has pods that are to leave: {list(node.going)}"
+        assert not node.overlay_added, (
+            f"node {name} still has overlay pods: {list(node.overlay_added)}"
+        )
+        assert not node.overlay_removed, (
+            f"node {name} still has pods that are to leave: {list(node.overlay_removed)}"
+        )
         _audit_node(state, name)
     for uid, held in group.nominations.items():
         there = nodes.get(held.node)
         assert there is not None, (
             f"pod group {group.key} is nominated to {held.node}, which is gone"
         )
-        assert uid in there.expected, f"pod {uid} is not nominated on node {held.node}"
+        assert uid in there.nominated_pods, f"pod {uid} is not nominated on node {held.node}"
 
 
 def _audit_node(state: AuditedState, name: str) -> None:
@@ -241,10 +245,10 @@ def _audit_group(state: AuditedState, key: str) -> None:
     _same(f"{what} held", group.held, held)
     idle = len(waiting) - len(busy)
     assert group.best_effort_count == idle, f"{what} best effort: {group.best_effort_count}, {idle}"
-    _audit_dues(state, group, what)
+    _audit_charges(state, group, what)
 
 
-def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
+def _audit_charges(state: AuditedState, group: PodGroup, what: str) -> None:
     """Check charges, reservations, phase and queue position of a group."""
     cluster = state.cluster
     allocated: Amounts = {}
@@ -268,7 +272,7 @@ def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
         equivalence_group.key for equivalence_group in cluster.scheduling_queue.of(group)
     )
     assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
-    _audit_telling(cluster, group, what)
+    _audit_pending_status(cluster, group, what)
     order = job_order(cluster, group)
     for equivalence_group in cluster.scheduling_queue.of(group):
         assert equivalence_group.queue == group.queue, (
@@ -279,7 +283,7 @@ def _audit_dues(state: AuditedState, group: PodGroup, what: str) -> None:
         )
 
 
-def _audit_telling(cluster: Cluster, group: PodGroup, what: str) -> None:
+def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     """Check whether the status of the PodGroup object still has to be updated."""
     telling, facts = cluster.pending_status, group.facts
     reported_status, now = group.reported_status, group.status_now
@@ -384,7 +388,7 @@ def _audit_totals(state: AuditedState) -> None:
     )
 
 
-def _audit_commons(state: AuditedState) -> None:
+def _audit_cluster_totals(state: AuditedState) -> None:
     """Check the sums over the whole cluster against nodes and groups."""
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     used: Amounts = {}
@@ -455,7 +459,7 @@ def _audit_column(state: AuditedState, name: str, present: list[Node]) -> None:
 
 def _audit_classes(cluster: Cluster) -> None:
     """Check that there are exactly the classes of the existing pods, and the plain classes of these."""
-    classes = cluster.regards.classes
+    classes = cluster.inter_pod_affinity.classes
     pods = Counter(pod.pod_class.index for pod in cluster.pods.values())
     plain = Counter(one.plain for one in classes.by_index.values() if one.plain != one.index)
     counted = {index: pods.get(index, 0) + plain.get(index, 0) for index in (*pods, *plain)}
@@ -465,7 +469,7 @@ def _audit_classes(cluster: Cluster) -> None:
     assert all(index in counted for index in cluster.charges), "a charge of no class is kept"
 
 
-def _audit_lines(state: AuditedState) -> None:
+def _audit_scheduling_queue(state: AuditedState) -> None:
     for name, lines in state.cluster.scheduling_queue.by_queue.items():
         for key, equivalence_group in lines.items():
             assert (equivalence_group.queue, equivalence_group.key) == (name, key), (

@@ -12,7 +12,11 @@ from projections.config_errors import ConfigErrors
 from projections.disruption_budgets import Budgets
 from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
 from projections.group_facts import GroupFacts, spec_of
-from projections.inter_pod_affinity_index import Regards, meet, stop_expecting
+from projections.inter_pod_affinity_index import (
+    InterPodAffinityIndex,
+    remove_nomination,
+    update_pod_terms,
+)
 from projections.job_order import equivalence_keys, job_order
 from projections.nodes import NodeTable
 from projections.overcommit import record_used, release_overcommit, update_backlog
@@ -69,7 +73,7 @@ class Cluster:
         """By UID."""
         self.groups: dict[str, PodGroup] = {}
         self.queues: dict[str, Queue] = {}
-        self.regards = Regards()
+        self.inter_pod_affinity = InterPodAffinityIndex()
         self.priority_classes: dict[str, tuple[int, bool]] = {}
         """Name to value and whether it is the global default."""
         self.namespaces: dict[str, str] = {}
@@ -118,8 +122,8 @@ class Cluster:
         pod = new or old
         assert pod is not None
         self.changed_rows.pods[pod.facts.uid] = None
-        meet(self, old, new)
-        self.regards.classes.count(
+        update_pod_terms(self, old, new)
+        self.inter_pod_affinity.classes.count(
             None if old is None else old.pod_class, None if new is None else new.pod_class
         )
         leaves, enters = node_share(old), node_share(new)
@@ -219,7 +223,7 @@ class Cluster:
         update_requests(self)
         release_overcommit(self)
         self.changed_queues.clear()
-        for index in self.regards.classes.free():
+        for index in self.inter_pod_affinity.classes.free():
             self.charges.pop(index, None)
 
     def mark_quota_released(self, queue: str, resource: str = ALL_RESOURCES) -> None:
@@ -398,19 +402,19 @@ class Cluster:
 
     # Nominations, and changes of all groups
 
-    def set_nominations(self, group: PodGroup, promise: dict[str, Nomination]) -> None:
+    def set_nominations(self, group: PodGroup, nominations: dict[str, Nomination]) -> None:
         """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
-        group.nominations = promise
-        for uid, held in promise.items():
-            self.nodes.expect(held.node, uid, held.request, 1)
+        group.nominations = nominations
+        for uid, held in nominations.items():
+            self.nodes.nominate(held.node, uid, held.request, 1)
             self.queue(group.queue).add_charge("nominated", held.charge, 1)
-        if promise:
+        if nominations:
             self.changed_queues[group.queue] = None
 
     def remove_nominations(self, group: PodGroup, *, is_bound: bool = False) -> None:
         """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
         for uid, held in group.nominations.items():
-            stop_expecting(self, uid, held)
+            remove_nomination(self, uid, held)
             self.queue(group.queue).add_charge("nominated", held.charge, -1)
             if not is_bound:
                 self.mark_node_freed(held.node)

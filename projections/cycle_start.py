@@ -19,7 +19,7 @@ def open_cycle(cluster: Cluster) -> None:
         if "drf" in cluster.policy.job_order:
             _reorder(cluster)
     if cluster.policy.quota == "proportion":
-        _share_out(cluster)
+        _compute_proportion(cluster)
 
 
 def _reorder(cluster: Cluster) -> None:
@@ -34,7 +34,7 @@ def _reorder(cluster: Cluster) -> None:
             group.fingerprint = (group.fingerprint[0], order, *group.fingerprint[2:])
 
 
-def _share_out(cluster: Cluster) -> None:
+def _compute_proportion(cluster: Cluster) -> None:
     """Compute what queues deserve, if anything that it depends on has changed."""
     total = {name: amount for name, amount in cluster.totals.items() if name != "pods"}
     asking = [

@@ -37,13 +37,13 @@ class DeferredWork(Struct):
     """Work left by earlier cycles."""
 
     batches: list[EventBatch] = field(default_factory=list)
-    looked: dict[str, dict[str, int]] = field(default_factory=dict)
+    evaluated: dict[str, dict[str, int]] = field(default_factory=dict)
     """Action to pod group to the position of the cycle that last evaluated the equivalence group that this pod
     group headed."""
 
-    def looked_at(self, action: str, group: str) -> int:
+    def evaluated_at(self, action: str, group: str) -> int:
         """Return the cycle in which an action last evaluated a group; 0 if not since the action was cut short."""
-        return self.looked.get(action, {}).get(group, 0)
+        return self.evaluated.get(action, {}).get(group, 0)
 
     searches: dict[str, dict[str, DeferredSearch]] = field(default_factory=dict)
     """Action to pod group to the search that resumes."""
@@ -63,7 +63,9 @@ class DeferredWork(Struct):
             **self.searches.get(event.action, {}),
             event.pod_group: DeferredSearch(cycle, event),
         }
-        return DeferredWork(self.batches, self.looked, {**self.searches, event.action: of_action})
+        return DeferredWork(
+            self.batches, self.evaluated, {**self.searches, event.action: of_action}
+        )
 
     def with_left(
         self,
@@ -86,11 +88,11 @@ class DeferredWork(Struct):
         while len(left) > BATCHES_MAX:
             last, before = left.pop(), left.pop()
             actions = {**before.actions, **last.actions}
-            left.append(EventBatch(last.cycle, _together(before.events, last.events), actions))
+            left.append(EventBatch(last.cycle, _merge(before.events, last.events), actions))
         looked: dict[str, dict[str, int]] = {}
         searches = dict(self.searches)
         for one in event.actions:
-            kept = carried.looked.get(one.action, {})
+            kept = carried.evaluated.get(one.action, {})
             looked[one.action] = {key: at for key, at in kept.items() if key in cluster.groups}
             looked[one.action].update(dict.fromkeys(one.looked, cycle))
             waiting = {
@@ -112,7 +114,7 @@ def _waits(cluster: Cluster, action: str, key: str) -> bool:
     )
 
 
-def _together(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
+def _merge(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
     """Merge the events of two batches."""
     eased = {name: dict(resources) for name, resources in first.quota_released.items()}
     for name, resources in second.quota_released.items():
@@ -128,7 +130,7 @@ def _together(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
         quota_released=eased,
         quota_released_at={**first.quota_released_at, **second.quota_released_at},
         victims_added=arrived,
-        met={**first.met, **second.met},
+        changed_pod_kinds={**first.changed_pod_kinds, **second.changed_pod_kinds},
         hyper_nodes_changed_at=max(first.hyper_nodes_changed_at, second.hyper_nodes_changed_at),
         everything=first.everything or second.everything,
     )

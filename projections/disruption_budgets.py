@@ -77,7 +77,7 @@ class Budget:
         if self.pods.pop(pod.facts.uid, None) is not None:
             self.healthy -= pod.status == RUNNING
 
-    def covers(self, pod: Pod) -> bool:
+    def selects(self, pod: Pod) -> bool:
         """Return whether the budget selects a pod."""
         facts = self.facts
         if pod.facts.namespace != facts.namespace or pod.status in (SUCCEEDED, FAILED):
@@ -107,7 +107,7 @@ class Budgets:
             return False
         budget = there[facts.name] = Budget(facts)
         for pod in pods:
-            if budget.covers(pod):
+            if budget.selects(pod):
                 budget.add(pod)
         return True
 
@@ -125,7 +125,7 @@ class Budgets:
             before = budget.allowed
             if old is not None:
                 budget.remove(old)
-            if new is not None and budget.covers(new):
+            if new is not None and budget.selects(new):
                 budget.add(new)
             allows_more |= budget.allowed > before
         return allows_more
@@ -143,7 +143,7 @@ class Budgets:
         """Recount the selected pods of each budget."""
         for there in self.all.values():
             for name, budget in there.items():
-                covered = [uid for uid, pod in pods.items() if budget.covers(pod)]
+                covered = [uid for uid, pod in pods.items() if budget.selects(pod)]
                 assert sorted(budget.pods) == sorted(covered), f"budget {name}: {budget.pods}"
                 healthy = sum(pod.status == RUNNING for pod in budget.pods.values())
                 assert budget.healthy == healthy, f"budget {name}: {budget.healthy}, {healthy}"

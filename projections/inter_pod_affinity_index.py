@@ -1,12 +1,13 @@
-"""Inter-pod affinity: the terms of all pods, and the classes of waiting pods that these terms can tell apart.
+"""Inter-pod affinity: the terms of all pods, and the classes of pending pods that these terms distinguish.
 
-Pods that are equal in what they demand are still unlike where terms of other pods ask about their labels:
-anti-affinity of a pod keeps them away from its domain, and affinity makes its domain better or worse. So the class of a
-waiting pod names the labels that terms ask about, where a term selects it. Where there are no terms, nothing of this
-costs anything. Classes are found when a pod is read, and again as a cycle opens if terms have changed: once for all
-changes, as one tenant can change thousands of terms that each select thousands of pods.
+Pods with equal demands still differ if terms of other pods refer to their labels: anti-affinity of a pod excludes
+them from its topology domain, affinity changes the score of its domain. So the class of a pending pod contains the
+labels that terms refer to, if a term selects it. Without terms there is no cost. Classes are determined when a pod
+is read, and again at the start of a cycle if terms have changed: once for all changes, because one tenant can
+change thousands of terms that each select thousands of pods.
 
-Also recorded here: which pods came to a node or left one, as pods with terms about others wait for that.
+This module also records which kinds of pods were added to a node or removed from one, because pods with terms about
+other pods wait for that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,52 +17,52 @@ import msgspec
 
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.nodes import NodeTable
-from projections.nominations import reserve, room_of
+from projections.nominations import nomination_of, update_nomination
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination, PodGroup
-from projections.pod_terms import NO_TERMS, Labels, Regard, size_of
+from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
 from projections.pods import PENDING, RELEASING, Pod
 from projections.sized_cache import ENTRY_BYTES
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
-MET_MAX: Final = 256
-"""With more kinds of pods that came or went, anybody may have."""
+CHANGED_POD_KINDS_MAX: Final = 256
+"""Maximum number of changed kinds of pods; with more, all kinds count as changed."""
 
 KNOWN_BYTES_MAX: Final = 4 << 20
-"""Bytes of labels of pods of which it is remembered what terms can tell of them; beyond it, all are forgotten."""
+"""Bytes of labels of pods for which the result of `selected_as` is cached; beyond it, the cache is cleared."""
 
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label that every namespace has."""
 
 
-class Regards:
-    """The classes of pods, and the (anti-)affinity terms of all pods that are not finished."""
+class InterPodAffinityIndex:
+    """The classes of pods, and the affinity and anti-affinity terms of all pods that are not finished."""
 
     def __init__(self) -> None:
         self.classes = PodClasses()
         self.terms = AffinityTerms()
-        self.lookers = 0
-        """Pods that are not finished and have terms about others."""
+        self.pods_with_terms = 0
+        """Number of unfinished pods with terms about other pods."""
         self.namespaces: dict[str, dict[str, str]] = {}
-        """Namespace to its labels, as far as it was shown."""
+        """Namespace to its labels, if it was observed."""
         self.version = 0
         """Grows with every change of namespaces."""
         self.terms_version = 0
-        """Grows with every term that is new or gone."""
+        """Grows with every term that is added or removed."""
         self.outdated: dict[str, None] = {}
-        """Namespaces (or EVERYWHERE) where terms have changed since waiting pods were last classified."""
+        """Namespaces (or EVERYWHERE) in which terms have changed since pending pods were last classified."""
         self.is_restoring = False
-        """Whether pods come out of a snapshot, with their classes."""
+        """Whether pods are restored from a snapshot, with their classes."""
         self._known: dict[tuple[str, Labels], SelectedAs | None] = {}
         self._known_bytes = 0
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace."""
+        """Return the labels of a namespace."""
         found = self.namespaces.get(namespace)
         return {NAMESPACE_NAME: namespace} if found is None else found
 
     def selected_as(self, pod: Pod) -> SelectedAs | None:
-        """A pod as the terms of other pods can tell it from others; None where no term selects it."""
+        """Return a pod as the terms of other pods see it; None if no term selects it."""
         if not self.terms.held:
             return None
         key = (pod.facts.namespace, pod.facts.labels)
@@ -76,35 +77,35 @@ class Regards:
         return found
 
     def count(self, pod: Pod, sign: int) -> None:
-        """Count the terms of a pod in (1) or out (-1)."""
+        """Add the terms of a pod (1) or remove them (-1)."""
         terms = pod.pod_class.terms
         if (
             terms is NO_TERMS
-            or not terms.looks_around
+            or not terms.depends_on_other_pods
             or pod.facts.phase in ("Succeeded", "Failed")
         ):
             return
-        self.lookers += sign
-        for one in terms.regards:
+        self.pods_with_terms += sign
+        for one in terms.affinity_terms:
             if self.terms.count(one, sign):
                 self.outdate(scopes_of(one))
 
     def outdate(self, scopes: Iterable[str]) -> None:
-        """Terms about pods of these namespaces have changed."""
+        """Record that terms about pods of these namespaces have changed."""
         self.outdated.update(dict.fromkeys(scopes))
         self.terms_version += 1
         self.forget()
 
     def forget(self) -> None:
-        """Drop what is known of which terms select which pods."""
+        """Clear the cache of which terms select which pods."""
         self._known.clear()
         self._known_bytes = 0
 
 
-class Watched(Protocol):
-    """The part of the cluster that is looked at and changed here."""
+class AffinityState(Protocol):
+    """The part of the cluster that is read and changed here."""
 
-    regards: Regards
+    inter_pod_affinity: InterPodAffinityIndex
     nodes: NodeTable
     wakeup_events: WakeupEvents
 
@@ -113,61 +114,64 @@ class Watched(Protocol):
         """All pods, by UID."""
 
     def mark_node_freed(self, node: str) -> None:
-        """Remember that a node may now take what it could not before."""
+        """Record that a node may now fit pods that it did not fit before."""
 
     @property
     def groups(self) -> Mapping[str, PodGroup]:
         """All pod groups, by key."""
 
     def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
-        """Take a pod out as it was and put it in as it is."""
+        """Replace a pod in all sums."""
 
     def update_group(self, group: PodGroup) -> None:
-        """Bring what follows from a group's pods in line."""
+        """Recompute what follows from a group's pods."""
 
 
-def meet(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
-    """A pod comes, changes or goes: before anything else is counted of it."""
-    regards = cluster.regards
-    reserve(cluster, old, new)
-    had_lookers = regards.lookers
+def update_pod_terms(cluster: AffinityState, old: Pod | None, new: Pod | None) -> None:
+    """Update terms, class and nomination of a pod that is added, changed or removed, before it enters any other
+    sum."""
+    index = cluster.inter_pod_affinity
+    update_nomination(cluster, old, new)
+    had_terms = index.pods_with_terms
     if new is not None:
-        regards.count(new, 1)
+        index.count(new, 1)
     if old is not None:
-        regards.count(old, -1)
-    is_known = regards.is_restoring
+        index.count(old, -1)
+    is_known = index.is_restoring
     if new is not None and new.group_key and new.status == PENDING and not is_known:
         new.pod_class = class_of(cluster, new)
-    if regards.lookers or had_lookers:
-        _note_move(cluster, old, new)
+    if index.pods_with_terms or had_terms:
+        _record_move(cluster, old, new)
 
 
-def class_of(cluster: Watched, pod: Pod) -> PodClass:
-    """The class of a waiting pod, with what terms of other pods can tell of it."""
-    return cluster.regards.classes.selected(pod.pod_class, cluster.regards.selected_as(pod))
+def class_of(cluster: AffinityState, pod: Pod) -> PodClass:
+    """Return the class of a pending pod, with what terms of other pods refer to."""
+    return cluster.inter_pod_affinity.classes.selected(
+        pod.pod_class, cluster.inter_pod_affinity.selected_as(pod)
+    )
 
 
-def put_namespace(cluster: Watched, name: str, labels: dict[str, str] | None) -> None:
-    """A namespace came, changed its labels, or (None) is gone."""
-    regards = cluster.regards
-    before = regards.labels_of(name)
+def put_namespace(cluster: AffinityState, name: str, labels: dict[str, str] | None) -> None:
+    """Add or update a namespace and its labels, or (None) remove it."""
+    index = cluster.inter_pod_affinity
+    before = index.labels_of(name)
     if labels is None:
-        regards.namespaces.pop(name, None)
+        index.namespaces.pop(name, None)
     else:
-        regards.namespaces[name] = {NAMESPACE_NAME: name, **labels}
-    if regards.labels_of(name) == before:
+        index.namespaces[name] = {NAMESPACE_NAME: name, **labels}
+    if index.labels_of(name) == before:
         return
-    regards.version += 1
-    regards.forget()
-    if any(one.term.namespace_selector is not None for one in regards.terms.held):
-        regards.outdate((EVERYWHERE,))
-    if regards.lookers:
-        cluster.wakeup_events.met[ALL_PODS] = None
+    index.version += 1
+    index.forget()
+    if any(one.term.namespace_selector is not None for one in index.terms.held):
+        index.outdate((EVERYWHERE,))
+    if index.pods_with_terms:
+        cluster.wakeup_events.changed_pod_kinds[ALL_PODS] = None
 
 
-def classify_again(cluster: Watched) -> None:
-    """Find the classes of waiting pods again where terms about them have changed, once for all these changes."""
-    outdated, cluster.regards.outdated = cluster.regards.outdated, {}
+def classify_again(cluster: AffinityState) -> None:
+    """Determine the classes of pending pods again if terms about them have changed, once for all these changes."""
+    outdated, cluster.inter_pod_affinity.outdated = cluster.inter_pod_affinity.outdated, {}
     if not outdated:
         return
     for group in list(cluster.groups.values()):
@@ -177,7 +181,10 @@ def classify_again(cluster: Watched) -> None:
         for pod in list(group.pending):
             pod_class = class_of(cluster, pod)
             if pod_class is not pod.pod_class:
-                if ALL_PODS in cluster.wakeup_events.met and pod.pod_class.selected_as is not None:
+                if (
+                    ALL_PODS in cluster.wakeup_events.changed_pod_kinds
+                    and pod.pod_class.selected_as is not None
+                ):
                     cluster.wakeup_events.groups[group.key] = None
                 twin = pod.copy()
                 twin.pod_class = pod_class
@@ -193,47 +200,46 @@ def _place(pod: Pod | None) -> tuple[object, ...] | None:
     return pod.node, pod.status == RELEASING, pod.facts.namespace, pod.facts.labels
 
 
-def _note_move(cluster: Watched, old: Pod | None, new: Pod | None) -> None:
-    """Remember who came to stand somewhere, or left, for those who wait for that."""
+def _record_move(cluster: AffinityState, old: Pod | None, new: Pod | None) -> None:
+    """Record that a pod was added to a node or removed from it, for pods with terms about it."""
     before, after = _place(old), _place(new)
     if before == after:
         return
     for pod, place in ((old, before), (new, after)):
         if pod is not None and place is not None:
-            note_met(cluster.wakeup_events, pod)
+            record_changed_pod_kind(cluster.wakeup_events, pod)
     if before is not None and after is not None and before[0] == after[0]:
         cluster.nodes.invalidate(str(after[0]))
 
 
-def stop_expecting(cluster: Watched, uid: str, held: Nomination) -> None:
-    """Keep room for a pod no longer. Who could not stand near it may do so now."""
-    cluster.nodes.expect(held.node, uid, held.request, -1)
+def remove_nomination(cluster: AffinityState, uid: str, held: Nomination) -> None:
+    """Remove the nomination of a pod. Pods that its anti-affinity excluded may be placed now."""
+    cluster.nodes.nominate(held.node, uid, held.request, -1)
     pod = cluster.pods.get(uid)
-    if cluster.regards.lookers and pod is not None:
-        note_met(cluster.wakeup_events, pod)
+    if cluster.inter_pod_affinity.pods_with_terms and pod is not None:
+        record_changed_pod_kind(cluster.wakeup_events, pod)
 
 
-def note_met(due: WakeupEvents, pod: Pod) -> None:
-    """A pod came to stand on a node, or left it."""
-    if ALL_PODS in due.met:
+def record_changed_pod_kind(due: WakeupEvents, pod: Pod) -> None:
+    """Record that a pod of this kind was added to a node or removed from one."""
+    if ALL_PODS in due.changed_pod_kinds:
         return
-    barring = tuple([one for one in pod.pod_class.terms.regards if not one.weight])
-    due.met[met_key(pod.facts.namespace, pod.facts.labels, barring)] = None
-    if len(due.met) > MET_MAX:
-        due.met.clear()
-        due.met[ALL_PODS] = None
+    barring = tuple([one for one in pod.pod_class.terms.affinity_terms if not one.weight])
+    due.changed_pod_kinds[pod_kind_key(pod.facts.namespace, pod.facts.labels, barring)] = None
+    if len(due.changed_pod_kinds) > CHANGED_POD_KINDS_MAX:
+        due.changed_pod_kinds.clear()
+        due.changed_pod_kinds[ALL_PODS] = None
 
 
-def met_key(namespace: str, labels: Labels, barring: tuple[Regard, ...]) -> str:
-    """A kind of pod as one text: its namespace and labels, and the pods that it keeps away."""
+def pod_kind_key(namespace: str, labels: Labels, barring: tuple[AffinityTerm, ...]) -> str:
+    """Return a kind of pod as one text: its namespace, its labels, and its required anti-affinity."""
     return msgspec.json.encode((namespace, labels, barring)).decode()
 
 
-def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
-    """Count all terms again, classify waiting pods again, and count which pods are expected on which node (for
-    `projections/audit.py`)."""
-    kept = cluster.regards
-    counted = Regards()
+def recount(cluster: AffinityState, pods: Iterable[Pod]) -> None:
+    """Recount all terms, classify pending pods again, and recount nominations (for `projections/audit.py`)."""
+    kept = cluster.inter_pod_affinity
+    counted = InterPodAffinityIndex()
     counted.namespaces = kept.namespaces
     listed = list(pods)
     for pod in listed:
@@ -242,7 +248,9 @@ def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
     assert held == again, f"terms: kept {held}, counted {again}"
     asked, again_asked = kept.terms.requirements, counted.terms.requirements
     assert asked == again_asked, f"requirements: kept {asked}, counted {again_asked}"
-    assert kept.lookers == counted.lookers, f"lookers: {kept.lookers}, counted {counted.lookers}"
+    assert kept.pods_with_terms == counted.pods_with_terms, (
+        f"pods with terms: {kept.pods_with_terms}, counted {counted.pods_with_terms}"
+    )
     for pod in listed:
         is_outdated = EVERYWHERE in kept.outdated or pod.facts.namespace in kept.outdated
         if pod.group_key and pod.status == PENDING and not is_outdated:
@@ -250,6 +258,10 @@ def recount(cluster: Watched, pods: Iterable[Pod]) -> None:
             assert seen == counted.selected_as(pod), f"{pod.key} is selected otherwise: {seen}"
     promised = [one for group in cluster.groups.values() for one in group.nominations.items()]
     expected = [(uid, held.node) for uid, held in promised]
-    expected += [(pod.facts.uid, room[0]) for pod in listed if (room := room_of(pod)) is not None]
-    told = [(uid, name) for name, node in cluster.nodes.nodes.items() for uid in node.expected]
+    expected += [
+        (pod.facts.uid, room[0]) for pod in listed if (room := nomination_of(pod)) is not None
+    ]
+    told = [
+        (uid, name) for name, node in cluster.nodes.nodes.items() for uid in node.nominated_pods
+    ]
     assert sorted(told) == sorted(expected), f"expected: kept {told}, counted {expected}"

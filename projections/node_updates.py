@@ -78,8 +78,8 @@ def _readiness(tree: HyperTree, name: str) -> tuple[str, bool, str | None]:
 def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
     cluster.changed_rows.nodes[name] = cluster.changed_rows.topology[name] = None
     cluster.mark_node_freed(name)
-    if cluster.regards.lookers:
-        cluster.wakeup_events.met[ALL_PODS] = None
+    if cluster.inter_pod_affinity.pods_with_terms:
+        cluster.wakeup_events.changed_pod_kinds[ALL_PODS] = None
     if cards_changed:
         cluster.recharge()
     if cluster.policy.quota == "capacity":

@@ -120,14 +120,14 @@ class Node:
     __slots__ = (
         "card_layout",
         "digest",
-        "expected",
         "facts",
         "free",
-        "going",
-        "guests",
         "name",
         "nominated",
+        "nominated_pods",
         "occupied",
+        "overlay_added",
+        "overlay_removed",
         "pods",
         "quarantine",
         "releasing",
@@ -143,10 +143,10 @@ class Node:
         self.slot = -1
         self.pods: dict[str, None] = {}
         """UIDs of the pods that occupy it."""
-        self.expected: dict[str, None] = {}
+        self.nominated_pods: dict[str, None] = {}
         """UIDs of pods that are nominated to this node."""
-        self.guests: dict[str, None] = {}
-        self.going: dict[str, None] = {}
+        self.overlay_added: dict[str, None] = {}
+        self.overlay_removed: dict[str, None] = {}
         """UIDs of pods that a node overlay has added or removed; empty outside of a placement attempt."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
@@ -280,13 +280,13 @@ class NodeTable:
                 column[slot] = node.free[name]
         self.changed_slots.append(slot)
 
-    def expect(self, name: str, uid: str, request: Request, sign: int) -> None:
+    def nominate(self, name: str, uid: str, request: Request, sign: int) -> None:
         """Nominate a pod to a node, or (-1) remove the nomination."""
         node = self.node(name)
         if sign > 0:
-            node.expected[uid] = None
+            node.nominated_pods[uid] = None
         else:
-            node.expected.pop(uid, None)
+            node.nominated_pods.pop(uid, None)
         self.shift(node, "nominated", request, sign)
         self.forget(node)
 

@@ -25,21 +25,21 @@ class NominationState(Protocol):
         """Record that a node may now fit pods that it did not fit before."""
 
 
-def reserve(cluster: NominationState, old: Pod | None, new: Pod | None) -> None:
+def update_nomination(cluster: NominationState, old: Pod | None, new: Pod | None) -> None:
     """Update the nomination of a pod of another scheduler."""
     if not (old and old.facts.nominated_node) and not (new and new.facts.nominated_node):
         return
-    before, after = room_of(old), room_of(new)
+    before, after = nomination_of(old), nomination_of(new)
     if before == after:
         return
     for room, sign in ((before, -1), (after, 1)):
         if room is not None:
-            cluster.nodes.expect(*room, sign)
+            cluster.nodes.nominate(*room, sign)
     if before is not None:
         cluster.mark_node_freed(before[0])
 
 
-def room_of(pod: Pod | None) -> tuple[str, str, Request] | None:
+def nomination_of(pod: Pod | None) -> tuple[str, str, Request] | None:
     """Return node, UID and request of the nomination; None for pods of muster, which have nominations of their own,
     and for pods that are not pending."""
     if pod is None or not pod.facts.nominated_node or pod.group_key or pod.status != PENDING:
@@ -50,7 +50,7 @@ def room_of(pod: Pod | None) -> tuple[str, str, Request] | None:
 def sum_nominations(cluster: NominationState, nominated: dict[str, Amounts]) -> None:
     """Add the nominated requests per node, counted again."""
     for pod in cluster.pods.values():
-        if (room := room_of(pod)) is not None:
+        if (room := nomination_of(pod)) is not None:
             amounts = nominated.setdefault(room[0], {})
             for name, amount in room[2]:
                 amounts[name] = amounts.get(name, 0) + amount

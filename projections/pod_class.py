@@ -36,7 +36,7 @@ from projections.objects import (
     Quantity,
     Weight,
 )
-from projections.pod_terms import NO_TERMS, Terms, looked_at, pod_terms
+from projections.pod_terms import NO_TERMS, PodTerms, pod_terms, referenced_labels
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
 
@@ -85,8 +85,8 @@ class PodClass(Struct, frozen=True):
     """Images of its containers, with tags."""
     claims: str = ""
     """Why pods of this class are refused while volume filters are on, or ""."""
-    terms: Terms = NO_TERMS
-    """What it asks about other pods."""
+    terms: PodTerms = NO_TERMS
+    """Its terms about other pods."""
     selected_as: SelectedAs | None = None
     """Such pods as terms of other pods can tell them from others; None where no term selects them."""
     plain: int = -1
@@ -103,9 +103,9 @@ class PodClass(Struct, frozen=True):
         return len(self.request) == 1 and not self.unsupported and not self.claims
 
     @property
-    def looks_around(self) -> bool:
-        """Whether it matters who stands in which domain, to these pods or to others of them."""
-        return self.selected_as is not None or self.terms.looks_around
+    def depends_on_other_pods(self) -> bool:
+        """Return whether its placement depends on which pods are in which domain, or affects that of other pods."""
+        return self.selected_as is not None or self.terms.depends_on_other_pods
 
 
 class PodClasses:
@@ -199,8 +199,8 @@ class Demands(Struct, frozen=True):
     """What the spec of a pod demands, as far as it distinguishes classes."""
 
     key: ClassKey
-    looked_at: tuple[str, ...] | None
-    """The labels of the pod on which its own terms depend; None where it has no terms."""
+    referenced_labels: tuple[str, ...] | None
+    """Keys of the pod's own labels that its terms reference; None without terms."""
     never_preempts: bool
 
 
@@ -227,7 +227,7 @@ def demands_of(spec: PodSpec) -> Demands:
     return Demands(
         # A digest: the demands of a pod may be a megabyte long.
         key=(blake2b(msgspec.msgpack.encode(demands), digest_size=DIGEST_BYTES).digest(),),
-        looked_at=looked_at(affinity, spreads),
+        referenced_labels=referenced_labels(affinity, spreads),
         never_preempts=spec.preemptionPolicy == "Never",
     )
 
@@ -249,7 +249,7 @@ def class_key(demands: Demands, cards: str, namespace: str, labels: Mapping[str,
     """Return a key that is equal for pods with equal demands. Only labels that its own terms reference are part of
     it."""
     own: tuple[object, ...] = ()
-    if (keys := demands.looked_at) is not None:
+    if (keys := demands.referenced_labels) is not None:
         own = (namespace, tuple((key, labels[key]) for key in keys if key in labels))
     return (*demands.key, cards, demands.never_preempts, own)
 

@@ -204,7 +204,7 @@ class PodGroup:
         self.sub_groups = SubGroups(rules) if rules else None
         self.pods_by_node = {} if self.has_topology_constraint else None
         for pod in self.pods.values():
-            self._count_part(pod, pod.status, 1)
+            self._count_sub_group(pod, pod.status, 1)
 
     @property
     def topology_constraint(self) -> TopologyConstraint | None:
@@ -320,7 +320,7 @@ class PodGroup:
         self.pods[pod.facts.uid] = pod
         status = pod.status
         self._count(pod, status, 1)
-        self._count_part(pod, status, 1)
+        self._count_sub_group(pod, status, 1)
         if status == PENDING:
             insort(self.pending, pod, key=_sort_key)
 
@@ -328,7 +328,7 @@ class PodGroup:
         """Remove a pod; its status must be the same as when it was added."""
         status = pod.status
         self._count(pod, status, -1)
-        self._count_part(pod, status, -1)
+        self._count_sub_group(pod, status, -1)
         if status == PENDING:
             index = bisect_left(self.pending, pod.sort_key, key=_sort_key)
             assert self.pending[index] is pod
@@ -380,7 +380,7 @@ class PodGroup:
         self.ready_count += sign
         self.ready_by_role[role] = self.ready_by_role.get(role, 0) + sign
 
-    def _count_part(self, pod: Pod, status: str, sign: int) -> None:
+    def _count_sub_group(self, pod: Pod, status: str, sign: int) -> None:
         """Count a pod in its sub-group if it counts towards minMember, and on its node."""
         if self.sub_groups is None and self.pods_by_node is None:
             return

@@ -36,15 +36,18 @@ def read_facts(content: bytes) -> tuple[PodFacts, ClassKey] | str:
 
 def _read(content: bytes) -> tuple[PodFacts, ClassKey]:
     parts = read_parts(content)
-    meta, asked = _described(bytes(parts.metadata)), _asked(bytes(parts.spec))
+    meta, asked = (
+        _cached_metadata_facts(bytes(parts.metadata)),
+        _cached_spec_facts(bytes(parts.spec)),
+    )
     return combine_facts(meta, asked, parts.status)
 
 
 @sized_cache(PARTS_BYTES_MAX, lengths)
-def _described(raw: bytes) -> PodMetadataFacts:
+def _cached_metadata_facts(raw: bytes) -> PodMetadataFacts:
     return metadata_facts(read_metadata(raw))
 
 
 @sized_cache(PARTS_BYTES_MAX, lengths)
-def _asked(raw: bytes) -> PodSpecFacts:
+def _cached_spec_facts(raw: bytes) -> PodSpecFacts:
     return spec_facts(read_pod_spec(raw))

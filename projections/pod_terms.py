@@ -1,8 +1,7 @@
-"""What pods ask about other pods: affinity and anti-affinity, topology spread, host ports.
+"""Terms of a pod about other pods: affinity and anti-affinity, topology spread, host ports.
 
-Sources: the Kubernetes API (PodAffinityTerm, TopologySpreadConstraint, ContainerPort). A selector that is
-not there selects nothing, an empty one everything. What a term asks about its own pod's labels
-(`matchLabelKeys`) is made part of its selector here, as the API server does it.
+Sources: the Kubernetes API (PodAffinityTerm, TopologySpreadConstraint, ContainerPort). A missing selector selects
+nothing, an empty one everything. `matchLabelKeys` are added to the selector here, as the API server does.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,29 +15,29 @@ from projections.selector import Requirement
 from projections.sized_cache import lengths, sized_cache
 
 TERMS_BYTES_MAX: Final = 2 << 20
-"""Bytes of affinity and spread constraints of which it is remembered which labels they look at."""
+"""Bytes of affinity and spread constraints for which the referenced labels are cached."""
 
 LABELS_BYTES_MAX: Final = 8 << 20
-"""Bytes of labels that are kept once for all pods that have the same."""
+"""Bytes of labels that are shared by all pods that have the same."""
 
 LABEL_BYTES: Final = 160
-"""What a label costs in memory beside its text: two strings and a pair."""
+"""Memory of a label in addition to its text: two strings and a pair."""
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 """The labels of an object, sorted by key."""
 
 Selector: TypeAlias = tuple[Requirement, ...]
-"""Requirements on labels that must all hold; none select everything."""
+"""Requirements on labels that must all be satisfied; an empty one selects everything."""
 
 LabelsOf: TypeAlias = Callable[[str], Mapping[str, str]]
 """The labels of a namespace."""
 
 ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # nothing is bound here: pods that name no address mean this one
 REQUIRED_WEIGHT: Final = 1
-"""What a required affinity of a pod adds to the score of nodes for those it wants near."""
+"""Weight that the required affinity of a pod adds to the score of nodes for the pods that it selects."""
 
 
-class PodTerm(Struct, frozen=True):
+class PodAffinityTerm(Struct, frozen=True):
     """Pods of some namespaces with some labels, in the same domain of a topology."""
 
     topology_key: str
@@ -46,8 +45,8 @@ class PodTerm(Struct, frozen=True):
     namespaces: tuple[str, ...]
     namespace_selector: Selector | None = None
 
-    def covers(self, namespace: str, labels: Mapping[str, str], labels_of: LabelsOf) -> bool:
-        """Whether a pod of this namespace and with these labels is meant."""
+    def matches(self, namespace: str, labels: Mapping[str, str], labels_of: LabelsOf) -> bool:
+        """Return whether the term selects a pod of this namespace with these labels."""
         if not selects(self.selector, labels):
             return False
         if namespace in self.namespaces:
@@ -56,18 +55,18 @@ class PodTerm(Struct, frozen=True):
         return wanted is not None and selects(wanted, labels_of(namespace))
 
 
-class Regard(Struct, frozen=True):
-    """What a pod thinks of other pods near it: it wants them (a positive weight) or not (a negative one).
+class AffinityTerm(Struct, frozen=True):
+    """A term of a pod with its weight: positive for affinity, negative for preferred anti-affinity.
 
-    Weight 0: it does not bear them.
+    Weight 0 is required anti-affinity.
     """
 
-    term: PodTerm
+    term: PodAffinityTerm
     weight: int = 0
 
 
 class Spread(Struct, frozen=True):
-    """Pods like it are to be spread evenly over the domains of a topology."""
+    """A topology spread constraint."""
 
     topology_key: str
     max_skew: int
@@ -75,86 +74,94 @@ class Spread(Struct, frozen=True):
     is_hard: bool
     min_domains: int = 1
     honors_affinity: bool = True
-    """Whether nodes that the pod does not select are left out."""
+    """Whether nodes that the pod does not select are excluded (nodeAffinityPolicy)."""
     honors_taints: bool = False
-    """Whether nodes with taints that the pod does not tolerate are left out."""
+    """Whether nodes with taints that the pod does not tolerate are excluded (nodeTaintsPolicy)."""
 
 
 class HostPort(Struct, frozen=True):
-    """A port of the node itself."""
+    """A port of the node (hostPort)."""
 
     address: str
     protocol: str
     port: int
 
     def collides(self, other: "HostPort") -> bool:
-        """Whether only one of the two can be had on one node."""
+        """Return whether the two cannot be used on one node together."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
 
 
-class Terms(Struct, frozen=True):
-    """All that a pod asks about other pods."""
+class PodTerms(Struct, frozen=True):
+    """All terms of a pod about other pods."""
 
     namespace: str = ""
     labels: Labels = ()
-    """Of its own labels those that its terms look at."""
-    near: tuple[PodTerm, ...] = ()
+    """Those of its own labels that its terms reference."""
+    required_affinity: tuple[PodAffinityTerm, ...] = ()
     """Required affinity."""
-    apart: tuple[PodTerm, ...] = ()
+    required_anti_affinity: tuple[PodAffinityTerm, ...] = ()
     """Required anti-affinity."""
-    wishes: tuple[Regard, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
     """Preferred affinity and anti-affinity."""
     spread: tuple[Spread, ...] = ()
     ports: tuple[HostPort, ...] = ()
 
     @property
-    def regards(self) -> tuple[Regard, ...]:
-        """What it thinks of pods that come to stand near it."""
-        kept_away = tuple(Regard(term=one) for one in self.apart)
-        wanted = tuple(Regard(term=one, weight=REQUIRED_WEIGHT) for one in self.near)
-        return kept_away + wanted + self.wishes
+    def affinity_terms(self) -> tuple[AffinityTerm, ...]:
+        """Return its terms about pods in the same domain, with weights."""
+        kept_away = tuple(AffinityTerm(term=one) for one in self.required_anti_affinity)
+        wanted = tuple(
+            AffinityTerm(term=one, weight=REQUIRED_WEIGHT) for one in self.required_affinity
+        )
+        return kept_away + wanted + self.preferred
 
     @property
-    def looks_around(self) -> bool:
-        """Whether it matters to the pod who stands in which domain."""
-        return bool(self.near or self.apart or self.wishes or self.spread)
+    def depends_on_other_pods(self) -> bool:
+        """Return whether its placement depends on which pods are in which domain."""
+        return bool(
+            self.required_affinity or self.required_anti_affinity or self.preferred or self.spread
+        )
 
 
-NO_TERMS: Final = Terms()
+NO_TERMS: Final = PodTerms()
 
 
 def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Whether an object with these labels is selected."""
+    """Return whether the selector selects an object with these labels."""
     if selector is None:
         return False
     return all(one.matches(labels.get(one.key)) for one in selector)
 
 
-def pod_terms(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Terms:
-    """What a pod asks about others. Raises msgspec.ValidationError."""
+def pod_terms(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodTerms:
+    """Return the terms of a pod. Raise msgspec.ValidationError."""
     ports = tuple(_host_ports(spec))
-    keys = looked_at(bytes(spec.affinity), bytes(spec.topologySpreadConstraints))
+    keys = referenced_labels(bytes(spec.affinity), bytes(spec.topologySpreadConstraints))
     if keys is None:
-        return Terms(ports=ports) if ports else NO_TERMS
+        return PodTerms(ports=ports) if ports else NO_TERMS
     affinity = _decoded(spec.affinity, _Affinity) or _Affinity()
     near, apart = affinity.podAffinity or _Rules(), affinity.podAntiAffinity or _Rules()
     read = _Reader(namespace, labels)
-    return Terms(
+    return PodTerms(
         namespace=namespace,
         labels=tuple((key, labels[key]) for key in keys if key in labels),
-        near=tuple(map(read.term, near.requiredDuringSchedulingIgnoredDuringExecution or ())),
-        apart=tuple(map(read.term, apart.requiredDuringSchedulingIgnoredDuringExecution or ())),
-        wishes=tuple(read.wishes(near, 1)) + tuple(read.wishes(apart, -1)),
+        required_affinity=tuple(
+            map(read.term, near.requiredDuringSchedulingIgnoredDuringExecution or ())
+        ),
+        required_anti_affinity=tuple(
+            map(read.term, apart.requiredDuringSchedulingIgnoredDuringExecution or ())
+        ),
+        preferred=tuple(read.wishes(near, 1)) + tuple(read.wishes(apart, -1)),
         spread=tuple(map(read.spread, _spreads(spec.topologySpreadConstraints))),
         ports=ports,
     )
 
 
 @sized_cache(TERMS_BYTES_MAX, lengths)
-def looked_at(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
-    """The labels of its own pod that decide what these terms ask; None where there are no terms."""
+def referenced_labels(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None:
+    """Return the keys of the pod's own labels that its terms reference; None without terms."""
     if b'"podA' not in affinity and spreads in (b"", b"null", b"[]"):
         return None
     try:
@@ -246,7 +253,7 @@ def _all(rules: _Rules | None) -> Iterable[_Term]:
 
 
 def label_selector(raw: Raw) -> Selector | None:
-    """A label selector as it stands in an object. Raises msgspec.ValidationError."""
+    """Return a label selector of an object. Raise msgspec.ValidationError."""
     return None if not raw else _selector(msgspec.json.decode(raw, type=_Selector | None))
 
 
@@ -261,7 +268,7 @@ def _selector(given: _Selector | None) -> Selector | None:
 
 
 def _host_ports(spec: PodSpec) -> Iterable[HostPort]:
-    """The ports of containers that run for as long as the pod does."""
+    """Yield the host ports of containers that run as long as the pod."""
     sidecars = [one for one in spec.initContainers or () if one.restartPolicy == "Always"]
     for container in (*sidecars, *(spec.containers or ())):
         yield from _ports_of(container)
@@ -277,17 +284,17 @@ def _ports_of(container: Container) -> Iterable[HostPort]:
 
 
 class _Reader:
-    """Reads the terms of one pod."""
+    """Reader of the terms of one pod."""
 
     def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
         self._namespace = namespace
         self._labels = labels
 
-    def term(self, given: _Term) -> PodTerm:
+    def term(self, given: _Term) -> PodAffinityTerm:
         named = tuple(sorted(given.namespaces or ()))
         if not named and given.namespaceSelector is None:
             named = (self._namespace,)
-        return PodTerm(
+        return PodAffinityTerm(
             topology_key=given.topologyKey,
             selector=self._narrowed(
                 given.labelSelector, given.matchLabelKeys, given.mismatchLabelKeys
@@ -296,10 +303,10 @@ class _Reader:
             namespace_selector=_selector(given.namespaceSelector),
         )
 
-    def wishes(self, rules: _Rules, sign: int) -> Iterable[Regard]:
+    def wishes(self, rules: _Rules, sign: int) -> Iterable[AffinityTerm]:
         for one in rules.preferredDuringSchedulingIgnoredDuringExecution or ():
             if one.weight:
-                yield Regard(term=self.term(one.podAffinityTerm), weight=sign * one.weight)
+                yield AffinityTerm(term=self.term(one.podAffinityTerm), weight=sign * one.weight)
 
     def spread(self, given: _Spread) -> Spread:
         return Spread(
@@ -332,11 +339,11 @@ class _Reader:
 
 
 def size_of(labels: Labels) -> int:
-    """Bytes that labels take, about."""
+    """Return the approximate bytes of labels."""
     return sum([len(name) + len(value) + LABEL_BYTES for name, value in labels])
 
 
 @sized_cache(LABELS_BYTES_MAX, size_of)
 def shared(labels: Labels) -> Labels:
-    """The same labels, kept once for all pods that have them."""
+    """Return the same labels, shared by all pods that have them."""
     return labels

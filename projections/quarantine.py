@@ -41,7 +41,7 @@ def rejected(before: Quarantine | None, at_ns: int) -> Quarantine:
     return Quarantine(count=count, last_ns=at_ns, until_ns=at_ns + wait)
 
 
-def refused_resources(reason: str, request: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+def rejected_resources(reason: str, request: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     """Return the resources that a kubelet rejected, by the reason of the failed pod; none if it is not a rejection.
 
     `OutOfcpu` names its resource. `UnexpectedAdmissionError` of a device plugin does not: it stands for the devices

@@ -31,7 +31,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -174,16 +174,17 @@ def take(state: State) -> bytes:
         priority_classes=cluster.priority_classes,
         namespaces=cluster.namespaces,
         budgets=cluster.budgets.facts(),
-        namespace_labels=cluster.regards.namespaces,
-        outdated_terms=cluster.regards.outdated,
+        namespace_labels=cluster.inter_pod_affinity.namespaces,
+        outdated_terms=cluster.inter_pod_affinity.outdated,
         owners=cluster.owners,
         schedulers=cluster.foreign_groups.schedulers,
         gone_workloads=cluster.foreign_groups.deleted_owners,
         hyper_nodes=list(cluster.nodes.hyper.facts.values()),
         classes=[
-            (_ENCODER.encode(key), one) for key, one in cluster.regards.classes.by_key.items()
+            (_ENCODER.encode(key), one)
+            for key, one in cluster.inter_pod_affinity.classes.by_key.items()
         ],
-        next_class=cluster.regards.classes.next_index,
+        next_class=cluster.inter_pod_affinity.classes.next_index,
         nodes=[NodeImage(n.facts, n.digest) for n in cluster.nodes.nodes.values() if n.facts],
         queues=[
             QueueImage(q.name, q.facts, q.digest, q.reported_errors)
@@ -221,9 +222,9 @@ def restore(payload: bytes) -> State:
     cluster.cluster_totals.reservation_timeouts = image.reservation_timeouts
     cluster.internal_errors.actions = image.failed_actions
     for key, one in image.classes:
-        cluster.regards.classes.keep(_key(msgspec.msgpack.decode(key)), one)
-    cluster.regards.classes.next_index = image.next_class
-    cluster.regards.namespaces = image.namespace_labels
+        cluster.inter_pod_affinity.classes.keep(_key(msgspec.msgpack.decode(key)), one)
+    cluster.inter_pod_affinity.classes.next_index = image.next_class
+    cluster.inter_pod_affinity.namespaces = image.namespace_labels
     for hyper in image.hyper_nodes:
         put_hyper_node(cluster, hyper)
     for node in image.nodes:
@@ -278,12 +279,12 @@ def _restore_groups(state: State, image: Image) -> None:
         cluster.move_group(group, saved.queue)
     restored = [_pod(cluster, one) for one in image.pods]
     # Pods keep the classes that they had: terms may have changed since waiting pods were last classified.
-    cluster.regards.is_restoring = True
+    cluster.inter_pod_affinity.is_restoring = True
     for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
         cluster.foreign_groups.count(pod, 1)
-    cluster.regards.is_restoring = False
-    cluster.regards.outdated = image.outdated_terms
+    cluster.inter_pod_affinity.is_restoring = False
+    cluster.inter_pod_affinity.outdated = image.outdated_terms
     # Restoring is not a change of a group: set the suspensions afterwards.
     cluster.internal_errors.groups = image.suspended
     for saved in image.groups:
@@ -299,7 +300,7 @@ def _restore_groups(state: State, image: Image) -> None:
 def _pod(cluster: Cluster, one: PodImage) -> Pod:
     """Restore a pod; its labels are shared again with all pods that have them."""
     structs.force_setattr(one.facts, "labels", shared(one.facts.labels))
-    pod = Pod(one.facts, cluster.regards.classes.by_index[one.pod_class], one.digest)
+    pod = Pod(one.facts, cluster.inter_pod_affinity.classes.by_index[one.pod_class], one.digest)
     pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
     pod.bound_at, pod.charge = one.bound_at, one.charge
     pod.evicted, pod.reported_at = one.evicted, one.reported_at

@@ -31,9 +31,9 @@ class WakeupEvents(Struct):
     """Queue to the position of the last such record."""
     victims_added: dict[str, int] = field(default_factory=dict)
     """Queues with pods that can newly be evicted, and the lowest priority of these pods."""
-    met: Names = field(default_factory=dict)
-    """Kinds of pods that came to stand on a node or left one (`regards.met_key`), or EVERYONE; kept only where
-    pods look at each other."""
+    changed_pod_kinds: Names = field(default_factory=dict)
+    """Kinds of pods that were added to a node or removed from one (`inter_pod_affinity_index.pod_kind_key`), or
+    ALL_PODS; recorded only if pods have terms about other pods."""
     hyper_nodes_changed_at: int = 0
     """Position of the last record that changed HyperNodes; 0 if none did."""
     everything: bool = False
@@ -43,7 +43,11 @@ class WakeupEvents(Struct):
     def is_empty(self) -> bool:
         """Return whether nothing happened."""
         happened = (
-            self.groups or self.nodes_freed or self.quota_released or self.victims_added or self.met
+            self.groups
+            or self.nodes_freed
+            or self.quota_released
+            or self.victims_added
+            or self.changed_pod_kinds
         )
         return not (happened or self.hyper_nodes_changed_at or self.everything)
 

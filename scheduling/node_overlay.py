@@ -83,7 +83,7 @@ class NodeOverlay:
         if is_last:
             return
         kind = "nominated" if later else "occupied"
-        node.guests[pod.facts.uid] = None
+        node.overlay_added[pod.facts.uid] = None
         self._held.append((node, kind, pod.pod_class.request))
         self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
         self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), 1)
@@ -96,7 +96,7 @@ class NodeOverlay:
             node, kind, request = self._held.pop()
             self.cluster.nodes.shift(node, kind, request, -1)
             pod, _ = (self.later if kind == "nominated" else self.now).pop()
-            del node.guests[pod.facts.uid]
+            del node.overlay_added[pod.facts.uid]
             self._record_sub_group(pod, None)
             self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), -1)
             if kind != "nominated":
@@ -160,7 +160,7 @@ class NodeOverlay:
         for node, kind, request in reversed(self._held):
             self.cluster.nodes.shift(node, kind, request, -1)
         for pod, node in (*self.now, *self.later):
-            node.guests.pop(pod.facts.uid, None)
+            node.overlay_added.pop(pod.facts.uid, None)
         for pod in reversed(self.evicted):
             self._shift_evicted(pod, -1)
         for nomination in self._lifted_nominations.values():
@@ -170,9 +170,9 @@ class NodeOverlay:
     def _shift_evicted(self, pod: Pod, sign: int) -> None:
         node = self.cluster.nodes.node(pod.node)
         if sign > 0:
-            node.going[pod.facts.uid] = None
+            node.overlay_removed[pod.facts.uid] = None
         else:
-            del node.going[pod.facts.uid]
+            del node.overlay_removed[pod.facts.uid]
         self.cluster.nodes.shift(node, "releasing", pod.pod_class.request, sign)
         theirs = self.cluster.groups[pod.group_key].queue
         if theirs == self.group.queue:
@@ -186,9 +186,9 @@ class NodeOverlay:
         for uid, nomination in self.group.nominations.items():
             node = self.cluster.nodes.node(nomination.node)
             if is_expected:
-                node.expected[uid] = None
+                node.nominated_pods[uid] = None
             else:
-                node.expected.pop(uid, None)
+                node.nominated_pods.pop(uid, None)
             self.cluster.nodes.invalidate(nomination.node)
 
     def _shift_nomination(self, nomination: Nomination, sign: int) -> None:

@@ -232,7 +232,7 @@ class _QueueIteration:
         self._session = session
         self._action = action
         carried = session.state.carried_work
-        self._visited_before = carried.looked.get(action, {})
+        self._visited_before = carried.evaluated.get(action, {})
         """Pod group to the cycle in which its class was last visited since work was deferred."""
         self._waiting: dict[str, _WaitingHeap | _FairHeap] = {
             name: _WaitingHeap(of, self._visited_before) for name, of in groups.items()

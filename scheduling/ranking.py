@@ -253,7 +253,7 @@ class NodeRankings:
 
     def surroundings(self, pod_class: PodClass) -> Surroundings | None:
         """Return the pod-topology filters of a class; None if the class needs none."""
-        if not pod_class.looks_around and not pod_class.terms.ports:
+        if not pod_class.depends_on_other_pods and not pod_class.terms.ports:
             return None
         self._keep_up()
         found = self._surroundings.get(pod_class.index)
@@ -275,7 +275,7 @@ class NodeRankings:
 
     def drop_stale(self) -> None:
         """Drop the rankings of removed classes once they may be a large part of all."""
-        classes = self.cluster.regards.classes
+        classes = self.cluster.inter_pod_affinity.classes
         freed = classes.freed_count - self._freed
         if not freed or freed * FREED_SHARE < max(len(self._rankings), len(self._admission_of)):
             return

@@ -102,7 +102,7 @@ class Session:
             return False
         return self._was_due(
             equivalence_group,
-            carried.looked_at(equivalence_group.action, equivalence_group.head.key),
+            carried.evaluated_at(equivalence_group.action, equivalence_group.head.key),
         )
 
     def unfinished_search(self, equivalence_group: EquivalenceGroup) -> DeferredSearch | None:

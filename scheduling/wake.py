@@ -188,7 +188,7 @@ def _could_fit(state: State, group: PodGroup, due: WakeupEvents) -> bool:
 
 def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
     """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
-    if not due.met:
+    if not due.changed_pod_kinds:
         return False
     unlike = {(pod.pod_class.index, pod.facts.labels): pod for pod in group.pending}
     return any(minds(state.cluster, one, due) for one in unlike.values())

@@ -86,7 +86,7 @@ def class_work(cluster: Cluster, group: PodGroup) -> int:
         for index, one in group.classes.items()
         if index in group.pending_classes or one.is_best_effort
     ]
-    looking = [one for one in waiting if one.looks_around]
+    looking = [one for one in waiting if one.depends_on_other_pods]
     units = len(waiting) * (CLASS + int(nodes * CLASS_PER_NODE))
     units += sum([tally_work(cluster, one, None)[1] for one in looking])
     return units + len(looking) * (
@@ -107,18 +107,18 @@ def tally_work(
     """How many counts of pods a class asks for, and the units that they take. Without `selecting`, those for its
     own terms."""
     terms, seen, pods = pod_class.terms, pod_class.selected_as, len(cluster.pods)
-    selectors = [one.selector for one in terms.apart]
+    selectors = [one.selector for one in terms.required_anti_affinity]
     selectors += [one.selector for one in terms.spread]
-    selectors += [one.term.selector for one in terms.wishes]
-    tallies = len(selectors) + bool(terms.near) + bool(terms.ports)
-    selectors += [one.selector for one in terms.near]
+    selectors += [one.term.selector for one in terms.preferred]
+    tallies = len(selectors) + bool(terms.required_affinity) + bool(terms.ports)
+    selectors += [one.selector for one in terms.required_affinity]
     requirements = sum([max(0, comparisons_of(one) - 1) for one in selectors])
     compared = pods * requirements
     if seen is not None and selecting is not None:
         found = selecting(seen)
         others = len(found.barring) + len(found.weighing)
         tallies += others
-        compared += found.comparisons + others * cluster.regards.terms.requirements
+        compared += found.comparisons + others * cluster.inter_pod_affinity.terms.requirements
     each = len(cluster.nodes.order) * TALLY_PER_NODE + pods * TOPOLOGY_PER_POD
     return tallies, tallies * each + compared * COMPARISON
 
@@ -196,7 +196,7 @@ class Work:
         if pod_class.index not in self._classes:
             self._classes[pod_class.index] = None
             units += CLASS + int(nodes * CLASS_PER_NODE)
-        if pod_class.looks_around:
+        if pod_class.depends_on_other_pods:
             units += int(nodes * TOPOLOGY_PER_NODE) + self._count_tallies(pod_class)
         self.done += units
 

@@ -23,7 +23,7 @@ NOT_BORNE: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 def closed_by_affinity(around: Neighbourhood, pod_class: PodClass, *, later: bool) -> Mask:
     """Nodes that are not in the same domain as pods that the pod must be near."""
-    terms = pod_class.terms.near
+    terms = pod_class.terms.required_affinity
     tally = around.covered(terms)
     amounts = tally.sure(later=later)
     sums = [(one, around.domain(one.topology_key).sums(amounts)) for one in terms]
@@ -36,15 +36,15 @@ def closed_by_affinity(around: Neighbourhood, pod_class: PodClass, *, later: boo
 
 
 def _wants_itself(around: Neighbourhood, pod_class: PodClass) -> bool:
-    terms, labels_of = pod_class.terms, around.cluster.regards.labels_of
+    terms, labels_of = pod_class.terms, around.cluster.inter_pod_affinity.labels_of
     labels = dict(terms.labels)
-    return all(one.covers(terms.namespace, labels, labels_of) for one in terms.near)
+    return all(one.matches(terms.namespace, labels, labels_of) for one in terms.required_affinity)
 
 
 def closed_by_anti_affinity(around: Neighbourhood, pod_class: PodClass, *, later: bool) -> Mask:
     """Nodes in the same domain as pods that the pod does not bear."""
     closed: Mask = np.zeros(len(around.cluster.nodes.order), dtype=np.bool_)
-    for term in pod_class.terms.apart:
+    for term in pod_class.terms.required_anti_affinity:
         closed |= _near(around, term.topology_key, around.covered((term,)), later=later)
     return closed
 
@@ -71,7 +71,7 @@ def affinity_points(
     None where it is the same everywhere.
     """
     raw = np.zeros(len(can), dtype=np.int64)
-    for wish in pod_class.terms.wishes:
+    for wish in pod_class.terms.preferred:
         domain = around.domain(wish.term.topology_key)
         tally = around.covered((wish.term,))
         raw += wish.weight * domain.spread_out(domain.sums(tally.there))

@@ -57,9 +57,9 @@ class Tally:
         self.there, self.staying, self.expected = (counts[:, one].copy() for one in range(3))
 
     def _on(self, node: Node) -> tuple[int, int, int]:
-        if not (node.pods or node.guests or node.expected):
+        if not (node.pods or node.overlay_added or node.nominated_pods):
             return 0, 0, 0
-        pods, going = self._cluster.pods, node.going
+        pods, going = self._cluster.pods, node.overlay_removed
         there = staying = 0
         for uid in node.pods:
             pod = pods[uid]
@@ -68,6 +68,6 @@ class Tally:
                 there += number
                 if uid not in going and pod.status != RELEASING:
                     staying += number
-        guests = sum(self._count(pods[uid]) for uid in node.guests)
-        expected = sum(self._count(pods[uid]) for uid in node.expected)
+        guests = sum(self._count(pods[uid]) for uid in node.overlay_added)
+        expected = sum(self._count(pods[uid]) for uid in node.nominated_pods)
         return there + guests, staying + guests, expected

@@ -65,10 +65,10 @@ class Surroundings:
         self._keeps_ports = bool(rules and rules.node_ports and terms.ports)
         self._spreads = bool(rules and rules.spread and self._spread.hard)
         heeds = bool(rules and rules.pod_affinity)
-        self._near = heeds and bool(terms.near)
-        self._apart = heeds and bool(terms.apart)
+        self._near = heeds and bool(terms.required_affinity)
+        self._apart = heeds and bool(terms.required_anti_affinity)
         self._borne = heeds and seen is not None and seen.is_barred
-        is_wished = bool(terms.wishes) or (seen is not None and seen.is_weighed)
+        is_wished = bool(terms.preferred) or (seen is not None and seen.is_weighed)
         self._wish_weight = order.podaffinity_weight if order and is_wished else 0
         self._spread_weight = order.podtopologyspread_weight if order and self._spread.soft else 0
         self._kept: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
@@ -117,20 +117,27 @@ class Surroundings:
     def is_obstructed_by(self, pod: Pod) -> bool:
         """Whether nodes may be closed to such pods because this one is there."""
         terms, theirs = self._pod_class.terms, pod.pod_class.terms
-        labels, labels_of = dict(pod.facts.labels), self._around.cluster.regards.labels_of
+        labels, labels_of = (
+            dict(pod.facts.labels),
+            self._around.cluster.inter_pod_affinity.labels_of,
+        )
         namespace = pod.facts.namespace
         if self._keeps_ports and any(a.collides(b) for a in terms.ports for b in theirs.ports):
             return True
         is_alike = self._spreads and namespace == terms.namespace
         if is_alike and any(selects(one.selector, labels) for one in self._spread.hard):
             return True
-        if self._apart and any(one.covers(namespace, labels, labels_of) for one in terms.apart):
+        if self._apart and any(
+            one.matches(namespace, labels, labels_of) for one in terms.required_anti_affinity
+        ):
             return True
         seen = self._pod_class.selected_as
         if not self._borne or seen is None:
             return False
         own = dict(seen.labels)
-        return any(one.covers(seen.namespace, own, labels_of) for one in theirs.apart)
+        return any(
+            one.matches(seen.namespace, own, labels_of) for one in theirs.required_anti_affinity
+        )
 
     def _closings(self, *, later: bool) -> Iterator[tuple[str, Mask]]:
         around, pod_class = self._around, self._pod_class

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
-from projections.pod_terms import HostPort, Labels, PodTerm, Selector, selects
+from projections.pod_terms import HostPort, Labels, PodAffinityTerm, Selector, selects
 from projections.pods import Pod
 from scheduling.pod_topology.counts import Count, Tally
 from scheduling.pod_topology.domains import Domain, NodeLabels
@@ -57,7 +57,7 @@ class Neighbourhood:
             table.layout,
             len(table.changed_slots),
             len(table.updated_slots),
-            self.cluster.regards.version,
+            self.cluster.inter_pod_affinity.version,
         )
 
     def domain(self, key: str) -> Domain:
@@ -72,12 +72,12 @@ class Neighbourhood:
         found.refresh()
         return found
 
-    def covered(self, terms: tuple[PodTerm, ...]) -> Tally:
+    def covered(self, terms: tuple[PodAffinityTerm, ...]) -> Tally:
         """Pods that all of the terms mean."""
-        labels_of = self.cluster.regards.labels_of
+        labels_of = self.cluster.inter_pod_affinity.labels_of
 
         def is_meant(namespace: str, labels: Mapping[str, str]) -> bool:
-            return all(one.covers(namespace, labels, labels_of) for one in terms)
+            return all(one.matches(namespace, labels, labels_of) for one in terms)
 
         return self._tally(("covered", terms), lambda: _by_labels(is_meant))
 
@@ -92,12 +92,12 @@ class Neighbourhood:
     def selecting(self, seen: SelectedAs) -> Selecting:
         """The topology keys of the terms of other pods that select such pods, of those keys that nodes have."""
         self._look()
-        regards = self.cluster.regards
-        if regards.terms_version != self._terms_version or len(self._selecting) >= SELECTING_MAX:
-            self._terms_version, self._selecting = regards.terms_version, {}
+        index = self.cluster.inter_pod_affinity
+        if index.terms_version != self._terms_version or len(self._selecting) >= SELECTING_MAX:
+            self._terms_version, self._selecting = index.terms_version, {}
         found = self._selecting.get(seen)
         if found is None:
-            found = regards.terms.selecting(seen, regards.labels_of, self._node_labels.all_keys())
+            found = index.terms.selecting(seen, index.labels_of, self._node_labels.all_keys())
             self._selecting[seen] = found
         return found
 
@@ -105,7 +105,7 @@ class Neighbourhood:
         """Pods with required anti-affinity to such pods, by this topology key."""
 
         def count(pod: Pod) -> int:
-            terms = pod.pod_class.terms.apart
+            terms = pod.pod_class.terms.required_anti_affinity
             return sum(
                 [one.topology_key == topology_key and self._selects(one, seen) for one in terms]
             )
@@ -116,19 +116,21 @@ class Neighbourhood:
         """What affinity and preferred anti-affinity of pods to such pods, by this topology key, adds to a domain."""
 
         def count(pod: Pod) -> int:
-            regards = [one for one in pod.pod_class.terms.regards if one.weight]
+            weighted = [one for one in pod.pod_class.terms.affinity_terms if one.weight]
             return sum(
                 [
                     one.weight
-                    for one in regards
+                    for one in weighted
                     if one.term.topology_key == topology_key and self._selects(one.term, seen)
                 ]
             )
 
         return self._tally(("weighing", seen, topology_key), lambda: _by_class(count))
 
-    def _selects(self, term: PodTerm, seen: SelectedAs) -> bool:
-        return term.covers(seen.namespace, dict(seen.labels), self.cluster.regards.labels_of)
+    def _selects(self, term: PodAffinityTerm, seen: SelectedAs) -> bool:
+        return term.matches(
+            seen.namespace, dict(seen.labels), self.cluster.inter_pod_affinity.labels_of
+        )
 
     def listening(self, ports: tuple[HostPort, ...]) -> Tally:
         """Pods that have one of these ports of their node."""
@@ -156,7 +158,7 @@ class Neighbourhood:
         self._tallies, self._domains, self._selecting = {}, {}, {}
 
     def _look(self) -> None:
-        now = (self.cluster.nodes.layout, self.cluster.regards.version)
+        now = (self.cluster.nodes.layout, self.cluster.inter_pod_affinity.version)
         if now != self._layout:
             self._layout = now
             self._tallies, self._domains, self._selecting = {}, {}, {}

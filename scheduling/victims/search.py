@@ -174,7 +174,7 @@ class PreemptionSearch:
         """Return the node after which the search for pods of a class continues; None if it is not in the order of
         names."""
         found = self._cursors.get(pod_class.index)
-        if found is None or (pod_class.looks_around and found[2] != self.overlay.count):
+        if found is None or (pod_class.depends_on_other_pods and found[2] != self.overlay.count):
             return None
         return found[1]
 
@@ -253,7 +253,7 @@ class PreemptionSearch:
         """Return a node that will have room. Once there was none for a class, check only nodes where the overlay
         evicted pods since then."""
         key, later = pod.pod_class.index, self.overlay.later
-        if key not in self._looked or pod.pod_class.looks_around:
+        if key not in self._looked or pod.pod_class.depends_on_other_pods:
             self._looked[key] = len(later)
             node = ranking.best_later()
             if node is not None:
@@ -364,7 +364,7 @@ class PreemptionSearch:
         counts[why] += 1
         self._nodes_looked += 1
         # The overlay only grows: the next pod of the class would find no more room there.
-        if not pod_class.looks_around:
+        if not pod_class.depends_on_other_pods:
             self._tried.setdefault(pod_class.index, {})[node.slot] = None
         if self._cursor_of(pod_class) is not None and not self._has_freeable_node:
             self._cursors[pod_class.index] = (preemptor.pod, node.name, self.overlay.count)

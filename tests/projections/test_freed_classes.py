@@ -53,7 +53,7 @@ def one_turn(told: Told, turn: int, count: int, tolerations: int = 3) -> Iterato
 
 def test_a_class_goes_with_its_last_pod_and_its_index_is_not_used_again() -> None:
     told = begun()
-    classes = told.state.cluster.regards.classes
+    classes = told.state.cluster.inter_pod_affinity.classes
     told.see(ObjectSeen(unlike(0, 0)), ObjectSeen(unlike(0, 1)))
     told.cycle()
     twin = unlike(0, 0).replace(b'"p0"', b'"p9"').replace(b'"u-0-0"', b'"u-9"')
@@ -76,7 +76,7 @@ def test_a_state_from_a_snapshot_gives_classes_the_same_indexes() -> None:
     again.engine = Engine(restore(take(told.state)), told.engine.head)
     for one in (told, again):
         one.show_all("Pod", keeps, unlike(10, 0))
-        assert list(one.state.cluster.regards.classes.by_index) == [15, 16]
+        assert list(one.state.cluster.inter_pod_affinity.classes.by_index) == [15, 16]
     same(told.state, again.state)
 
 
@@ -98,7 +98,7 @@ def test_nothing_of_pods_that_are_gone_is_kept_for_deciding() -> None:
     told = begun()
     for turn in range(4):
         for _ in one_turn(told, turn, 30):
-            assert len(told.state.cluster.regards.classes.by_index) == 30
+            assert len(told.state.cluster.inter_pod_affinity.classes.by_index) == 30
     gc.collect()
     there = [one for one in gc.get_objects() if isinstance(one, PodClass) and one.tolerations]
     assert len(there) == 0

@@ -27,8 +27,8 @@ def _class(spec: JsonObject, **labels: str) -> PodClass:
 
 
 def _covers(pod_class: PodClass, namespace: str = "default", **labels: str) -> bool:
-    [term] = pod_class.terms.near
-    return term.covers(namespace, labels, lambda name: {"kubernetes.io/metadata.name": name})
+    [term] = pod_class.terms.required_affinity
+    return term.matches(namespace, labels, lambda name: {"kubernetes.io/metadata.name": name})
 
 
 def test_no_selector_means_nobody_and_an_empty_one_everybody() -> None:

@@ -16,7 +16,7 @@ from projections.affinity_terms import (
     SelectedAs,
     comparisons_of,
 )
-from projections.pod_terms import PodTerm, Regard
+from projections.pod_terms import AffinityTerm, PodAffinityTerm
 from projections.pods import Pod
 from projections.selector import Requirement
 from projections.snapshot import restore, take
@@ -40,7 +40,9 @@ def load(shape: str, count: int) -> Engine:
 def test_the_comparisons_of_an_intake_grow_with_the_pods_and_not_with_their_square(
     shape: str,
 ) -> None:
-    few, many = (load(shape, count).state.cluster.regards.terms.compared for count in (150, 300))
+    few, many = (
+        load(shape, count).state.cluster.inter_pod_affinity.terms.compared for count in (150, 300)
+    )
     assert many <= 2 * few + COMPARISONS_MAX
     assert many <= 300 * 4
 
@@ -50,7 +52,7 @@ def test_terms_that_come_in_one_batch_classify_waiting_pods_again_once(
     shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = load(shape, 150)
-    regards = engine.state.cluster.regards
+    regards = engine.state.cluster.inter_pod_affinity
     asked: list[Pod] = []
     selected_as = regards.selected_as
 
@@ -77,7 +79,7 @@ _requirements = st.builds(
 )
 _selectors = st.none() | st.lists(_requirements, max_size=2).map(tuple)
 _terms = st.builds(
-    PodTerm,
+    PodAffinityTerm,
     topology_key=st.sampled_from(("host", "zone")),
     selector=_selectors,
     namespaces=st.lists(st.sampled_from(NAMESPACES), unique=True).map(tuple),
@@ -86,7 +88,7 @@ _terms = st.builds(
         st.builds(Requirement, st.just("name"), st.just("In"), st.just(("one",))), max_size=1
     ).map(tuple),
 )
-_regards = st.builds(Regard, _terms, st.sampled_from((0, 0, 1, -5)))
+_regards = st.builds(AffinityTerm, _terms, st.sampled_from((0, 0, 1, -5)))
 _labels = st.dictionaries(
     st.sampled_from(("app", "rank", "other")), st.sampled_from((*APPS, "0", "2"))
 ).map(lambda found: tuple(sorted(found.items())))
@@ -105,8 +107,8 @@ def labels_of(namespace: str) -> dict[str, str]:
     _labels,
 )
 def test_the_index_finds_what_comparing_with_each_term_finds(
-    held: list[Regard],
-    gone_again: list[Regard],
+    held: list[AffinityTerm],
+    gone_again: list[AffinityTerm],
     namespace: str,
     labels: tuple[tuple[str, str], ...],
 ) -> None:
@@ -114,7 +116,7 @@ def test_the_index_finds_what_comparing_with_each_term_finds(
     for sign, listed in ((1, [*held, *gone_again]), (-1, gone_again)):
         for one in listed:
             terms.count(one, sign)
-    selecting = [one for one in held if one.term.covers(namespace, dict(labels), labels_of)]
+    selecting = [one for one in held if one.term.matches(namespace, dict(labels), labels_of)]
     seen = terms.selected_as(namespace, labels, labels_of)
     assert (seen is not None) == bool(selecting)
     assert terms.requirements == sum(
@@ -127,7 +129,7 @@ def test_the_index_finds_what_comparing_with_each_term_finds(
     assert seen.is_weighed == any(one.weight for one in selecting)
     # What is left of the labels tells as much to every term as all of them.
     for one in held:
-        told = one.term.covers(seen.namespace, dict(seen.labels), labels_of)
+        told = one.term.matches(seen.namespace, dict(seen.labels), labels_of)
         assert told == (one in selecting)
     found = terms.selecting(seen, labels_of, {"host": 1})
     for keys, is_weighing in ((found.barring, False), (found.weighing, True)):
@@ -139,7 +141,7 @@ def test_beyond_the_bound_a_pod_counts_as_selected_without_being_compared() -> N
     terms = AffinityTerms()
     for number in range(COMPARISONS_MAX + 1):
         selector = (Requirement("app", "NotIn", ("a", f"b{number}")),)
-        terms.count(Regard(PodTerm("host", selector, ("one",))), 1)
+        terms.count(AffinityTerm(PodAffinityTerm("host", selector, ("one",))), 1)
     seen = terms.selected_as("one", (("app", "a"),), labels_of)
     assert seen == SelectedAs("one", (("app", "a"),), is_barred=True, is_weighed=False)
     assert terms.compared == COMPARISONS_MAX
@@ -149,7 +151,9 @@ def test_beyond_the_bound_a_pod_counts_as_selected_without_being_compared() -> N
 def test_a_term_of_thousands_of_values_or_namespaces_is_not_filed_under_each() -> None:
     terms = AffinityTerms()
     many = tuple(f"v{number}" for number in range(5_000))
-    terms.count(Regard(PodTerm("host", (Requirement("app", "In", many),), many[:1_000])), 1)
+    terms.count(
+        AffinityTerm(PodAffinityTerm("host", (Requirement("app", "In", many),), many[:1_000])), 1
+    )
     seen = terms.selected_as("v7", (("app", "v9"),), labels_of)
     assert seen == SelectedAs("v7", (("app", "v9"),), is_barred=True, is_weighed=False)
     assert terms.selected_as("w7", (("app", "v9"),), labels_of) is None
@@ -209,7 +213,7 @@ def test_a_snapshot_between_a_new_term_and_the_next_cycle_goes_on_like_the_state
     told.show_all("Pod", pod("waits", nodeSelector={"name": "n2"}))
     told.show_the_rest()
     told.see(ObjectSeen(pod("holder", on="n1", affinity=apart_from("waits"))))
-    assert told.state.cluster.regards.outdated
+    assert told.state.cluster.inter_pod_affinity.outdated
     again = restore(take(told.state))
     again.validate()
     assert take(again) == take(told.state)
