@@ -38,14 +38,14 @@ class GangEvictionArguments(Struct, frozen=True):
 
     domains: int = 8
     """Number of domains that are searched for one gang (`maxDomains`)."""
-    breaks_gangs: bool = True
+    evicts_whole_gangs: bool = True
     """Whether whole gangs may be evicted, and not only pods above their minimum (`allowWholeBundle`)."""
 
 
 class ActionArguments(Struct, frozen=True):
     """Arguments of all actions."""
 
-    remembers_roles: bool = True
+    caches_failed_roles: bool = True
     """Whether a pod that fits no node stands for all pods of its role (`predicateErrorCacheEnable` of `allocate`)."""
     preempting: PreemptArguments = PreemptArguments()
     work_budget: int = WORK_BUDGET
@@ -67,9 +67,9 @@ def read_configurations(value: object, warn: Warn) -> ActionArguments:
         path = f"configurations[{index}]"
         one = object_at(entry, path)
         given = one.get("arguments")
-        for key, said in object_at(given, f"{path}.arguments").items() if given else ():
+        for key, argument in object_at(given, f"{path}.arguments").items() if given else ():
             at = f"{path}.arguments.{key}"
-            changed = _with(found, str(one.get("name")), key, said, at)
+            changed = _with(found, str(one.get("name")), key, argument, at)
             if changed is None:
                 known = key in _WITHOUT_EFFECT
                 warn(
@@ -80,25 +80,25 @@ def read_configurations(value: object, warn: Warn) -> ActionArguments:
 
 
 def _with(
-    found: ActionArguments, action: str, key: str, said: object, path: str
+    found: ActionArguments, action: str, key: str, argument: object, path: str
 ) -> ActionArguments | None:
     """Return the arguments with one more; None if the argument has no effect."""
     if (action, key) == ("allocate", "predicateErrorCacheEnable"):
-        return structs.replace(found, remembers_roles=truth_at(said, path))
+        return structs.replace(found, caches_failed_roles=truth_at(argument, path))
     if (action, key) == ("cycle", "workBudget"):
-        return structs.replace(found, work_budget=max(1, whole_at(said, path)))
+        return structs.replace(found, work_budget=max(1, whole_at(argument, path)))
     if (action, key) == ("cycle", "classBudget"):
-        return structs.replace(found, class_budget=max(1, whole_at(said, path)))
+        return structs.replace(found, class_budget=max(1, whole_at(argument, path)))
     if action == "preempt" and key in _PREEMPTING:
-        number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(said, path)}
-        changes = number or {_PREEMPTING[key]: truth_at(said, path)}
+        number = {} if key == _SIMULATES else {_PREEMPTING[key]: whole_at(argument, path)}
+        changes = number or {_PREEMPTING[key]: truth_at(argument, path)}
         return structs.replace(found, preempting=structs.replace(found.preempting, **changes))
     if action in _GANGS and key in _GANGING:
         before = found.of_gangs(action)
         if key == _DOMAINS:
-            after = structs.replace(before, domains=max(1, whole_at(said, path)))
+            after = structs.replace(before, domains=max(1, whole_at(argument, path)))
         else:
-            after = structs.replace(before, breaks_gangs=truth_at(said, path))
+            after = structs.replace(before, evicts_whole_gangs=truth_at(argument, path))
         return structs.replace(found, ganging=(*found.ganging, (action, after)))
     return None
 

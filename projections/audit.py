@@ -41,7 +41,7 @@ class PendingBinding(Protocol):
 
     @property
     def node(self) -> str:
-        """The node of the binding."""
+        """Return the node of the binding."""
 
 
 class AuditedState(Protocol):
@@ -197,13 +197,13 @@ def _audit_node(state: AuditedState, name: str) -> None:
             free[resource] = min(free[resource], 0)
     _same(f"node {name} free", node.free, free)
     is_leaving = any(releasing.values()) or any(node.nominated.values())
-    told = name in state.cluster.nodes.leaving
-    assert told == is_leaving, f"node {name} leaving: kept {told}, counted {is_leaving}"
+    is_kept = name in state.cluster.nodes.leaving
+    assert is_kept == is_leaving, f"node {name} leaving: kept {is_kept}, counted {is_leaving}"
 
 
 def _audit_pod(state: AuditedState, uid: str) -> None:
     pod = state.cluster.pods[uid]
-    assert pod.facts.uid == uid, f"pod {pod.key} stands under {uid}"
+    assert pod.facts.uid == uid, f"pod {pod.key} has the key {uid}"
     if pod.occupies:
         node = state.cluster.nodes.nodes.get(pod.node)
         there = {} if node is None else node.pods
@@ -271,7 +271,7 @@ def _audit_charges(state: AuditedState, group: PodGroup, what: str) -> None:
     stands = tuple(
         equivalence_group.key for equivalence_group in cluster.scheduling_queue.of(group)
     )
-    assert stands == keys, f"{what} lines: kept {stands}, counted {keys}"
+    assert stands == keys, f"{what} equivalence groups: kept {stands}, counted {keys}"
     _audit_pending_status(cluster, group, what)
     order = job_order(cluster, group)
     for equivalence_group in cluster.scheduling_queue.of(group):
@@ -285,7 +285,7 @@ def _audit_charges(state: AuditedState, group: PodGroup, what: str) -> None:
 
 def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
     """Check whether the status of the PodGroup object still has to be updated."""
-    telling, facts = cluster.pending_status, group.facts
+    pending_status, facts = cluster.pending_status, group.facts
     reported_status, now = group.reported_status, group.status_now
     assert reported_status.status == now, (
         f"{what} status: kept {reported_status.status}, counted {now}"
@@ -299,13 +299,13 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
         and not group.is_foreign
         and reported_status.reported_at < reported_status.since
     )
-    says = ("", 0, 0, 0) if facts is None else reported_in(facts)
-    kept = (group.key in telling.phases, group.key in telling.counts)
+    reported = ("", 0, 0, 0) if facts is None else reported_in(facts)
+    kept = (group.key in pending_status.phases, group.key in pending_status.counts)
     counted = (
-        is_open and says[0] != group.phase,
-        is_open and says[0] == group.phase and says != reported_status.status,
+        is_open and reported[0] != group.phase,
+        is_open and reported[0] == group.phase and reported != reported_status.status,
     )
-    assert kept == counted, f"{what} is to be told: kept {kept}, counted {counted}"
+    assert kept == counted, f"{what} status update: kept {kept}, counted {counted}"
 
 
 def _audit_queue(state: AuditedState, name: str) -> None:
@@ -348,7 +348,7 @@ def _audit_places(state: AuditedState) -> None:
         ("pod group in a queue", in_queue, cluster.groups.keys()),
     ):
         for name, times in _tally(names).items():
-            assert times == 1, f"{what}: {name} stands in {times} places"
+            assert times == 1, f"{what}: {name} is in {times} places"
             assert name in known, f"{what}: {name} is not known"
     nominated: dict[str, Amounts] = {}
     nominations.sum_nominations(cluster, nominated)
@@ -379,12 +379,14 @@ def _audit_totals(state: AuditedState) -> None:
     assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
     book = cluster.config_errors
     missing = [subject for subject in book.current if book.unreported_of(subject)]
-    assert sorted(book.unreported) == sorted(missing), f"untold: {book.unreported}, {missing}"
+    assert sorted(book.unreported) == sorted(missing), (
+        f"unreported errors: {book.unreported}, {missing}"
+    )
     for node in present:
         _same_faults(cluster, f"Node//{node.name}", node.faults)
-    untold = [queue.name for queue in cluster.queues.values() if queue.unreported_errors]
-    assert sorted(cluster.queues_with_unreported_errors) == sorted(untold), (
-        f"untold: {cluster.queues_with_unreported_errors}, {untold}"
+    unreported = [queue.name for queue in cluster.queues.values() if queue.unreported_errors]
+    assert sorted(cluster.queues_with_unreported_errors) == sorted(unreported), (
+        f"unreported errors: {cluster.queues_with_unreported_errors}, {unreported}"
     )
 
 
@@ -470,14 +472,14 @@ def _audit_classes(cluster: Cluster) -> None:
 
 
 def _audit_scheduling_queue(state: AuditedState) -> None:
-    for name, lines in state.cluster.scheduling_queue.by_queue.items():
-        for key, equivalence_group in lines.items():
+    for name, equivalence_groups in state.cluster.scheduling_queue.by_queue.items():
+        for key, equivalence_group in equivalence_groups.items():
             assert (equivalence_group.queue, equivalence_group.key) == (name, key), (
-                f"line {key} stands in {name}"
+                f"equivalence group {key} is in queue {name}"
             )
-            assert equivalence_group.jobs, f"line {key} of {name} is empty"
+            assert equivalence_group.jobs, f"equivalence group {key} of {name} is empty"
             orders = [order for order, _ in equivalence_group.jobs]
-            assert orders == sorted(orders), f"line {key} of {name} is out of order"
+            assert orders == sorted(orders), f"equivalence group {key} of {name} is out of order"
             for _, group in equivalence_group.jobs:
                 assert state.cluster.groups.get(group.key) is group, f"{group.key} is gone"
                 assert equivalence_group in state.cluster.scheduling_queue.of(group), (

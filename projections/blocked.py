@@ -27,7 +27,10 @@ def is_blocked(cluster: BlockingState, group: PodGroup) -> bool:
     queue = cluster.queues.get(group.queue)
     if queue is not None and queue.closed_reason is not None:
         return True
-    return group.has_topology_constraint and topology_reason(cluster.nodes.hyper, group) is not None
+    return (
+        group.has_topology_constraint
+        and topology_reason(cluster.nodes.hyper_tree, group) is not None
+    )
 
 
 def topology_reason(tree: HyperTree, group: PodGroup) -> tuple[str, str] | None:

@@ -133,10 +133,10 @@ def _is_whole(domain: str, resource: str) -> bool:
 
 def _shared_name(labels: Mapping[str, str], key: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the name of a share of the node's card, or "" and the errors."""
-    told = labels.get(REPLICAS, "")
-    replicas = _number(told)
+    stated = labels.get(REPLICAS, "")
+    replicas = _number(stated)
     if not replicas:
-        text = f"label {REPLICAS}: {told!r} is not a number of shares: {SHARED} is no card"
+        text = f"label {REPLICAS}: {stated!r} is not a number of shares: {SHARED} is no card"
         return "", [("InvalidReplicas", text)]
     size = f"{key.removesuffix(_PRODUCT)}.memory"
     memory = labels.get(size, "")

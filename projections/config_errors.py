@@ -42,15 +42,17 @@ class ConfigErrors:
 
     def unreported_of(self, subject: str) -> Pairs:
         """Return the errors of a subject that are not in the log yet."""
-        told = self.reported.get(subject, ())
-        return tuple(one for one in self.current.get(subject, ()) if one not in told)
+        reported_errors = self.reported.get(subject, ())
+        return tuple(one for one in self.current.get(subject, ()) if one not in reported_errors)
 
     def _update(self, subject: str) -> None:
-        standing = self.current.get(subject, ())
-        told = tuple(one for one in self.reported.get(subject, ()) if one in standing)
+        current_errors = self.current.get(subject, ())
+        reported_errors = tuple(
+            one for one in self.reported.get(subject, ()) if one in current_errors
+        )
         # A subject keeps its place, so that equal States also have the same order.
-        if told:
-            self.reported[subject] = told
+        if reported_errors:
+            self.reported[subject] = reported_errors
         else:
             self.reported.pop(subject, None)
         self.unreported.pop(subject, None)

@@ -25,11 +25,13 @@ def open_cycle(cluster: Cluster) -> None:
 def _reorder(cluster: Cluster) -> None:
     """Update the sort key of groups that hold resources, after their shares changed."""
     for group in cluster.groups.values():
-        lines = cluster.scheduling_queue.of(group) if group.held else []
-        if lines:
+        equivalence_groups = cluster.scheduling_queue.of(group) if group.held else []
+        if equivalence_groups:
             order = job_order(cluster, group)
             cluster.scheduling_queue.place(
-                group, order, tuple(equivalence_group.key for equivalence_group in lines)
+                group,
+                order,
+                tuple(equivalence_group.key for equivalence_group in equivalence_groups),
             )
             group.fingerprint = (group.fingerprint[0], order, *group.fingerprint[2:])
 

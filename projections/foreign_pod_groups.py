@@ -222,5 +222,7 @@ def recount(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
         assert group.is_foreign == is_foreign, f"pod group {group.key}: foreign is {is_foreign}"
         counted.set_queue(group.key, group.queue if is_foreign else "")
     for name in ("owned", "owner_of", "pod_counts", "groups", "queues"):
-        told, found = getattr(kept, name), getattr(counted, name)
-        assert told == found, f"foreign pod groups, {name}: kept {told}, counted {found}"
+        kept_value, found = getattr(kept, name), getattr(counted, name)
+        assert kept_value == found, (
+            f"foreign pod groups, {name}: kept {kept_value}, counted {found}"
+        )

@@ -9,10 +9,10 @@ from projections.sub_groups import SubGroupKey, SubGroups
 
 def recount(cluster: Cluster) -> None:
     """Find members and sub-groups again. Raise AssertionError if they differ."""
-    kept, counted = cluster.nodes.hyper, HyperTree()
+    kept, counted = cluster.nodes.hyper_tree, HyperTree()
     for name, facts in kept.facts.items():
         there = ((one.name, one.facts.labels) for one in cluster.nodes.nodes.values() if one.facts)
-        assert facts.name == name, f"HyperNode {facts.name} stands under {name}"
+        assert facts.name == name, f"HyperNode {facts.name} has the key {name}"
         counted.put(facts, there)
     for what in ("parents", "nodes", "of_node", "selecting", "multi_parent"):
         ours, theirs = getattr(kept, what), getattr(counted, what)
@@ -43,5 +43,5 @@ def _recount_parts(group: PodGroup) -> None:
     assert ours == theirs, f"pod group {group.key} sub-groups: kept {ours}, counted {theirs}"
     there = standing if group.has_topology_constraint else None
     assert group.pods_by_node == there, (
-        f"pod group {group.key} stands: {group.pods_by_node}, {there}"
+        f"pod group {group.key} pods by node: {group.pods_by_node}, {there}"
     )

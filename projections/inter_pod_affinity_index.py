@@ -111,14 +111,14 @@ class AffinityState(Protocol):
 
     @property
     def pods(self) -> Mapping[str, Pod]:
-        """All pods, by UID."""
+        """Return all pods, by UID."""
 
     def mark_node_freed(self, node: str) -> None:
         """Record that a node may now fit pods that it did not fit before."""
 
     @property
     def groups(self) -> Mapping[str, PodGroup]:
-        """All pod groups, by key."""
+        """Return all pod groups, by key."""
 
     def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
         """Replace a pod in all sums."""
@@ -220,15 +220,15 @@ def remove_nomination(cluster: AffinityState, uid: str, held: Nomination) -> Non
         record_changed_pod_kind(cluster.wakeup_events, pod)
 
 
-def record_changed_pod_kind(due: WakeupEvents, pod: Pod) -> None:
+def record_changed_pod_kind(events: WakeupEvents, pod: Pod) -> None:
     """Record that a pod of this kind was added to a node or removed from one."""
-    if ALL_PODS in due.changed_pod_kinds:
+    if ALL_PODS in events.changed_pod_kinds:
         return
     barring = tuple([one for one in pod.pod_class.terms.affinity_terms if not one.weight])
-    due.changed_pod_kinds[pod_kind_key(pod.facts.namespace, pod.facts.labels, barring)] = None
-    if len(due.changed_pod_kinds) > CHANGED_POD_KINDS_MAX:
-        due.changed_pod_kinds.clear()
-        due.changed_pod_kinds[ALL_PODS] = None
+    events.changed_pod_kinds[pod_kind_key(pod.facts.namespace, pod.facts.labels, barring)] = None
+    if len(events.changed_pod_kinds) > CHANGED_POD_KINDS_MAX:
+        events.changed_pod_kinds.clear()
+        events.changed_pod_kinds[ALL_PODS] = None
 
 
 def pod_kind_key(namespace: str, labels: Labels, barring: tuple[AffinityTerm, ...]) -> str:
@@ -256,12 +256,14 @@ def recount(cluster: AffinityState, pods: Iterable[Pod]) -> None:
         if pod.group_key and pod.status == PENDING and not is_outdated:
             seen = pod.pod_class.selected_as
             assert seen == counted.selected_as(pod), f"{pod.key} is selected otherwise: {seen}"
-    promised = [one for group in cluster.groups.values() for one in group.nominations.items()]
-    expected = [(uid, held.node) for uid, held in promised]
-    expected += [
+    nominations = [one for group in cluster.groups.values() for one in group.nominations.items()]
+    counted_nominations = [(uid, held.node) for uid, held in nominations]
+    counted_nominations += [
         (pod.facts.uid, room[0]) for pod in listed if (room := nomination_of(pod)) is not None
     ]
-    told = [
+    kept_nominations = [
         (uid, name) for name, node in cluster.nodes.nodes.items() for uid in node.nominated_pods
     ]
-    assert sorted(told) == sorted(expected), f"expected: kept {told}, counted {expected}"
+    assert sorted(kept_nominations) == sorted(counted_nominations), (
+        f"expected: kept {kept_nominations}, counted {counted_nominations}"
+    )

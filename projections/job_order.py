@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from projections import quota_charging
-from projections.overcommit import least_of
+from projections.overcommit import min_resources_of
 from projections.pod_class import Amounts
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
 from projections.preemption_triggers import eviction_keys
@@ -15,8 +15,8 @@ from projections.sla import deadline_of, is_overdue
 
 def job_order(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: the values of the plugins, then age, UID and name."""
-    said = tuple([_PLUGINS[plugin](cluster, group) for plugin in cluster.policy.job_order])
-    return (*said, group.created_ns, group.uid, group.key)
+    values = tuple([_PLUGINS[plugin](cluster, group) for plugin in cluster.policy.job_order])
+    return (*values, group.created_ns, group.uid, group.key)
 
 
 def _priority(cluster: QuotaState, group: PodGroup) -> object:
@@ -80,7 +80,7 @@ def _admission(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
 def _least(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
     key = _amounts(quota_charging.minimum(cluster, group))
     if cluster.policy.overcommit is not None:
-        key = (*key, _amounts(least_of(cluster, group)))
+        key = (*key, _amounts(min_resources_of(cluster, group)))
     return ("overdue", *key) if is_overdue(cluster, group) else key
 
 

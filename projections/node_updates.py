@@ -55,7 +55,7 @@ def drop_hyper_node(cluster: Cluster, name: str) -> None:
 
 
 def _change_hyper_nodes(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
-    tree = cluster.nodes.hyper
+    tree = cluster.nodes.hyper_tree
     before = _readiness(tree, name)
     version, kin, touched = tree.version, tree.related(name), list(tree.below(name))
     change(tree)

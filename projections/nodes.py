@@ -210,7 +210,7 @@ class NodeTable:
         self.changed_slots: list[int] = []
         self.updated_slots: list[int] = []
         self.layout = 0
-        self.hyper = HyperTree()
+        self.hyper_tree = HyperTree()
         """The tree of HyperNodes."""
         self.leaving: dict[str, None] = {}
         """Names of nodes with releasing or nominated resources."""
@@ -230,7 +230,7 @@ class NodeTable:
         node = self.node(facts.name)
         came = node.facts is None
         if node.facts is None or node.facts.labels != facts.labels:
-            self.hyper.update_node(facts.name, facts.labels)
+            self.hyper_tree.update_node(facts.name, facts.labels)
         node.facts, node.digest, node.card_layout = facts, digest, card_layout_of(facts.cards)
         node.free = dict.fromkeys({**facts.allocatable, **node.occupied}, 0)
         for name in node.free:
@@ -247,7 +247,7 @@ class NodeTable:
         node.facts, node.digest, node.card_layout, node.free, node.slot = None, "", "", {}, -1
         node.quarantine = {}
         self._is_stale = True
-        self.hyper.update_node(name, None)
+        self.hyper_tree.update_node(name, None)
         self.forget(node)
 
     def forget(self, node: Node) -> None:

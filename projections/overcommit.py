@@ -24,7 +24,7 @@ class OvercommitState(QuotaState, Protocol):
         """Record that a queue may now admit pod groups that it did not admit before."""
 
 
-def least_of(cluster: QuotaState, group: PodGroup) -> Amounts | None:
+def min_resources_of(cluster: QuotaState, group: PodGroup) -> Amounts | None:
     """Return the minimum request of a group, by resource; None if it is not stated and not checked."""
     if group.facts is not None:
         stated = group.facts.min_resources
@@ -45,7 +45,7 @@ def backlog_of(cluster: QuotaState, group: PodGroup) -> Charge:
         return ()
     if is_blocked(cluster, group):
         return ()
-    least = least_of(cluster, group) or {}
+    least = min_resources_of(cluster, group) or {}
     if group.phase == INQUEUE:
         return () if group.never_fits else tuple(least.items())
     if group.allocated_count < group.min_available:

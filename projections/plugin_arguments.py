@@ -76,7 +76,7 @@ class Topology(Struct, frozen=True):
     """Name and weight of resources that count for the utilization of a domain (`hypernode.binpack...`)."""
     is_for_normal_pods: bool = True
     """Whether pods without a network topology constraint are scored, too."""
-    fading: Fraction = Fraction(4, 5)
+    tier_decay: Fraction = Fraction(4, 5)
     """Factor of the weight of a domain with each higher tier, for such pods."""
 
 
@@ -153,7 +153,7 @@ def _topology(given: JsonObject, path: str, warn: Warn) -> Struct:
         weight=whole_at(given.get("weight", 1), f"{path}.weight"),
         resources=weights,
         is_for_normal_pods=truth_at(given.get(known[1], True), f"{path}.{known[1]}"),
-        fading=fraction_at(given.get(known[2], "0.8"), f"{path}.{known[2]}"),
+        tier_decay=fraction_at(given.get(known[2], "0.8"), f"{path}.{known[2]}"),
     )
 
 

@@ -88,9 +88,9 @@ class PodClass(Struct, frozen=True):
     terms: PodTerms = NO_TERMS
     """Its terms about other pods."""
     selected_as: SelectedAs | None = None
-    """Such pods as terms of other pods can tell them from others; None where no term selects them."""
+    """Such pods as terms of other pods see them; None if no term selects them."""
     plain: int = -1
-    """The index of the class that differs only in `selected_as`, which is None there; its own where that is None."""
+    """Index of the class that differs only in `selected_as`; its own if no term selects it."""
 
     @property
     def amounts(self) -> Amounts:
@@ -121,7 +121,7 @@ class PodClasses:
         self.freed_count = 0
         """Number of classes freed so far."""
         self.uses: dict[int, int] = {}
-        """Index to the pods of the class, and the classes that differ from it only in what terms of other pods tell of them."""
+        """Index to the number of pods of the class and of classes that differ from it only in `selected_as`."""
         self._keys: dict[int, ClassKey] = {}
         self._unused: dict[int, None] = {}
         """Indexes of classes that may have no pods."""
@@ -135,7 +135,7 @@ class PodClasses:
         return found
 
     def selected(self, pod_class: PodClass, seen: SelectedAs | None) -> PodClass:
-        """The class of pods that demand the same and that terms of other pods tell from others so."""
+        """Return the class of pods with the same demands that terms of other pods see as `seen`."""
         if pod_class.selected_as == seen:
             return pod_class
         plain = self.by_index[pod_class.plain]

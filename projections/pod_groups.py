@@ -271,12 +271,16 @@ class PodGroup:
         return self.is_ready_with(0, {})
 
     def is_ready_with(
-        self, more: int, roles: dict[str, int], parts: Mapping[SubGroupKey, int] | None = None
+        self,
+        more: int,
+        roles: dict[str, int],
+        by_sub_group: Mapping[SubGroupKey, int] | None = None,
     ) -> bool:
-        """Return whether the gang is ready once `more` pods, `roles` by role and `parts` by sub-group, have nodes."""
+        """Return whether the gang is ready once `more` pods, `roles` by role and `by_sub_group` by sub-group, have
+        nodes."""
         if self.ready_count + more < self.min_available:
             return False
-        if self.sub_groups is not None and not self.sub_groups.are_enough_ready(parts or {}):
+        if self.sub_groups is not None and not self.sub_groups.are_enough_ready(by_sub_group or {}):
             return False
         if not self.min_tasks:
             return True

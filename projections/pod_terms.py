@@ -169,7 +169,7 @@ def referenced_labels(affinity: bytes, spreads: bytes) -> tuple[str, ...] | None
         terms = [one for rules in (found.podAffinity, found.podAntiAffinity) for one in _all(rules)]
         listed: list[_Term | _Spread] = [*terms, *_spreads(Raw(spreads))]
     except msgspec.ValidationError:
-        return ()  # Such pods are refused for it.
+        return ()  # Such pods are refused.
     keys: dict[str, None] = {}
     for one in listed:
         keys.update(dict.fromkeys(asked.key for asked in _selector(one.labelSelector) or ()))

@@ -207,7 +207,7 @@ class _Parser:
         for key in document:
             if key not in ("actions", "tiers", "configurations", "metrics"):
                 self.warn(key, "muster does not know this key")
-        told = read_configurations(document.get("configurations"), self.warn)
+        action_arguments = read_configurations(document.get("configurations"), self.warn)
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
         tiers: list[tuple[Plugin, ...]] = []
         found: dict[str, object] = {}
@@ -223,7 +223,7 @@ class _Parser:
         keeper = quota[0] if quota else ""
         policy = Policy(
             actions=actions,
-            action_arguments=told,
+            action_arguments=action_arguments,
             tiers=tuple(tiers),
             quota=keeper,
             capacity=_as(found.get("capacity"), Capacity) or Capacity(),

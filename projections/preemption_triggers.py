@@ -51,14 +51,14 @@ def is_starving(policy: Policy, group: PodGroup, placed: int = 0) -> bool:
     """
     have = group.ready_count - group.best_effort_count + len(group.nominations) + placed
     for tier in policy.tiers:
-        judges = [one.name for one in tier if one.takes_part("enableJobStarving")]
-        said = [
+        voters = [one.name for one in tier if one.takes_part("enableJobStarving")]
+        votes = [
             have < (group.min_available if name == "gang" else len(group.pods))
-            for name in judges
+            for name in voters
             if name in ("gang", "priority")
         ]
-        if said:
-            return all(said)
+        if votes:
+            return all(votes)
     return False
 
 
@@ -153,10 +153,15 @@ def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:
 
 def _invalidate_on_gang_change(cluster: PreemptionState, group: PodGroup) -> None:
     """Invalidate cached searches on the nodes of a group when it has more or fewer pods to lose."""
-    stake = (group.ready_count, group.best_effort_count, group.min_available, *group.held.items())
-    if stake == group.victim_fingerprint:
+    fingerprint = (
+        group.ready_count,
+        group.best_effort_count,
+        group.min_available,
+        *group.held.items(),
+    )
+    if fingerprint == group.victim_fingerprint:
         return
-    group.victim_fingerprint = stake
+    group.victim_fingerprint = fingerprint
     if group.allocated_count > 1:
         cluster.nodes.gang_version += 1
     else:

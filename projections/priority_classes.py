@@ -9,14 +9,14 @@ from projections.pod_groups import PodGroup
 UNKNOWN_CLASS: Final = "UnknownPriorityClass"
 
 
-def put_priority_class(cluster: Cluster, name: str, said: tuple[int, bool] | None) -> None:
+def put_priority_class(cluster: Cluster, name: str, value: tuple[int, bool] | None) -> None:
     """Add, update or (None) remove a class, with its value and whether it is the global default."""
-    if cluster.priority_classes.get(name) == said:
+    if cluster.priority_classes.get(name) == value:
         return
-    if said is None:
+    if value is None:
         del cluster.priority_classes[name]
     else:
-        cluster.priority_classes[name] = said
+        cluster.priority_classes[name] = value
     cluster.update_all_groups()
     for group in cluster.groups.values():
         check_priority_class(cluster, group)
@@ -27,10 +27,10 @@ def check_priority_class(cluster: Cluster, group: PodGroup) -> None:
     if group.facts is None:
         return
     subject, name = f"PodGroup/{group.key}", group.facts.priority_class
-    standing = cluster.config_errors.current.get(subject, ())
-    faults = tuple(one for one in standing if one[0] != UNKNOWN_CLASS)
+    current_errors = cluster.config_errors.current.get(subject, ())
+    faults = tuple(one for one in current_errors if one[0] != UNKNOWN_CLASS)
     if name and name not in cluster.priority_classes and not group.is_foreign:
         text = f"spec.priorityClassName: PriorityClass {name} does not exist; the default counts"
         faults = (*faults, (UNKNOWN_CLASS, text))
-    if faults != standing:
+    if faults != current_errors:
         cluster.config_errors.put(subject, faults)

@@ -61,7 +61,7 @@ def _text(value: Quantity) -> str:
     if isinstance(value, bool):
         return repr(value)
     if isinstance(value, int) and abs(value) > MAX:
-        # Beyond what quantities hold; Python refuses to write integers of thousands of digits.
+        # Out of range; Python refuses to convert integers of thousands of digits to text.
         return str(MAX if value > 0 else -MAX)
     return repr(value) if isinstance(value, float) else str(value)
 

@@ -32,9 +32,9 @@ def put_queue(
     cluster.forget_queue(queue)
 
 
-def update_reported_errors(cluster: Cluster, queue: Queue, told: Faults = ()) -> None:
-    """Update which errors of a queue are in the log; `told` were recorded just now."""
-    queue.reported_errors = (*queue.reported_errors, *told)
+def update_reported_errors(cluster: Cluster, queue: Queue, newly_reported: Faults = ()) -> None:
+    """Update which errors of a queue are in the log; `newly_reported` were recorded just now."""
+    queue.reported_errors = (*queue.reported_errors, *newly_reported)
     cluster.queues_with_unreported_errors.pop(queue.name, None)
     if queue.unreported_errors:
         cluster.queues_with_unreported_errors[queue.name] = None

@@ -45,39 +45,38 @@ class SchedulingQueue:
 
     def of(self, group: PodGroup) -> list[EquivalenceGroup]:
         """Return the equivalence groups of a pod group."""
-        standing = self._entries.get(group.key)
-        return [] if standing is None else standing[1]
+        entry = self._entries.get(group.key)
+        return [] if entry is None else entry[1]
 
     def place(self, group: PodGroup, order: Order, keys: tuple[EquivalenceKey, ...]) -> None:
         """Put a group under exactly these keys."""
-        standing = self._entries.get(group.key)
-        if standing is not None:
+        entry = self._entries.get(group.key)
+        if entry is not None:
             same = [
-                (equivalence_group.queue, equivalence_group.key)
-                for equivalence_group in standing[1]
+                (equivalence_group.queue, equivalence_group.key) for equivalence_group in entry[1]
             ]
-            if standing[0] == order and same == [(group.queue, key) for key in keys]:
+            if entry[0] == order and same == [(group.queue, key) for key in keys]:
                 return
             self.remove(group)
         if not keys:
             return
-        lines = self.by_queue.setdefault(group.queue, {})
+        equivalence_groups = self.by_queue.setdefault(group.queue, {})
         joined = []
         for key in keys:
-            equivalence_group = lines.get(key)
+            equivalence_group = equivalence_groups.get(key)
             if equivalence_group is None:
-                equivalence_group = lines[key] = EquivalenceGroup(group.queue, key)
+                equivalence_group = equivalence_groups[key] = EquivalenceGroup(group.queue, key)
             insort(equivalence_group.jobs, (order, group), key=_order)
             joined.append(equivalence_group)
         self._entries[group.key] = (order, joined)
 
     def remove(self, group: PodGroup) -> None:
         """Remove a group from its equivalence groups."""
-        standing = self._entries.pop(group.key, None)
-        if standing is None:
+        entry = self._entries.pop(group.key, None)
+        if entry is None:
             return
-        order, lines = standing
-        for equivalence_group in lines:
+        order, equivalence_groups = entry
+        for equivalence_group in equivalence_groups:
             index = bisect_left(equivalence_group.jobs, order, key=_order)
             assert equivalence_group.jobs[index][1] is group
             del equivalence_group.jobs[index]

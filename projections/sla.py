@@ -45,8 +45,8 @@ def deadline_of(cluster: QuotaState, group: PodGroup) -> int | None:
 
 def _of_owner(cluster: QuotaState, group: PodGroup) -> int | None:
     """Return the waiting time in the annotation of the owner, for a group without an object."""
-    said = cluster.owners.get(group.key.partition("/podgroup-")[2])
-    return None if said is None else waiting_time(said.get(WAITING_TIME))[0]
+    annotations = cluster.owners.get(group.key.partition("/podgroup-")[2])
+    return None if annotations is None else waiting_time(annotations.get(WAITING_TIME))[0]
 
 
 def is_overdue(cluster: QuotaState, group: PodGroup) -> bool:

@@ -31,7 +31,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -111,7 +111,7 @@ class Image(Struct, frozen=True):
     eviction_backoff: dict[str, int]
     suspended: dict[str, dict[str, Suspension]]
     failed_actions: dict[str, FailedAction]
-    tellable: dict[str, None]
+    pending_conditions: dict[str, None]
     others: dict[str, dict[str, tuple[str, str]]]
     quarantined: dict[str, dict[str, Quarantine]]
     faults: dict[str, Pairs]
@@ -164,7 +164,7 @@ def take(state: State) -> bytes:
         eviction_backoff=cluster.eviction_backoff,
         suspended=cluster.internal_errors.groups,
         failed_actions=cluster.internal_errors.actions,
-        tellable=cluster.pending_status.conditions,
+        pending_conditions=cluster.pending_status.conditions,
         others=cluster.others,
         quarantined=state.quarantined,
         faults=cluster.config_errors.current,
@@ -179,7 +179,7 @@ def take(state: State) -> bytes:
         owners=cluster.owners,
         schedulers=cluster.foreign_groups.schedulers,
         gone_workloads=cluster.foreign_groups.deleted_owners,
-        hyper_nodes=list(cluster.nodes.hyper.facts.values()),
+        hyper_nodes=list(cluster.nodes.hyper_tree.facts.values()),
         classes=[
             (_ENCODER.encode(key), one)
             for key, one in cluster.inter_pod_affinity.classes.by_key.items()
@@ -239,7 +239,7 @@ def restore(payload: bytes) -> State:
     cluster.finish_record()
     cluster.clear_changed_rows()
     cluster.wakeup_events, state.deferred_work = image.due, image.deferred
-    cluster.pending_status.conditions = image.tellable
+    cluster.pending_status.conditions = image.pending_conditions
     cluster.pending_status.queues = dict.fromkeys(cluster.queues)
     return state
 
@@ -278,7 +278,7 @@ def _restore_groups(state: State, image: Image) -> None:
         group.min_tasks = saved.min_tasks
         cluster.move_group(group, saved.queue)
     restored = [_pod(cluster, one) for one in image.pods]
-    # Pods keep the classes that they had: terms may have changed since waiting pods were last classified.
+    # Pods keep their classes: terms may have changed since pending pods were last classified.
     cluster.inter_pod_affinity.is_restoring = True
     for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)

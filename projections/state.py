@@ -149,7 +149,7 @@ class State:
             self.cluster.finish_record()
         except MusterError:
             raise
-        except Exception as error:  # a bug, whatever it is
+        except Exception as error:  # any bug
             if not isinstance(event, LEAVABLE):
                 raise
             reason = report(error, record.subject, "apply", on_error)

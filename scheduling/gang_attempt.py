@@ -100,7 +100,7 @@ class GangAttempt:
         )
 
     def _place_all(self) -> None:
-        remembers_roles = self.session.cluster.policy.action_arguments.remembers_roles
+        remembers_roles = self.session.cluster.policy.action_arguments.caches_failed_roles
         # The list of pending pods does not change here: only decisions change State.
         for index, pod in enumerate(self.group.pending):
             if pod.pod_class.is_best_effort:
@@ -200,7 +200,7 @@ class GangAttempt:
         group = self.group
         if group.min_available >= len(group.pods):
             return False
-        remembers_roles = self.session.cluster.policy.action_arguments.remembers_roles
+        remembers_roles = self.session.cluster.policy.action_arguments.caches_failed_roles
         enforced = group.enforced_roles
         if enforced:
             have = group.ready_by_role

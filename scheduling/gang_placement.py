@@ -25,7 +25,7 @@ from scheduling.unschedulable import Unschedulable
 
 def topology_problem(session: Session, group: PodGroup) -> Unschedulable | None:
     """Return why the topology constraint of the group cannot be evaluated, or None."""
-    reason = topology_reason(session.cluster.nodes.hyper, group)
+    reason = topology_reason(session.cluster.nodes.hyper_tree, group)
     return None if reason is None else Unschedulable(reason[0], "HyperNode", reason[1])
 
 

@@ -31,7 +31,7 @@ def needs_surplus(policy: Policy, action: str) -> bool:
     """Return True if only groups with more pods than minMember give victims: `gang` takes part in whichever tier
     decides."""
     if action in GANG_EVICTING:
-        return not policy.action_arguments.of_gangs(action).breaks_gangs
+        return not policy.action_arguments.of_gangs(action).evicts_whole_gangs
     tiers = victim_plugin_tiers(policy, action)
     return bool(tiers) and all(any(one.name == "gang" for one in tier) for tier in tiers)
 

@@ -97,7 +97,7 @@ def topology_rows(cluster: Cluster, name: str) -> list[Row]:
     node = cluster.nodes.nodes.get(name)
     if node is None or node.facts is None:
         return []
-    hypernodes = cluster.nodes.hyper.above(name) or sorted(
+    hypernodes = cluster.nodes.hyper_tree.above(name) or sorted(
         value for key, value in node.facts.labels.items() if key.endswith(_HYPERNODE) and value
     )
     return [

@@ -207,7 +207,7 @@ class Views:
         """Return the rows of a key; none if computing them raises, as it will in a rebuild, too."""
         try:
             return rows_of(self.state.cluster, key)
-        except Exception as error:  # a bug, whatever it is
+        except Exception as error:  # any bug: the other rows must still be written
             report(error, f"{view}//{key}", "views", self.on_error)
             return []
 
@@ -273,15 +273,24 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
     match event:
         case GangBindDecided() | PipelineDecided():
             kind = "bind" if isinstance(event, GangBindDecided) else "pipeline"
-            whose = (event.pod_group, event.queue)
+            group_and_queue = (event.pod_group, event.queue)
             return [
-                (head[0], item, head[1], kind, f"Pod/{one.pod}", *whose, one.node, "", "")
+                (head[0], item, head[1], kind, f"Pod/{one.pod}", *group_and_queue, one.node, "", "")
                 for item, one in enumerate(event.placements)
             ]
         case EvictionDecided():
-            whose, why = (event.pod_group, event.queue), (event.code, event.message)
+            group_and_queue, why = (event.pod_group, event.queue), (event.code, event.message)
             return [
-                (head[0], item, head[1], "evict", f"Pod/{one.pod}", *whose, one.node, *why)
+                (
+                    head[0],
+                    item,
+                    head[1],
+                    "evict",
+                    f"Pod/{one.pod}",
+                    *group_and_queue,
+                    one.node,
+                    *why,
+                )
                 for item, one in enumerate(event.evictions)
             ]
         case EnqueueDecided():
@@ -290,8 +299,8 @@ def decision_rows(record: Record, event: Decision) -> list[Row]:
             tail = ("withdraw", record.subject, event.pod_group, event.queue, "", event.code, "")
         case PodGroupUnschedulable():
             subject = f"Pod/{event.pod}" if event.pod else record.subject
-            whose = (event.pod_group, event.queue)
-            tail = _storable("refuse", subject, *whose, "", event.code, event.message)
+            group_and_queue = (event.pod_group, event.queue)
+            tail = _storable("refuse", subject, *group_and_queue, "", event.code, event.message)
         case ConfigInvalid():
             kind, _, name = event.subject.partition("/")
             queue = name.strip("/") if kind == "Queue" else ""

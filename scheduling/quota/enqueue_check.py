@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from projections import quota_charging
 from projections.cluster import Cluster
-from projections.overcommit import least_of
+from projections.overcommit import min_resources_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.sla import is_overdue
@@ -67,7 +67,7 @@ def _by_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGro
 
 def _by_overcommit(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
     """Vote by the room of the whole cluster: its allocatable resources times a factor."""
-    least = least_of(cluster, group)
+    least = min_resources_of(cluster, group)
     vote = _within_factor(cluster, least or {}, {})
     if vote != "permit" and cluster.policy.evicting:
         vote = _within_factor(cluster, least or {}, reclaimable.of_cluster(group, least or {}))

@@ -56,7 +56,7 @@ class Domains:
     """All domains with existing nodes, the lowest tier first, then by name; the whole cluster last."""
 
     def __init__(self, table: NodeTable) -> None:
-        tree = table.hyper
+        tree = table.hyper_tree
         own = _slots(table)
         found = {
             name: Domain(name, tree.facts[name].tier, slots)
@@ -197,7 +197,7 @@ def _by_tier(domains: Iterable[Domain]) -> Iterator[Indices]:
 def _slots(table: NodeTable) -> dict[str, Slots]:
     """Return HyperNode to the slots of all nodes below it. Requires a ready tree: each HyperNode has at most one
     parent."""
-    tree = table.hyper
+    tree = table.hyper_tree
     found: dict[str, list[int]] = {name: [] for name in tree.facts}
     for name in tree.facts:
         nodes = (table.nodes.get(one) for one in tree.nodes[name])

@@ -20,7 +20,7 @@ def placement_domain_of(
     """
     cluster = network.rankings.cluster
     part, has_topology_constraint = _closest(group, uid)
-    if not has_topology_constraint or cluster.nodes.hyper.problem:
+    if not has_topology_constraint or cluster.nodes.hyper_tree.problem:
         return network.unconstrained, ""
     by_part = slots_by_part(cluster, group)
     standing = slots_of(cluster, group) if part is None else by_part.get(part, {})

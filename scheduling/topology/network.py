@@ -47,7 +47,7 @@ class Network:
     def unconstrained(self) -> NodeScope:
         """Return the scope of all nodes, for a group without a topology constraint."""
         cluster = self._cluster
-        plugin, tree = cluster.policy.topology, cluster.nodes.hyper
+        plugin, tree = cluster.policy.topology, cluster.nodes.hyper_tree
         is_on = plugin is not None and plugin.is_for_normal_pods and plugin.weight > 0
         if plugin is None or not is_on or not tree.facts or tree.problem:
             return ANY_NODE
@@ -60,7 +60,7 @@ class Network:
 
     def _keep_up(self) -> None:
         table = self._cluster.nodes
-        made = (table.hyper.version, table.layout)
+        made = (table.hyper_tree.version, table.layout)
         if self._made != made:
             self._made, self._domains, self._utilization, self._tier_decay = made, None, None, None
 
@@ -71,7 +71,7 @@ def limit_of(cluster: Cluster, closeness: TopologyConstraint) -> int | None:
         return None
     bounds = [] if closeness.tier is None else [closeness.tier]
     if closeness.tier_name:
-        named = cluster.nodes.hyper.tier_named(closeness.tier_name)
+        named = cluster.nodes.hyper_tree.tier_named(closeness.tier_name)
         assert named is not None, f"tier {closeness.tier_name} is not known"
         bounds.append(named)
     return min(bounds, default=None)

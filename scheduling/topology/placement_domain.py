@@ -107,7 +107,7 @@ class TierDecay(AnyNode):
         self._domains = domains
         self._utilization = utilization
         self.plugin = plugin
-        fading = max(Fraction(0), min(plugin.fading, Fraction(1)))
+        fading = max(Fraction(0), min(plugin.tier_decay, Fraction(1)))
         self._factors = np.array(
             [
                 int(FULL * fading ** max(0, min(one.tier - 1, _DECAY_TIERS_MAX)))

@@ -245,7 +245,7 @@ class GangSearch:
         """Yield the domains in which the whole gang may be placed, the closest first, from where the search
         continues."""
         cluster, closeness = self.session.cluster, self.group.topology_constraint
-        if closeness is None or constraint_reason(cluster.nodes.hyper, closeness) is not None:
+        if closeness is None or constraint_reason(cluster.nodes.hyper_tree, closeness) is not None:
             return
         domains = self.session.network.domains
         slots = slots_of(cluster, self.group)

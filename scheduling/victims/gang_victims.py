@@ -47,7 +47,7 @@ def victim_bundles(
             if _may_evict(preemptor, pod) and freed_resources(preemptor.cluster, [pod], where)
         ]
         spare = _surplus_pods(group, near)
-        whole = [VictimBundle(group, tuple(pods), False)] if ganging.breaks_gangs else []
+        whole = [VictimBundle(group, tuple(pods), False)] if ganging.evicts_whole_gangs else []
         if any(not _may_evict(preemptor, pod) for pod in pods) or len(spare) == len(pods):
             whole = []
         every = (*(VictimBundle(group, (pod,), True) for pod in spare), *whole)

@@ -212,7 +212,7 @@ def test_network_topology_takes_weights_of_its_resources() -> None:
         weight=3,
         resources=(("cpu", 2), ("memory", 1), ("example.com/card", 10)),
         is_for_normal_pods=False,
-        fading=Fraction(1, 2),
+        tier_decay=Fraction(1, 2),
     )
     assert [one.message for one in warned] == [
         "plugin network-topology-aware does not know this argument"
@@ -282,7 +282,7 @@ def test_actions_are_told_what_changes_something_and_the_rest_is_named() -> None
         ],
     }
     policy, warned = parse(document)
-    assert not policy.action_arguments.remembers_roles
+    assert not policy.action_arguments.caches_failed_roles
     assert policy.action_arguments.preempting == PreemptArguments(True, 20, 5, 50)
     assert [policy.action_arguments.preempting.candidates(count) for count in (1, 100, 1000)] == [
         5,

@@ -59,7 +59,7 @@ def test_a_hypernode_that_cannot_be_read_has_no_members(spec: dict[str, object])
     see(told, raw("HyperNode", "a", spec=spec))
     told.cycle()
     assert _faults(told) == ["config_invalid HyperNode//a"]
-    assert told.state.cluster.nodes.hyper.above("a1") == []
+    assert told.state.cluster.nodes.hyper_tree.above("a1") == []
 
 
 def test_a_gang_that_is_bound_because_of_a_hypernode_says_so() -> None:
@@ -157,7 +157,7 @@ async def test_a_snapshot_keeps_the_network(path: Path) -> None:
     state = played.end.state
     restored = snapshot.restore(snapshot.take(state))
     restored.validate()
-    kept, there = state.cluster.nodes.hyper, restored.cluster.nodes.hyper
+    kept, there = state.cluster.nodes.hyper_tree, restored.cluster.nodes.hyper_tree
     assert (there.facts, there.nodes, there.parents) == (kept.facts, kept.nodes, kept.parents)
     assert (there.circular, there.multi_parent) == (kept.circular, kept.multi_parent)
     assert snapshot.take(restored) == snapshot.take(state)
