@@ -168,9 +168,12 @@ class Rig:
                             return found
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
-            shown = [(one["metadata"]["name"], phase_of(one), node_of(one)) for one in found]
-            told = [one.told[-2_000:] for one in self._daemons]
-            raise AssertionError(f"the pods never became so: {shown}\n{told}") from None
+            raise AssertionError(f"the pods never became so: {self.shown(found)}") from None
+
+    def shown(self, pods: Pods) -> str:
+        """Pods with phase and node, and the last that each daemon wrote to stderr, for the message of a failure."""
+        lines = [(one["metadata"]["name"], phase_of(one), node_of(one)) for one in pods]
+        return f"{lines}\n{[one.told[-2_000:] for one in self._daemons]}"
 
     async def until_running(self, count: int, app: str = "") -> Pods:
         """Until so many pods run, and there are no others."""

@@ -22,7 +22,8 @@ async def status_until(rig: Rig, name: str, is_so: Callable[[Object], bool]) -> 
                     return found
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"it never came so far: {found}") from None
+        shown = rig.shown(await rig.pods())
+        raise AssertionError(f"never so: {found.get('status')}; {shown}") from None
 
 
 def conditions(group: Object) -> dict[str, Object]:
