@@ -21,7 +21,7 @@ from benchmarks.driving import append_all, begin, folder, nothing_of, take_in, t
 from benchmarks.figures import Figure
 from benchmarks.manifests import PodLife, PodShape
 from benchmarks.scale import Scale
-from daemon.cluster.watching.stream import Stream
+from daemon.cluster.watching.watch_stream import WatchStream
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.opening import open_log
 from daemon.log.sqlite import WRITER_PRAGMAS
@@ -97,12 +97,12 @@ def with_version(raw: bytes, version: int) -> bytes:
 
 def shown(chunks: list[bytes]) -> Iterator[list[WatchMessage]]:
     """What a watch makes of them."""
-    stream = Stream("Pod", "1")
+    stream = WatchStream("Pod", "1")
     for chunk in chunks:
         reading = stream.read(chunk)
         assert reading.end is None
-        if reading.sightings:
-            yield reading.sightings
+        if reading.messages:
+            yield reading.messages
 
 
 async def measure(scale: Scale) -> list[Figure]:
@@ -207,8 +207,8 @@ async def _opened(path: Path, scale: Scale) -> Engine:
 def _taken_in(engine: Engine, chunks: list[bytes]) -> Iterator[Batch]:
     """Chunks through the watch and the step, so many events at a time."""
     waiting: list[WatchMessage] = []
-    for sightings in shown(chunks):
-        waiting += sightings
+    for messages in shown(chunks):
+        waiting += messages
         if len(waiting) >= BATCH:
             yield from take_in(engine, waiting)
             waiting = []

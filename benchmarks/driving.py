@@ -63,10 +63,10 @@ def process_started() -> DaemonStarted:
 
 
 def take_in(
-    engine: Engine, sightings: Iterable[WatchMessage], size: int = INTAKE_MAX
+    engine: Engine, messages: Iterable[WatchMessage], size: int = INTAKE_MAX
 ) -> Iterator[Batch]:
     """Observe in batches of a size, with the audits of a daemon beside."""
-    rest = iter(sightings)
+    rest = iter(messages)
     audits = audits_of(engine, perf_counter_ns)
     while taken := list(islice(rest, size)):
         batch = engine.observe(taken, SECOND)

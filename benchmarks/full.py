@@ -31,12 +31,12 @@ class Filled(Struct, frozen=True, kw_only=True):
 def filled(shape: Filled) -> Engine:
     """A step that has taken the cluster in and held no cycle yet."""
     engine, _ = begin(with_views=False, rules=shape.rules)
-    for _ in take_in(engine, _sightings(shape)):
+    for _ in take_in(engine, _messages(shape)):
         pass
     return engine
 
 
-def _sightings(shape: Filled) -> Iterator[WatchMessage]:
+def _messages(shape: Filled) -> Iterator[WatchMessage]:
     yield from manifests.nodes(shape.nodes)
     yield from nothing_of("PriorityClass", "Namespace", "PodGroup")
     yield from manifests.queues(shape.nodes, share=1, count=shape.queues)

@@ -56,7 +56,7 @@ class Feed:
         self.is_filled = asyncio.Event()
         self._appended = asyncio.Event()
 
-    async def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    async def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """All there is, and then one batch after the other."""
         yield self._cluster()
         loop = self.loop
@@ -84,7 +84,7 @@ class Feed:
         """A batch of the loop is durable."""
         self._appended.set()
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Nothing was shown before."""
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:

@@ -123,13 +123,13 @@ def _contended(size: int, waiting: list[WatchMessage], owned: int) -> Engine:
         )
         for index in range(size)
     ]
-    sightings = [
+    messages = [
         *manifests.nodes(size),
         *nothing_of("PriorityClass", "Namespace", "PodGroup"),
         *manifests.queues(size),
         *manifests.listed("Pod", [*running, *waiting]),
     ]
-    for _ in take_in(engine, sightings):
+    for _ in take_in(engine, messages):
         pass
     return engine
 

@@ -94,9 +94,9 @@ async def _started(path: Path, nodes: int, pods: int) -> Spent:
     engine = await refolder(log, with_views=True)(head)
     await log.append(engine.start(process_started(), None, head.epoch, SECOND))
     spent = Spent(restored=perf_counter() - began)
-    for sightings in _chunks(_shown(nodes, pods)):
+    for messages in _chunks(_shown(nodes, pods)):
         began = perf_counter()
-        batch = engine.observe(sightings, SECOND)
+        batch = engine.observe(messages, SECOND)
         if batch is not None:  # What is shown as it was known is not told again.
             await log.append(batch)
         spent.shown += perf_counter() - began
@@ -117,8 +117,8 @@ def _shown(nodes: int, pods: int) -> Iterator[WatchMessage]:
     yield from running(nodes, pods)
 
 
-def _chunks(sightings: Iterator[WatchMessage]) -> Iterator[list[WatchMessage]]:
-    while chunk := list(islice(sightings, INTAKE_MAX)):
+def _chunks(messages: Iterator[WatchMessage]) -> Iterator[list[WatchMessage]]:
+    while chunk := list(islice(messages, INTAKE_MAX)):
         yield chunk
 
 

@@ -319,11 +319,11 @@ class FencedCluster:
         self._cluster = cluster
         self._elector = elector
 
-    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
-        return self._cluster.sightings()
+    def messages(self) -> AsyncIterator[list[WatchMessage]]:
+        return self._cluster.messages()
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
-        self._cluster.show_since(progress)
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
+        self._cluster.resume_from(progress)
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         if self._elector is not None and not self._elector.may_act():

@@ -34,7 +34,7 @@ from projections.batch import Batch
 from scheduling.failed_objects import FailedObjects
 
 INTAKE_MAX: Final = 10_000
-"""Sightings taken into one batch."""
+"""Watch messages taken into one batch."""
 
 INTAKE_BYTES_MAX: Final = 64 << 20
 """Bytes of objects not yet taken in, at which watches are not read on."""
@@ -83,12 +83,12 @@ class Log(Protocol):
 class Cluster(Actor, Protocol):
     """The cluster: what it shows, and what can be asked of it."""
 
-    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """First all there is, kind by kind, each closed by a `Listed`; then what happens."""
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show what happened since then, by kind, where that can still be seen; else all there
-        is. It is told before the first sighting is asked for, and again when the log had been away."""
+        is. It is told before the first watch message is asked for, and again when the log had been away."""
 
 
 class Running(Struct, frozen=True):
@@ -118,7 +118,7 @@ class _Input(Struct, frozen=True):
 
     now_ns: int
     answers: list[Answer]
-    sightings: list[WatchMessage]
+    messages: list[WatchMessage]
     policy: PolicyChanged | None
     """The policy to change to, unless it is in force."""
     is_time: bool
@@ -218,7 +218,7 @@ class Loop:
 
     async def _begin(self) -> None:
         await self._start(await self._taken_over())
-        self._cluster.show_since(self._present().state.progress)
+        self._cluster.resume_from(self._present().state.progress)
         self._next_cycle_ns = self._clock.now_ns()
 
     async def _taken_over(self) -> Head:
@@ -262,7 +262,7 @@ class Loop:
         return most is not None and self.cycles >= most
 
     async def _watch(self) -> None:
-        async for taken in self._cluster.sightings():
+        async for taken in self._cluster.messages():
             showing = self._showing
             if not self._clock.is_stepped:
                 # Where time stands still meanwhile, what has happened is bounded anyway.
@@ -300,10 +300,10 @@ class Loop:
             await self._clock.settle()
         now = self._clock.now_ns()
         self._compare_clocks()
-        answers, sightings, policy = self._effects.take(), self._take_inbox(), self._take_policy()
+        answers, messages, policy = self._effects.take(), self._take_inbox(), self._take_policy()
         is_time = now >= self._next_cycle_ns and not self._is_behind
-        given = _Input(now, answers, sightings, policy, is_time)
-        if answers or sightings or policy is not None or is_time:
+        given = _Input(now, answers, messages, policy, is_time)
+        if answers or messages or policy is not None or is_time:
             made = await self._worked(given)
             if is_time:
                 self._schedule_next_cycle(now)
@@ -349,7 +349,7 @@ class Loop:
 
     @property
     def intake(self) -> int:
-        """Sightings not yet taken in."""
+        """Watch messages not yet taken in."""
         return len(self._inbox)
 
     @property
@@ -416,8 +416,8 @@ class Loop:
         """Change State: answers, what was shown, other rules, and then the cycle."""
         engine, now = self._present(), given.now_ns
         batches = _some(engine.report(given.answers, now)) if given.answers else []
-        if given.sightings:
-            batches += _some(engine.observe(given.sightings, now))
+        if given.messages:
+            batches += _some(engine.observe(given.messages, now))
         if given.policy is not None and not engine.is_in_force(given.policy):
             batches.append(engine.change_policy(given.policy, now))
         began_ns = self._clock.elapsed_ns()
@@ -499,7 +499,7 @@ class Loop:
         self._room.set()
         self.is_synced = False
         self.health.clear(OUT_OF_REACH)
-        self._cluster.show_since(self._present().state.progress)
+        self._cluster.resume_from(self._present().state.progress)
 
     async def _finish(self) -> None:
         """Wait for what is under way, within bounds, and record what came of it."""

@@ -190,14 +190,14 @@ class Store:
             self._shown.append((change.after is not None, manifest))
 
     def _listed(self) -> list[WatchMessage]:
-        sightings: list[WatchMessage] = []
+        messages: list[WatchMessage] = []
         for resource in WATCHED:
             objects = self._objects[resource]
             if resource in OPTIONAL and not objects:
                 continue  # As on a cluster where the kind is not installed.
-            sightings += [ObjectSeen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
-            sightings.append(ListCompleted(resource, str(self._revision), len(objects)))
-        return sightings
+            messages += [ObjectSeen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
+            messages.append(ListCompleted(resource, str(self._revision), len(objects)))
+        return messages
 
 
 def key_of(kind: Kind, manifest: Manifest) -> Key:

@@ -46,13 +46,13 @@ class CrashingCluster:
         self._cluster = cluster
         self._crash = crash
 
-    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """Return what the watches show."""
-        return self._cluster.sightings()
+        return self._cluster.messages()
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Begin the watches where the log ends."""
-        self._cluster.show_since(progress)
+        self._cluster.resume_from(progress)
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Carry a request out, and reach the point `after_effect`."""

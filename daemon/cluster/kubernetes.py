@@ -69,13 +69,13 @@ class KubernetesCluster:
         self._writes_events = manner.writes_events
         self.recorder = Recorder(client, pacing, now_ns, identity)
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show what happened since these revisions where the server still knows; else all there is."""
-        self._watches.show_since(progress)
+        self._watches.resume_from(progress)
 
-    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """What the watches show, in arrival order; a whole list in one piece."""
-        return self._watches.sightings()
+        return self._watches.messages()
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Carry a request out, and count the tries."""

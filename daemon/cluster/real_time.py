@@ -27,9 +27,9 @@ class RealTimeCluster:
         self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
         self._woken = asyncio.Event()
 
-    async def sightings(self) -> AsyncGenerator[list[WatchMessage], None]:
+    async def messages(self) -> AsyncGenerator[list[WatchMessage], None]:
         """Yield all objects first, kind by kind; then watch events as they happen."""
-        self.show_since({})
+        self.resume_from({})
         while True:
             self._woken.clear()
             self._advance()
@@ -38,7 +38,7 @@ class RealTimeCluster:
             else:
                 await self._sleep()
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all objects again: a simulated cluster keeps no history."""
         self._simulated.relist()
         self._woken.set()

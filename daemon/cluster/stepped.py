@@ -20,7 +20,7 @@ class SteppedCluster:
         self._shown = asyncio.Event()
         """Set when every watch event has been read."""
 
-    async def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    async def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """Yield watch events as they happen."""
         while True:
             self._moved.clear()
@@ -30,7 +30,7 @@ class SteppedCluster:
                 self._shown.set()
                 await self._moved.wait()
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all objects again: a simulated cluster keeps no history."""
         self.simulated.relist()
         self._stir()

@@ -175,13 +175,13 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
     ],
     ids=lambda one: str(one)[:40],
 )
-@pytest.mark.parametrize("sighting", [ObjectSeen, DeletionSeen])
+@pytest.mark.parametrize("message", [ObjectSeen, DeletionSeen])
 def test_what_is_no_object_is_recorded_and_counts_as_absent(
-    shown: bytes, reason: str, is_kept: bool, sighting: type[ObjectSeen | DeletionSeen]
+    shown: bytes, reason: str, is_kept: bool, message: type[ObjectSeen | DeletionSeen]
 ) -> None:
     told = begun()
     told.records = []
-    told.see(sighting(shown))
+    told.see(message(shown))
     [record] = told.records
     event = event_of(record)
     assert isinstance(event, ObjectUnreadable)

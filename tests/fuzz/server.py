@@ -1,7 +1,7 @@
 """A small API server for fuzzed histories: it takes any object, shows it as bytes, and does what it is asked.
 
 Time stands still while anything is left to be done, and then leaps, as in `daemon/cluster/stepped.py`. What is
-shown goes through the decoding of production: `fetch` for lists, `Stream` for the lines of a watch.
+shown goes through the decoding of production: `fetch` for lists, `WatchStream` for the lines of a watch.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from daemon.cluster.client.calls import WATCHED, Call
+from daemon.cluster.watching.client_protocol import watched_kind
 from daemon.cluster.watching.listing import fetch
-from daemon.cluster.watching.pace import Pace
-from daemon.cluster.watching.server import watched
-from daemon.cluster.watching.stream import Stream, whole_list
+from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.watch_stream import WatchStream, whole_list
 from events.messages import (
     Accepted,
     BindRequest,
@@ -84,7 +84,7 @@ class FuzzServer:
         self._uids = 0
         self._agenda: list[tuple[int, int]] = []
         """Moments at which something happens, and which round begins then; -1 for the kubelets."""
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, WatchStream] = {}
         self._shown: list[WatchMessage] = []
         self._moved = asyncio.Event()
         self._idle = asyncio.Event()
@@ -98,14 +98,14 @@ class FuzzServer:
 
     # What the loop asks of a cluster
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all there is, kind by kind."""
         self._shown = [ServerDiscovered(version="v1.34.0", served=())]
         for resource in WATCHED:
             self._list(resource.name)
         self._stir()
 
-    async def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    async def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """What happens, when it happens."""
         while True:
             self._moved.clear()
@@ -344,11 +344,11 @@ class FuzzServer:
             reading = stream.read(chunk)
             if reading.end is not None:
                 raise UnreadableKindError(f"{kind} {key}: {str(reading.end)[:300]}")
-            self._shown += reading.sightings
+            self._shown += reading.messages
 
     def _list(self, resource: str) -> None:
         """List a kind as the reflector does, and open its watch."""
-        whole = _at_once(fetch(_Lists(self, resource), watched(RESOURCES[resource]), _pace()))
+        whole = _at_once(fetch(_Lists(self, resource), watched_kind(RESOURCES[resource]), _pace()))
         revision = whole.resource_version
         if resource in self._streams:
             self._shown.append(
@@ -356,7 +356,7 @@ class FuzzServer:
             )
         self._shown += whole_list(resource, revision, whole.raws)
         self._shown.append(WatchOpened(resource=resource, resource_version=revision))
-        self._streams[resource] = Stream(resource, revision)
+        self._streams[resource] = WatchStream(resource, revision)
 
     def page(self, resource: str) -> bytes:
         """The list of a kind."""
@@ -451,9 +451,9 @@ def _is_canary(request: Request) -> bool:
     return CANARY in request.name
 
 
-def _pace() -> Pace:
+def _pace() -> RateLimit:
     """A pace that has not been used up: nothing waits here."""
-    return Pace(lambda: 0.5)
+    return RateLimit(lambda: 0.5)
 
 
 def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -36,11 +36,11 @@ OBJECTS = st.tuples(
 )
 
 
-def told_of(sightings: list[WatchMessage]) -> Told:
+def told_of(messages: list[WatchMessage]) -> Told:
     """State after these, one by one, with a cycle after each."""
     told = Told(updates_status=True)
     told.show_the_rest()
-    for one in sightings:
+    for one in messages:
         told.see(one)
         told.cycle()
     return told

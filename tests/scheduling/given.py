@@ -53,9 +53,9 @@ class Told:
         changed = PolicyChanged(source="test", policy=Raw(msgspec.json.encode(policy)))
         self._keep(self.engine.change_policy(changed, self.now_ns))
 
-    def see(self, *sightings: WatchMessage) -> None:
+    def see(self, *messages: WatchMessage) -> None:
         """Show it something."""
-        self._keep(self.engine.observe(sightings, self.now_ns))
+        self._keep(self.engine.observe(messages, self.now_ns))
 
     def show_all(self, resource: str, *raws: bytes, revision: str = "1") -> None:
         """Show it all that there is of a kind."""

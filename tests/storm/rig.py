@@ -81,13 +81,13 @@ class Moody:
         self.asked: list[str] = []
         self.released = asyncio.Event()
 
-    def sightings(self) -> AsyncIterator[list[WatchMessage]]:
+    def messages(self) -> AsyncIterator[list[WatchMessage]]:
         """As they are."""
-        return self._cluster.sightings()
+        return self._cluster.messages()
 
-    def show_since(self, progress: Mapping[str, ResumePoint]) -> None:
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """As it is."""
-        self._cluster.show_since(progress)
+        self._cluster.resume_from(progress)
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """A binding as the mood is, everything else as usual."""

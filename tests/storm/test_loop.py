@@ -90,7 +90,7 @@ async def test_after_the_log_was_away_all_is_listed_before_anything_is_decided(
     async with rig.runs():
         await rig.until(lambda: rig.count(PodBound) == 4)
         rig.log.is_away = True
-        rig.cluster.show_since({})
+        rig.cluster.resume_from({})
         await rig.until(lambda: rig.log.failures >= 2)
         rig.log.is_away = False
         await rig.until(lambda: since_it_is_back().count(KindListed) >= len(REQUIRED))
@@ -132,7 +132,7 @@ async def test_whoever_is_fenced_out_does_nothing_more(tmp_path: Path) -> None:
         async with rig.runs():
             await rig.until(lambda: len(rig.cluster.asked) == 1)
             await MemoryLog(rig.log.memory).take_over("another")
-            rig.cluster.show_since({})
+            rig.cluster.resume_from({})
             await asyncio.sleep(PATIENCE_SECONDS)
     assert rig.cluster.asked == ["a1"]
 

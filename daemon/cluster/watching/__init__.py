@@ -1,1 +1,1 @@
-"""What the API server shows: lists and watches of each kind, as sightings for the loop."""
+"""What the API server shows: lists and watches of each kind, as watch messages for the loop."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from daemon.cluster.watching.pace import now
+from daemon.cluster.watching.rate_limit import now
 from daemon.cluster.watching.reflector import SILENT_SECONDS, Reflector
 
 FULL_LIST_FIRST_SECONDS: Final = 600.0

@@ -9,10 +9,15 @@ were at our revision as we saw them: what a restored server has lost is what was
 from typing import Final
 
 from daemon.cluster.client.errors import ExpiredError, ServerError
+from daemon.cluster.watching.client_protocol import (
+    ApiClient,
+    ExpiredHistoryError,
+    RevisionWentBackError,
+    WatchedKind,
+)
 from daemon.cluster.watching.event import Metadata
-from daemon.cluster.watching.listing import current_revision, glimpse
-from daemon.cluster.watching.pace import Pace
-from daemon.cluster.watching.server import ExpiredHistoryError, Server, Watched, WentBackError
+from daemon.cluster.watching.listing import current_revision, read_object_at
+from daemon.cluster.watching.rate_limit import RateLimit
 from events.messages import ObjectRevision, ResumePoint
 from events.revision import is_older
 
@@ -20,19 +25,21 @@ TOO_LARGE: Final = "ResourceVersionTooLarge"
 """The cause of a 504 for a revision that the server has yet to come to."""
 
 
-async def check(server: Server, watched: Watched, pace: Pace, progress: ResumePoint) -> None:
+async def check(
+    server: ApiClient, watched: WatchedKind, rate_limit: RateLimit, progress: ResumePoint
+) -> None:
     """Return where nothing speaks against the server's history being ours.
 
     WentBackError where it is another one; ExpiredHistoryError where the server has forgotten what would tell.
     It takes one request, and one or two more for each known object.
     """
-    current = await current_revision(server, watched, pace)
+    current = await current_revision(server, watched, rate_limit)
     if is_older(current, progress.resource_version):
-        raise WentBackError(
+        raise RevisionWentBackError(
             f"the server is at revision {current}, and {progress.resource_version} was seen"
         )
     for known in progress.newest:
-        await _check_object(server, watched, pace, known, progress.resource_version)
+        await _check_object(server, watched, rate_limit, known, progress.resource_version)
 
 
 def is_too_large(error: Exception) -> bool:
@@ -41,34 +48,40 @@ def is_too_large(error: Exception) -> bool:
 
 
 async def _check_object(
-    server: Server, watched: Watched, pace: Pace, known: ObjectRevision, revision: str
+    server: ApiClient,
+    watched: WatchedKind,
+    rate_limit: RateLimit,
+    known: ObjectRevision,
+    revision: str,
 ) -> None:
     """One object as it was at our revision; as it is now, where the server has forgotten that."""
     is_exact = True
     try:
-        found = await glimpse(server, watched, pace, known, revision)
+        found = await read_object_at(server, watched, rate_limit, known, revision)
     except ExpiredError:
         is_exact = False
-        found = await glimpse(server, watched, pace, known)
+        found = await read_object_at(server, watched, rate_limit, known)
     except ServerError as error:
         if is_too_large(error):
-            raise WentBackError(f"the server has not come to revision {revision}") from error
+            raise RevisionWentBackError(
+                f"the server has not come to revision {revision}"
+            ) from error
         raise
     what = f"{watched.name}/{known.namespace}/{known.name}"
     is_there = found is not None and found.uid == known.uid
     if known.is_gone:
         if is_there:
-            raise WentBackError(f"{what}, which was deleted, is there again")
+            raise RevisionWentBackError(f"{what}, which was deleted, is there again")
     elif found is not None and is_there:
         _check_version(what, known, found)
     elif is_exact:
-        raise WentBackError(f"{what} was not there at revision {revision}, and was seen")
+        raise RevisionWentBackError(f"{what} was not there at revision {revision}, and was seen")
     else:
         raise ExpiredHistoryError(f"{what} is gone, and revision {revision} is no longer kept")
 
 
 def _check_version(what: str, known: ObjectRevision, found: Metadata) -> None:
     if is_older(found.resourceVersion, known.resource_version):
-        raise WentBackError(
+        raise RevisionWentBackError(
             f"{what} is at revision {found.resourceVersion}, and {known.resource_version} was seen"
         )

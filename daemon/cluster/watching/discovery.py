@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from daemon.cluster.client.calls import CALLS, Resource
 from daemon.cluster.client.errors import NotFoundError
+from daemon.cluster.watching.client_protocol import ApiClient
 from daemon.cluster.watching.event import UnreadableEventError
-from daemon.cluster.watching.pace import Pace
-from daemon.cluster.watching.server import Server
+from daemon.cluster.watching.rate_limit import RateLimit
 from events.watch import ServerDiscovered
 
 FEATURES: Final[Mapping[str, str]] = {
@@ -58,28 +58,28 @@ _groups: Final = msgspec.json.Decoder(_Groups)
 _resources: Final = msgspec.json.Decoder(_Resources)
 
 
-async def discover(server: Server, pace: Pace) -> ServerDiscovered:
+async def discover(server: ApiClient, rate_limit: RateLimit) -> ServerDiscovered:
     """The server's version, and the resources it serves of the groups that matter here."""
-    version = _decode(_version, await _get(server, pace, "/version"), "/version").gitVersion
+    version = _decode(_version, await _get(server, rate_limit, "/version"), "/version").gitVersion
     served: set[str] = set()
-    for one in ("v1", *await _group_versions(server, pace)):
+    for one in ("v1", *await _group_versions(server, rate_limit)):
         try:
-            plurals = await _plurals(server, pace, one)
+            plurals = await _plurals(server, rate_limit, one)
         except NotFoundError:
             continue  # Went away since the groups were listed.
         served |= {f"{one}/{plural}" for plural in plurals}
     return ServerDiscovered(version=version, served=tuple(sorted(served)))
 
 
-async def is_served(server: Server, pace: Pace, resource: Resource) -> bool:
+async def is_served(server: ApiClient, rate_limit: RateLimit, resource: Resource) -> bool:
     """Whether discovery knows a resource whose list was answered with 404.
 
     A 404 alone does not tell: proxies give them too, and what is not served counts as deleted.
     """
     version = resource.api_version
-    if resource.group and version not in await _group_versions(server, pace):
+    if resource.group and version not in await _group_versions(server, rate_limit):
         return False
-    return resource.plural in await _plurals(server, pace, version)
+    return resource.plural in await _plurals(server, rate_limit, version)
 
 
 def features(served: Iterable[str]) -> tuple[str, ...]:
@@ -88,21 +88,21 @@ def features(served: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name, resource in FEATURES.items() if resource in there)
 
 
-async def _group_versions(server: Server, pace: Pace) -> list[str]:
+async def _group_versions(server: ApiClient, rate_limit: RateLimit) -> list[str]:
     """`group/version` of each group that matters here."""
-    groups = _decode(_groups, await _get(server, pace, "/apis"), "/apis").groups
+    groups = _decode(_groups, await _get(server, rate_limit, "/apis"), "/apis").groups
     return [one.groupVersion for group in groups if group.name in GROUPS for one in group.versions]
 
 
-async def _plurals(server: Server, pace: Pace, version: str) -> set[str]:
+async def _plurals(server: ApiClient, rate_limit: RateLimit, version: str) -> set[str]:
     """The resources of a group's version, without their parts."""
     path = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    resources = _decode(_resources, await _get(server, pace, path), path).resources
+    resources = _decode(_resources, await _get(server, rate_limit, path), path).resources
     return {one.name for one in resources if "/" not in one.name}
 
 
-async def _get(server: Server, pace: Pace, path: str) -> bytes:
-    await pace.admit()
+async def _get(server: ApiClient, rate_limit: RateLimit, path: str) -> bytes:
+    await rate_limit.admit()
     return await server.get(path)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, field
 
-from daemon.cluster.watching.pace import now
+from daemon.cluster.watching.rate_limit import now
 
 logger: Final = structlog.get_logger("muster")
 
@@ -40,7 +40,7 @@ class WatchHealth(Struct, frozen=True):
     """Revisions that cannot be compared (K1.2)."""
 
 
-class Standing(Struct):
+class WatchState(Struct):
     """The same as it is kept, from the start of the process on."""
 
     resource: str

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from daemon.cluster.client.calls import Resource
+from daemon.cluster.watching.client_protocol import ApiClient, WatchedKind
 from daemon.cluster.watching.event import (
     Head,
     Metadata,
     UnreadableEventError,
     read_head,
 )
-from daemon.cluster.watching.pace import Pace
-from daemon.cluster.watching.server import Server, Watched
+from daemon.cluster.watching.rate_limit import RateLimit
 from events.errors import ClusterError
 from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile
 from events.long_fields import without_long_fields
@@ -68,7 +68,9 @@ def page_objects(object_bytes: int) -> int:
     return max(1, min(PAGE_OBJECTS, PAGE_BYTES // max(1, object_bytes)))
 
 
-async def fetch(server: Server, watched: Watched, pace: Pace, object_bytes: int = 0) -> Whole:
+async def fetch(
+    server: ApiClient, watched: WatchedKind, rate_limit: RateLimit, object_bytes: int = 0
+) -> Whole:
     """All objects at one revision, the most recent one: no revision is asked for (K2.2).
 
     `object_bytes` is how large objects of the kind were lately; the pages themselves correct it.
@@ -76,7 +78,7 @@ async def fetch(server: Server, watched: Watched, pace: Pace, object_bytes: int 
     Any failure ends the list, and what came of it is thrown away. That holds for an expired token too:
     the one that the server offers in its stead leads to an inconsistent list (K2.3).
     """
-    await pace.admit()
+    await rate_limit.admit()
     limit = page_objects(object_bytes)
     body = await _ask(server, watched, "", limit)
     page = _read(body, watched)
@@ -86,36 +88,40 @@ async def fetch(server: Server, watched: Watched, pace: Pace, object_bytes: int 
     tokens: set[str] = set()
     while token := page.metadata.next:
         if token in tokens or len(tokens) >= PAGES_MAX:
-            pace.count()
+            rate_limit.count()
             raise BrokenListError(f"{watched.list.what}: the pages of the list have no end")
         tokens.add(token)
         try:
             body = await _ask(server, watched, token, limit)
             page = _read(body, watched)
         except ClusterError:
-            pace.count()
+            rate_limit.count()
             raise
         if page.metadata.resourceVersion != first:
-            pace.count()
+            rate_limit.count()
             found = page.metadata.resourceVersion
             raise BrokenListError(f"{watched.list.what}: a page of revision {found} after {first}")
         limit = _next_limit(body, page)
         more = await _gathered(page, watched.resource)
         whole.raws += more.raws
         whole.newest = _newer(whole.newest, more.newest)
-    newest = None if whole.newest is None else known_by(whole.newest)
+    newest = None if whole.newest is None else revision_of(whole.newest)
     return Whole(first, whole.raws, newest)
 
 
 async def pages_at(
-    server: Server, watched: Watched, pace: Pace, revision: str, object_bytes: int = 0
+    server: ApiClient,
+    watched: WatchedKind,
+    rate_limit: RateLimit,
+    revision: str,
+    object_bytes: int = 0,
 ) -> AsyncGenerator[list[bytes], None]:
     """All objects as they were at a revision, page by page. ExpiredError where it is no longer kept."""
     limit = page_objects(object_bytes)
     query = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
     tokens: set[str] = set()
     while True:
-        await pace.admit()
+        await rate_limit.admit()
         query["limit"] = str(limit)
         body = await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS)
         page = _read(body, watched)
@@ -162,18 +168,22 @@ def _newer(one: Metadata | None, other: Metadata | None) -> Metadata | None:
 
 
 def _next_limit(body: bytes, page: _Page) -> int:
-    """How many objects to ask for after a page."""
+    """Return how many objects to ask for after a page."""
     return page_objects(len(body) // max(1, len(page.items or ())))
 
 
-async def glimpse(
-    server: Server, watched: Watched, pace: Pace, known: ObjectRevision, revision: str = ""
+async def read_object_at(
+    server: ApiClient,
+    watched: WatchedKind,
+    rate_limit: RateLimit,
+    known: ObjectRevision,
+    revision: str = "",
 ) -> Metadata | None:
-    """An object's metadata as it was at a revision, or as it is now; None where there is none of its name."""
+    """Return the metadata of an object at a revision, or now; None if no object has its name."""
     query = {"fieldSelector": f"metadata.name={known.name}", "limit": "1"}
     if revision:
         query |= {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
-    await pace.admit()
+    await rate_limit.admit()
     body = await server.request(
         watched.list, query=query, namespace=known.namespace, deadline_seconds=PAGE_SECONDS
     )
@@ -181,28 +191,28 @@ async def glimpse(
     return next((one for one in heads if one.name == known.name), None)
 
 
-def known_by(metadata: Metadata, *, is_gone: bool = False) -> ObjectRevision:
-    """An object as its metadata says."""
+def revision_of(metadata: Metadata, *, is_gone: bool = False) -> ObjectRevision:
+    """Return the name, UID and revision of an object."""
     return ObjectRevision(
         metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, is_gone
     )
 
 
-async def current_revision(server: Server, watched: Watched, pace: Pace) -> str:
+async def current_revision(server: ApiClient, watched: WatchedKind, rate_limit: RateLimit) -> str:
     """How far the server is with a kind, from the shortest list there is."""
-    await pace.admit()
+    await rate_limit.admit()
     body = await server.request(watched.list, query={"limit": "1"}, deadline_seconds=PAGE_SECONDS)
     return _read(body, watched).metadata.resourceVersion
 
 
-async def _ask(server: Server, watched: Watched, token: str, limit: int) -> bytes:
+async def _ask(server: ApiClient, watched: WatchedKind, token: str, limit: int) -> bytes:
     query = {"limit": str(limit)}
     if token:
         query["continue"] = token
     return await server.request(watched.list, query=query, deadline_seconds=PAGE_SECONDS)
 
 
-def _read(body: bytes, watched: Watched) -> _Page:
+def _read(body: bytes, watched: WatchedKind) -> _Page:
     try:
         return decode_hostile(body, _page.decode, DEPTH_MAX + 2)
     except UNDECODABLE as error:

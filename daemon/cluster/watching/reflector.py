@@ -9,23 +9,23 @@ from msgspec import Struct
 
 from daemon.cluster.client.availability import RECOVERING_PAUSE_SECONDS
 from daemon.cluster.client.errors import ForbiddenError, InvalidError, StalledError
+from daemon.cluster.watching.client_protocol import (
+    ENDED,
+    ApiClient,
+    End,
+    RevisionWentBackError,
+    WatchedKind,
+    end_of,
+)
 from daemon.cluster.watching.continuity import check, is_too_large
 from daemon.cluster.watching.discovery import is_served
 from daemon.cluster.watching.event import Failure
-from daemon.cluster.watching.health import Standing, logger
-from daemon.cluster.watching.intake import Outlet
+from daemon.cluster.watching.health import WatchState, logger
 from daemon.cluster.watching.listing import fetch, pages_at
-from daemon.cluster.watching.opened import Chunks
-from daemon.cluster.watching.pace import Pace, now
-from daemon.cluster.watching.server import (
-    ENDED,
-    End,
-    Server,
-    Watched,
-    WentBackError,
-    end_of,
-)
-from daemon.cluster.watching.stream import Reading, Stream, whole_list
+from daemon.cluster.watching.message_buffer import KindSink
+from daemon.cluster.watching.rate_limit import RateLimit, now
+from daemon.cluster.watching.response_chunks import ResponseChunks
+from daemon.cluster.watching.watch_stream import Reading, WatchStream, whole_list
 from events.errors import ClusterError
 from events.messages import (
     DeletionSeen,
@@ -49,7 +49,7 @@ STALL_SECONDS: Final = 30.0
 """Seconds by which a watch may overstay the time at which the server was to end it (K3.12)."""
 
 PROGRESS_SECONDS: Final = 10.0
-"""Seconds between two sightings of progress of a kind, at least: each becomes a record."""
+"""Seconds between two watch messages of progress of a kind, at least: each becomes a record."""
 
 SILENT_SECONDS: Final = 90.0
 """A watch that showed nothing at all for longer than this may be of a revision that is not there yet: servers
@@ -75,20 +75,20 @@ refuses everything until it has read its rules."""
 
 
 NOTHING: Final = ResumePoint("")
-"""How far a kind was seen of which nothing is known."""
+"""The resume point of a kind of which the log holds nothing."""
 
 
-class Kept(Struct):
-    """What of a kind outlives a restart of its reflector."""
+class KindState(Struct):
+    """The state of a kind that outlives a restart of its reflector."""
 
-    pace: Pace
-    standing: Standing
+    rate_limit: RateLimit
+    standing: WatchState
     streams_lists: bool = False
     """Whether lists are asked for as streams (K3.13); given up when the server refuses one."""
     highest: str = ""
-    """The last revision that was handed over."""
+    """The last revision that was sent."""
     object_bytes: int = 0
-    """The average size of objects that watches showed lately; 0 before the first."""
+    """The average size of the latest objects of watches; 0 before the first."""
 
 
 class Reflector:
@@ -101,35 +101,35 @@ class Reflector:
 
     def __init__(
         self,
-        server: Server,
-        watched: Watched,
-        outlet: Outlet,
-        kept: Kept,
+        server: ApiClient,
+        watched: WatchedKind,
+        sink: KindSink,
+        kept: KindState,
         went_back: Callable[[str], None],
         progress: ResumePoint = NOTHING,
     ) -> None:
         self._server = server
         self._watched = watched
         self._name = watched.name
-        self._outlet = outlet
-        self._pace = kept.pace
+        self._sink = sink
+        self._rate_limit = kept.rate_limit
         self._standing = kept.standing
         self._kept = kept
         self._went_back = went_back
         self._revision = revision = progress.resource_version
         self._newest = progress.newest
-        """Objects that changed last up to there."""
+        """Objects that changed last up to this revision."""
         self._is_resuming = bool(revision)
         self._doubted_at = float("-inf")
         self._checked_at = float("-inf")
         """When the server's history was last found to be the one that was handed over."""
         self._has_ended = False
-        """Whether the last watch ended in order, after it had shown events."""
-        self._stream: Stream | None = None
-        """The watch that has been told of as opened."""
+        """Whether the last watch ended in order after events."""
+        self._stream: WatchStream | None = None
+        """The watch whose `watch_opened` was sent."""
         self._opened_at = 0.0
         self._closed_cause = ""
-        """Why it is closed, as last told; one record a change, not one a try."""
+        """The last cause sent in a `watch_closed`: one record for a change, not for each try."""
         self._bad_in_a_row = 0
         self._progressed_at = float("-inf")
         self._is_absent = False
@@ -141,7 +141,7 @@ class Reflector:
         while True:
             end = await self._once()
             if await self._server.pause(await self._rest(end)):
-                self._pace.reset()
+                self._rate_limit.reset()
 
     # List and watch
 
@@ -162,13 +162,13 @@ class Reflector:
     async def _list(self) -> None:
         if self._standing.state in {"starting", "watching"}:
             self._standing.become("listing")
-        whole = await fetch(self._server, self._watched, self._pace, self._kept.object_bytes)
+        whole = await fetch(self._server, self._watched, self._rate_limit, self._kept.object_bytes)
         if is_older(whole.resource_version, self._kept.highest):
-            raise WentBackError(
+            raise RevisionWentBackError(
                 f"a list is of revision {whole.resource_version}, and {self._kept.highest} was seen"
             )
-        sightings = whole_list(self._name, whole.resource_version, whole.raws)
-        await self._outlet.show(sightings, sum(map(len, whole.raws)))
+        messages = whole_list(self._name, whole.resource_version, whole.raws)
+        await self._sink.send(messages, sum(map(len, whole.raws)))
         self._go_on_from(whole.resource_version, whole.newest)
 
     async def _stream_list(self) -> End:
@@ -183,15 +183,15 @@ class Reflector:
         return await self._watch()
 
     async def _watch(self) -> End:
-        seconds = self._pace.timeout_seconds()
-        stream = Stream(self._name, self._revision)
-        await self._pace.admit()
+        seconds = self._rate_limit.timeout_seconds()
+        stream = WatchStream(self._name, self._revision)
+        await self._rate_limit.admit()
         async with AsyncExitStack() as stack:
             stall = seconds + STALL_SECONDS
             watch = self._server.watch(self._watched.watch, self._query(seconds), stall + 5)
             try:
                 async with asyncio.timeout(OPENING_SECONDS):
-                    chunks = Chunks(await stack.enter_async_context(watch), stall)
+                    chunks = ResponseChunks(await stack.enter_async_context(watch), stall)
             except TimeoutError:
                 raise StalledError(f"no answer within {OPENING_SECONDS:.0f} seconds") from None
             self._opened_at = now()
@@ -209,7 +209,7 @@ class Reflector:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         return query
 
-    async def _follow(self, chunks: Chunks, stream: Stream) -> End:
+    async def _follow(self, chunks: ResponseChunks, stream: WatchStream) -> End:
         """Hand over what the watch shows, until it ends."""
         if self._is_resuming:
             chunk = await chunks.first(lambda: self._open(stream))
@@ -239,7 +239,7 @@ class Reflector:
     async def check(self) -> None:
         """Make sure that the server has what was handed over. WentBackError where it has not."""
         progress = ResumePoint(self._revision, self._newest)
-        await check(self._server, self._watched, self._pace, progress)
+        await check(self._server, self._watched, self._rate_limit, progress)
         self._checked_at = now()
 
     async def check_in_doubt(self, *, always: bool = False) -> None:
@@ -250,7 +250,7 @@ class Reflector:
             return
         try:
             await self.check()
-        except WentBackError as error:
+        except RevisionWentBackError as error:
             self._went_back(str(error))
         except ClusterError as error:
             logger.debug("check failed", resource=self._name, error=str(error))
@@ -263,15 +263,15 @@ class Reflector:
         revision = self._revision
         if not revision or self._stream is None:
             return False
-        self._outlet.add(FullListStarted(self._name, revision))
+        self._sink.append(FullListStarted(self._name, revision))
         is_whole = False
         try:
             pages = pages_at(
-                *(self._server, self._watched, self._pace), revision, self._kept.object_bytes
+                *(self._server, self._watched, self._rate_limit), revision, self._kept.object_bytes
             )
             async for raws in pages:
                 page = FullListPage(self._name, tuple(raws))
-                await self._outlet.show([page], sum(map(len, raws)))
+                await self._sink.send([page], sum(map(len, raws)))
                 await asyncio.sleep(PAGE_PAUSE_SECONDS)
             is_whole = True
         except ClusterError as error:
@@ -279,13 +279,13 @@ class Reflector:
                 self._went_back(f"the server has not come to revision {revision}")
             logger.debug("full list failed", resource=self._name, error=str(error))
         finally:
-            self._outlet.add(FullListEnded(self._name, revision, is_whole))
+            self._sink.append(FullListEnded(self._name, revision, is_whole))
         return is_whole
 
     def give_up(self, cause: str, message: str) -> None:
         """Tell of a gap: another reflector lists the kind."""
         self._standing.restarts[cause] += 1
-        self._outlet.add(
+        self._sink.append(
             WatchClosed(
                 resource=self._name,
                 resource_version=self._revision,
@@ -298,15 +298,15 @@ class Reflector:
 
     # What is handed over
 
-    async def _open(self, stream: Stream) -> None:
+    async def _open(self, stream: WatchStream) -> None:
         """Tell that the watch is open."""
         opened = WatchOpened(
             resource=self._name, resource_version=self._revision, is_resumed=self._is_resuming
         )
-        await self._outlet.show([opened])
+        await self._sink.send([opened])
         self._is_open(stream)
 
-    def _is_open(self, stream: Stream) -> None:
+    def _is_open(self, stream: WatchStream) -> None:
         self._stream = stream
         self._doubts = DOUBTED_MAX
         self._closed_cause = ""
@@ -314,19 +314,19 @@ class Reflector:
         self._standing.is_listed = True
         self._standing.become("watching")
 
-    async def _show(self, reading: Reading, stream: Stream) -> None:
+    async def _show(self, reading: Reading, stream: WatchStream) -> None:
         """Hand over what a chunk said, and count it."""
         if reading.is_alive:
             self._standing.last_event = now()
             if self._is_resuming:
                 await self._open(stream)
-        sightings = reading.sightings
+        messages = reading.messages
         if stream.is_bookmarked and now() - self._progressed_at >= PROGRESS_SECONDS:
             stream.is_bookmarked = False
             self._progressed_at = now()
-            sightings.append(WatchProgressed(resource=self._name, resource_version=stream.revision))
-        if sightings:
-            await self._outlet.show(sightings, reading.size)
+            messages.append(WatchProgressed(resource=self._name, resource_version=stream.revision))
+        if messages:
+            await self._sink.send(messages, reading.size)
         self._count(reading)
         if stream.revision != self._revision:
             self._bad_in_a_row = 0
@@ -335,7 +335,7 @@ class Reflector:
             self._go_on_from(stream.revision, stream.newest)
 
     def _count(self, reading: Reading) -> None:
-        shown = sum(isinstance(one, ObjectSeen | DeletionSeen) for one in reading.sightings)
+        shown = sum(isinstance(one, ObjectSeen | DeletionSeen) for one in reading.messages)
         self._standing.events += shown
         if shown:
             share = min(shown, SIZED_EVENTS)
@@ -376,24 +376,28 @@ class Reflector:
         if end.cause == "absent":
             end = await self._missing(end)
             if self._is_absent:
-                return self._pace.while_absent()
+                return self._rate_limit.while_absent()
         has_shown = self._stream is not None and self._stream.count > 0
         self._has_ended = has_shown and end.cause == "ended"
         if end.has_gap and not self._revision:
             end = End(end.cause, end.message)  # A list that failed leaves no gap: none was closed.
         self._standing.restarts[end.cause] += 1
         await self._close(end)
-        self._outlet.failed()
+        self._sink.let_others_pass()
         if end.has_gap:
             self._forget()
         if end.cause == "ended":
-            return self._pace.after_end(has_shown=has_shown)
+            return self._rate_limit.after_end(has_shown=has_shown)
         if end.cause == "forbidden":
             self._standing.become("forbidden", end.cause, end.message)
             self._doubts -= 1
-            return self._pace.after_failure() if self._doubts >= 0 else self._pace.after_refusal()
+            return (
+                self._rate_limit.after_failure()
+                if self._doubts >= 0
+                else self._rate_limit.after_refusal()
+            )
         self._standing.become("waiting", end.cause, end.message)
-        wait = self._pace.after_failure(end.retry_after_seconds)
+        wait = self._rate_limit.after_failure(end.retry_after_seconds)
         return min(wait, RECOVERING_PAUSE_SECONDS) if end.is_recovering else wait
 
     def _forget(self) -> None:
@@ -419,7 +423,7 @@ class Reflector:
             duration_ns=int(lived * 1_000_000_000),
             has_gap=end.has_gap,
         )
-        await self._outlet.tell(closed)
+        await self._sink.send_now(closed)
 
     async def _missing(self, end: End) -> End:
         """A 404: the kind is not served, if discovery says so too; else something else is wrong."""
@@ -427,7 +431,7 @@ class Reflector:
             return end
         try:
             if self._watched.is_required or await is_served(
-                self._server, self._pace, self._watched.resource
+                self._server, self._rate_limit, self._watched.resource
             ):
                 return End("failed", end.message)
         except ClusterError as error:
@@ -436,7 +440,7 @@ class Reflector:
             ListStarted(self._name),
             ListCompleted(self._name, "", 0, served=False),
         ]
-        await self._outlet.show(listed)
+        await self._sink.send(listed)
         self._forget()
         self._is_absent = self._standing.is_listed = True
         self._standing.become("absent")

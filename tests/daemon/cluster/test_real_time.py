@@ -64,13 +64,13 @@ async def next_batch(batches: AsyncGenerator[list[WatchMessage], None]) -> list[
 
 async def next_sightings(cluster: RealTimeCluster) -> list[WatchMessage]:
     """The next batch of a new reader."""
-    async with aclosing(cluster.sightings()) as batches:
+    async with aclosing(cluster.messages()) as batches:
         return await anext(batches)
 
 
-def running(sightings: list[WatchMessage]) -> int:
+def running(messages: list[WatchMessage]) -> int:
     """How many of the pods seen are running."""
-    return sum(b'"phase":"Running"' in one.raw for one in sightings if isinstance(one, ObjectSeen))
+    return sum(b'"phase":"Running"' in one.raw for one in messages if isinstance(one, ObjectSeen))
 
 
 async def test_what_was_answered_is_there_after_a_death(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_calls_that_come_together_are_all_answered(tmp_path: Path) -> None
 async def test_a_reader_sees_what_happens_when_it_happens(tmp_path: Path) -> None:
     clock = Hands()
     cluster = start(tmp_path / "w.db", clock)
-    async with aclosing(cluster.sightings()) as batches:
+    async with aclosing(cluster.messages()) as batches:
         first = await anext(batches)
         assert isinstance(first[-1], ListCompleted)
         await cluster.perform(bind("a"))
@@ -127,7 +127,7 @@ async def test_a_reader_sees_what_happens_when_it_happens(tmp_path: Path) -> Non
 
 async def test_a_reader_that_waits_is_woken_by_a_call(tmp_path: Path) -> None:
     cluster = start(tmp_path / "w.db", Hands())
-    async with aclosing(cluster.sightings()) as batches:
+    async with aclosing(cluster.messages()) as batches:
         await anext(batches)
         async with asyncio.TaskGroup() as group:
             waiting = group.create_task(next_batch(batches))
@@ -176,8 +176,8 @@ def test_a_file_belongs_to_one_scenario(tmp_path: Path) -> None:
 
 async def test_a_reader_can_ask_for_everything_once_more(tmp_path: Path) -> None:
     cluster = start(tmp_path / "w.db", Hands())
-    async with aclosing(cluster.sightings()) as batches:
+    async with aclosing(cluster.messages()) as batches:
         first = await anext(batches)
-        cluster.show_since({})
+        cluster.resume_from({})
         assert await anext(batches) == first
     await cluster.close()

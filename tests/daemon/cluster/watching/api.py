@@ -300,31 +300,31 @@ async def _chunks(stream: Stream, timeout_seconds: float) -> AsyncIterator[bytes
 
 
 class Follower:
-    """What a reader makes of sightings: the same as the log would (K4), and what it must never see."""
+    """What a reader makes of watch messages: the same as the log would (K4), and what it must never see."""
 
     def __init__(self) -> None:
-        self.sightings: list[WatchMessage] = []
+        self.messages: list[WatchMessage] = []
         self.objects: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
         """By kind and UID: name and revision."""
         self.progress: dict[str, str] = {}
         self.listing: dict[str, dict[str, tuple[str, str]]] = {}
         self.lists: list[str] = []
 
-    def take(self, sightings: list[WatchMessage]) -> None:
+    def take(self, messages: list[WatchMessage]) -> None:
         """Take in what was handed over in one piece."""
-        self.sightings += sightings
-        for sighting in sightings:
-            self._take(sighting)
+        self.messages += messages
+        for message in messages:
+            self._take(message)
         assert not self.listing, "a list came in pieces"
 
     def of(self, kind: type[T]) -> list[T]:
-        """All sightings of one sort."""
-        return [one for one in self.sightings if isinstance(one, kind)]
+        """All watch messages of one sort."""
+        return [one for one in self.messages if isinstance(one, kind)]
 
     def closed(self) -> list[tuple[str, bool]]:
         """How watches of pods ended."""
         ends = [
-            one for one in self.sightings if isinstance(one, WatchClosed) and one.resource == "Pod"
+            one for one in self.messages if isinstance(one, WatchClosed) and one.resource == "Pod"
         ]
         return [(one.cause, one.has_gap) for one in ends]
 
@@ -332,8 +332,8 @@ class Follower:
         """The objects that are there."""
         return {name for name, _ in self.objects[kind].values()}
 
-    def _take(self, sighting: WatchMessage) -> None:
-        match sighting:
+    def _take(self, message: WatchMessage) -> None:
+        match message:
             case ListStarted(resource=resource):
                 self.listing[resource] = {}
                 self.lists.append(resource)
@@ -343,7 +343,7 @@ class Follower:
                 self.objects[resource] = listed
                 self.progress[resource] = revision
             case ObjectSeen(raw=raw) | DeletionSeen(raw=raw):
-                self._take_object(json.loads(raw), is_gone=isinstance(sighting, DeletionSeen))
+                self._take_object(json.loads(raw), is_gone=isinstance(message, DeletionSeen))
             case WatchOpened(resource=resource, is_resumed=is_resumed) if is_resumed:
                 assert resource not in self.lists
             case _:

@@ -32,7 +32,7 @@ class Daemon:
 
     async def read(self) -> None:
         """Take in what comes, while allowed to."""
-        async for taken in self.watches.sightings():
+        async for taken in self.watches.messages():
             self.seen.take(taken)
             await self.may_read.wait()
 
@@ -43,7 +43,7 @@ class Daemon:
     def again(self, progress: Mapping[str, str]) -> None:
         """Show everything since what is durable, to a reader who knows nothing else."""
         self.seen.lists.clear()
-        self.watches.show_since(since(progress))
+        self.watches.resume_from(since(progress))
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def running(
     """Watches that run, and have had ten seconds to begin."""
     watches = Watches(api, jitter, resources=resources, streams_lists=streams_lists)
     daemon = Daemon(watches)
-    watches.show_since(since(progress or {}))
+    watches.resume_from(since(progress or {}))
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(watches.run()), tasks.create_task(daemon.read())]
         await asyncio.sleep(10)

@@ -8,7 +8,7 @@ from daemon.cluster.client.calls import NODES, PODS, PRIORITY_CLASSES, QUEUES, W
 from daemon.cluster.client.errors import NotFoundError, ServerError
 from daemon.cluster.watching.discovery import FEATURES, discover, features
 from daemon.cluster.watching.event import UnreadableEventError
-from daemon.cluster.watching.pace import Pace
+from daemon.cluster.watching.rate_limit import RateLimit
 from events.messages import ListCompleted
 from events.watch import ServerDiscovered
 from tests.daemon.cluster.watching.api import BASIC, Api
@@ -24,7 +24,7 @@ def test_version_and_discovery_are_told_first_and_asked_for_once() -> None:
     async def story() -> None:
         api = Api(WITH_QUEUES)
         async with running(api, resources=WITH_QUEUES) as daemon:
-            first = daemon.seen.sightings[0]
+            first = daemon.seen.messages[0]
             assert isinstance(first, ServerDiscovered)
             assert first.version == "v1.34.4"
             assert "scheduling.volcano.sh/v1beta1/queues" in first.served
@@ -43,7 +43,7 @@ def test_version_and_discovery_are_told_first_and_asked_for_once() -> None:
 def test_switches_follow_from_what_is_served_and_not_from_the_version() -> None:
     """K19: derive the feature switches from discovery, not from the version number."""
     api = Api(WATCHED)
-    found = virtual(discover(api, Pace(middling)))
+    found = virtual(discover(api, RateLimit(middling)))
     assert features(found.served) == (
         "volcano_queues",
         "volcano_pod_groups",
@@ -58,7 +58,7 @@ def test_a_group_that_goes_while_it_is_asked_for_is_left_out() -> None:
     api = Api(WITH_QUEUES)
     gone = NotFoundError("get", 404)
     api.spoil = lambda what, query: gone if what.endswith("volcano.sh/v1beta1") else None
-    found = virtual(discover(api, Pace(middling)))
+    found = virtual(discover(api, RateLimit(middling)))
     assert found.served == ("scheduling.k8s.io/v1/priorityclasses", "v1/nodes", "v1/pods")
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_discovery_is_named_so() -> None:
     api = Api()
     api.spoil = lambda what, query: b"<html>"
     with pytest.raises(UnreadableEventError, match="/version: not what"):
-        virtual(discover(api, Pace(middling)))
+        virtual(discover(api, RateLimit(middling)))
 
 
 def test_trouble_with_discovery_does_not_hold_back_the_lists() -> None:
@@ -91,7 +91,7 @@ def test_a_kind_that_is_not_served_is_absent_until_it_is() -> None:
     async def story() -> None:
         api = Api()
         async with running(api, resources=WITH_QUEUES) as daemon:
-            assert ListCompleted("Queue", "", 0, served=False) in daemon.seen.sightings
+            assert ListCompleted("Queue", "", 0, served=False) in daemon.seen.messages
             assert daemon.health("Queue").state == "absent"
             assert daemon.health("Queue").is_listed
             asked = len(api.requests("list queues"))
@@ -122,7 +122,7 @@ def test_a_kind_that_is_no_longer_served_is_told_of_as_such() -> None:
             api.send(QUEUES, None)
             await asyncio.sleep(10)
             assert daemon.seen.names("Queue") == set()
-            assert daemon.seen.sightings[-1] == ListCompleted("Queue", "", 0, served=False)
+            assert daemon.seen.messages[-1] == ListCompleted("Queue", "", 0, served=False)
             assert daemon.health("Queue").state == "absent"
 
     virtual(story())

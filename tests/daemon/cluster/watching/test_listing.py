@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from daemon.cluster.client.calls import BUDGETS, PODS, QUEUES, Call, Resource
 from daemon.cluster.client.errors import ExpiredError, ServerError
+from daemon.cluster.watching.client_protocol import watched_kind
 from daemon.cluster.watching.event import UnreadableEventError, read_head
 from daemon.cluster.watching.listing import (
     PAGE_BYTES,
@@ -18,8 +19,7 @@ from daemon.cluster.watching.listing import (
     fetch,
     with_kind,
 )
-from daemon.cluster.watching.pace import Pace
-from daemon.cluster.watching.server import watched
+from daemon.cluster.watching.rate_limit import RateLimit
 from events.errors import ClusterError
 from tests.control_plane.api import Object
 from tests.daemon.cluster.watching.api import Api
@@ -29,7 +29,7 @@ from tests.daemon.cluster.watching.virtual import virtual
 
 def listed(api: Api) -> Whole:
     """What a list of pods comes to."""
-    return virtual(fetch(api, watched(PODS), Pace(middling)))
+    return virtual(fetch(api, watched_kind(PODS), RateLimit(middling)))
 
 
 def paged(count: int, page: int) -> Api:
@@ -144,7 +144,7 @@ def test_fewer_large_objects_are_asked_for_at_a_time() -> None:
 
 def test_the_first_page_is_as_large_as_objects_were_lately() -> None:
     api = paged(5, 500)
-    whole = virtual(fetch(api, watched(PODS), Pace(middling), PAGE_BYTES // 2))
+    whole = virtual(fetch(api, watched_kind(PODS), RateLimit(middling), PAGE_BYTES // 2))
     assert len(whole.raws) == 5
     assert [query["limit"] for query in api.requests("list pods")] == ["2", "500"]
 
@@ -180,7 +180,7 @@ def test_a_list_has_no_long_fields_and_everything_else_has_its_turn_between_obje
             loop.call_soon(turn)
 
         loop.call_soon(turn)
-        whole = await fetch(server, watched(PODS), Pace(middling))
+        whole = await fetch(server, watched_kind(PODS), RateLimit(middling))
         assert max(map(len, whole.raws)) < 1_000
         assert turns >= 4
 
@@ -207,9 +207,9 @@ def test_good_pages_are_not_counted_and_bad_ones_are() -> None:
     """K3.11: a list of many pages is one request of the budget; a failed page is one more."""
 
     async def story() -> None:
-        api, pace = paged(1000, 2), Pace(middling)
-        await fetch(api, watched(PODS), pace)
-        assert (len(api.asked), pace.requests) == (500, 1)
+        api, rate_limit = paged(1000, 2), RateLimit(middling)
+        await fetch(api, watched_kind(PODS), rate_limit)
+        assert (len(api.asked), rate_limit.requests) == (500, 1)
 
         def spoil(what: str, query: Mapping[str, str]) -> ClusterError | None:
             failed = ServerError(what, 500)
@@ -217,12 +217,12 @@ def test_good_pages_are_not_counted_and_bad_ones_are() -> None:
 
         api.spoil = spoil
         with pytest.raises(ServerError):
-            await fetch(api, watched(PODS), pace)
-        assert pace.requests == 3
+            await fetch(api, watched_kind(PODS), rate_limit)
+        assert rate_limit.requests == 3
         began = asyncio.get_running_loop().time()
         for _ in range(60):
             with pytest.raises(ServerError):
-                await fetch(api, watched(PODS), pace)
+                await fetch(api, watched_kind(PODS), rate_limit)
         assert asyncio.get_running_loop().time() - began > 120
 
     virtual(story())

@@ -14,12 +14,12 @@ from daemon.cluster.client.calls import NODES, PODS, WATCHED, Call
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.server.simulated_api_server import running_server
-from daemon.cluster.watching.health import Standing
-from daemon.cluster.watching.intake import Intake, Outlet
-from daemon.cluster.watching.pace import Pace
-from daemon.cluster.watching.reflector import Kept, Reflector
-from daemon.cluster.watching.server import Watched
-from daemon.cluster.watching.turns import Turns
+from daemon.cluster.watching.client_protocol import WatchedKind
+from daemon.cluster.watching.health import WatchState
+from daemon.cluster.watching.list_order import ListOrder
+from daemon.cluster.watching.message_buffer import KindSink, MessageBuffer
+from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.reflector import KindState, Reflector
 from daemon.cluster.watching.watches import Watches
 from events.messages import ListCompleted, ResumePoint
 from events.watch import ServerDiscovered, WatchClosed, WatchOpened
@@ -59,7 +59,7 @@ class Reader:
 
     async def read(self) -> None:
         """Take in what comes."""
-        async for taken in self.watches.sightings():
+        async for taken in self.watches.messages():
             self.seen.take(taken)
 
     async def until(self, is_so: Callable[[], bool], seconds: float = BOUND_SECONDS) -> None:
@@ -93,7 +93,7 @@ async def reading(
     client = await Client.connect(Access(kubeconfig), SystemRandom().random, "muster/test")
     watches = Watches(client, SystemRandom().random, streams_lists=streams_lists)
     reader = Reader(watches)
-    watches.show_since(since(progress or {}))
+    watches.resume_from(since(progress or {}))
     try:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(watches.run()), tasks.create_task(reader.read())]
@@ -128,7 +128,7 @@ async def test_what_is_there_and_what_happens_is_shown(server: Served) -> None:
     first = await server.pod(server.unique("a"))
     async with reading(server.kubeconfig) as reader:
         await reader.until(reader.is_complete)
-        assert isinstance(reader.seen.sightings[0], ServerDiscovered)
+        assert isinstance(reader.seen.messages[0], ServerDiscovered)
         assert set(reader.seen.lists) == ALL
         mine = await truth(server.api, server.pods)
         await reader.until(lambda: mine.items() <= reader.names(server.namespace).items())
@@ -160,18 +160,18 @@ async def test_a_restart_goes_on_where_the_log_ends(server: Served) -> None:
 async def test_a_revision_that_the_server_has_forgotten_is_a_gap(server: Served) -> None:
     """K3.7: a compacted revision expires; a list follows, and a watch of what that list shows."""
     resource = server.forgetful
-    kind = Watched(resource, Call("list", resource), Call("watch", resource))
+    kind = WatchedKind(resource, Call("list", resource), Call("watch", resource))
     old = await make(server, "a")
     await make(server, "b")
     await make(server, "c")
     server.forget()
     client = await Client.connect(Access(server.kubeconfig), SystemRandom().random, "muster/test")
-    intake, seen = Intake(), Follower()
-    kept = Kept(Pace(SystemRandom().random), Standing(resource.name))
-    outlet = Outlet(resource.name, intake, Turns([resource.name]))
+    intake, seen = MessageBuffer(), Follower()
+    kept = KindState(RateLimit(SystemRandom().random), WatchState(resource.name))
+    sink = KindSink(resource.name, intake, ListOrder([resource.name]))
     backwards: list[str] = []
     progress = ResumePoint(old["metadata"]["resourceVersion"])
-    reflector = Reflector(client, kind, outlet, kept, backwards.append, progress)
+    reflector = Reflector(client, kind, sink, kept, backwards.append, progress)
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(reflector.run())
         while kept.standing.state != "watching":

@@ -140,7 +140,7 @@ def test_a_watch_is_closed_with_its_count_and_duration() -> None:
             await asyncio.sleep(90)
             api.tell(lost())
             await asyncio.sleep(5)
-            pods = [one for one in daemon.seen.sightings if getattr(one, "resource", "") == "Pod"]
+            pods = [one for one in daemon.seen.messages if getattr(one, "resource", "") == "Pod"]
             [_, listed, opened, closed, again] = pods
             assert listed == ListCompleted("Pod", "100", 0)
             assert opened == WatchOpened(resource="Pod", resource_version="100")

@@ -24,7 +24,7 @@ def test_what_is_durable_is_not_listed_again() -> None:
             assert daemon.seen.names() == {"missed"}
             [opened] = [one for one in daemon.seen.of(WatchOpened) if one.resource == "Pod"]
             assert opened == WatchOpened(resource="Pod", resource_version="100", is_resumed=True)
-            assert daemon.seen.sightings.index(opened) < daemon.seen.sightings.index(
+            assert daemon.seen.messages.index(opened) < daemon.seen.messages.index(
                 daemon.seen.of(ObjectSeen)[0]
             )
             assert daemon.health().is_listed

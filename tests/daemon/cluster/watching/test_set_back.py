@@ -114,8 +114,8 @@ def test_a_server_that_passed_the_revision_while_the_daemon_was_away_is_found_ou
             api.put(f"real-{index}")
         async with running(api) as daemon:
             daemon.seen.lists.clear()
-            daemon.seen.sightings.clear()
-            daemon.watches.show_since(progress)
+            daemon.seen.messages.clear()
+            daemon.watches.resume_from(progress)
             await asyncio.sleep(5)
             assert not [
                 one
@@ -148,8 +148,8 @@ def test_what_happened_since_is_no_sign_of_another_history(happens: Callable[[Ap
         progress = {**dict.fromkeys(KINDS, ResumePoint("100")), "Pod": phantom(api)}
         happens(api)
         async with running(api) as daemon:
-            daemon.seen.sightings.clear()
-            daemon.watches.show_since(progress)
+            daemon.seen.messages.clear()
+            daemon.watches.resume_from(progress)
             daemon.seen.progress["Pod"] = "101"
             daemon.seen.objects.clear()
             daemon.seen.lists.clear()
@@ -178,8 +178,8 @@ def test_where_the_revision_is_no_longer_kept_doubt_is_a_gap(
 
         api.spoil = spoil
         async with running(api) as daemon:
-            daemon.seen.sightings.clear()
-            daemon.watches.show_since(progress)
+            daemon.seen.messages.clear()
+            daemon.watches.resume_from(progress)
             daemon.seen.progress["Pod"] = "101"
             daemon.seen.objects.clear()
             daemon.seen.lists.clear()
@@ -196,7 +196,7 @@ def test_every_kind_is_listed_whole_beside_its_watch_after_a_start_and_then_each
             api.put(f"p{index}")
         api.put("n", NODES)
         async with running(api) as daemon:
-            daemon.seen.sightings.clear()
+            daemon.seen.messages.clear()
             await asyncio.sleep(FULL_LIST_FIRST_SECONDS)
             assert [one.resource for one in daemon.seen.of(FullListStarted)] == KINDS
             assert all(one.is_whole for one in daemon.seen.of(FullListEnded))
@@ -215,7 +215,7 @@ def test_a_full_list_is_of_what_had_been_handed_over_when_it_began() -> None:
         api = Api()
         api.put("a")
         async with running(api) as daemon:
-            daemon.seen.sightings.clear()
+            daemon.seen.messages.clear()
 
             def spoil(what: str, query: object) -> None:
                 if what == "list pods" and "Exact" in str(query) and "field" not in str(query):
@@ -228,6 +228,6 @@ def test_a_full_list_is_of_what_had_been_handed_over_when_it_began() -> None:
             assert began.resource_version == "101"
             assert [b'"name": "a"' in raw for raw in page.raws] == [True]
             shown = daemon.seen.of(ObjectSeen)
-            assert daemon.seen.sightings.index(began) < daemon.seen.sightings.index(shown[0])
+            assert daemon.seen.messages.index(began) < daemon.seen.messages.index(shown[0])
 
     virtual(story())

@@ -2,7 +2,7 @@
 
 import json
 
-from daemon.cluster.watching.stream import Stream
+from daemon.cluster.watching.watch_stream import WatchStream
 from events.limits import SPEC_FIELD_BYTES_MAX, TOO_LONG
 from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen
 from events.watch import WatchOpened
@@ -22,47 +22,49 @@ def mark(revision: str, **annotations: str) -> bytes:
 
 def test_what_is_not_newer_than_the_same_object_is_dropped_and_counted() -> None:
     """K3.14: and K1.2: revisions are compared within one type only, by one helper."""
-    stream = Stream("Pod", "9")
+    stream = WatchStream("Pod", "9")
     reading = stream.read(event("ADDED", "10") + event("MODIFIED", "100") + event("ADDED", "99"))
-    assert (len(reading.sightings), reading.dropped, stream.revision) == (2, 1, "100")
-    assert len(stream.read(event("MODIFIED", "99", "other")).sightings) == 1
+    assert (len(reading.messages), reading.dropped, stream.revision) == (2, 1, "100")
+    assert len(stream.read(event("MODIFIED", "99", "other")).messages) == 1
     assert stream.revision == "100"
 
 
 def test_what_was_there_when_the_watch_was_opened_is_dropped() -> None:
-    stream = Stream("Pod", "50")
+    stream = WatchStream("Pod", "50")
     assert stream.read(event("ADDED", "50") + event("ADDED", "7")).dropped == 2
 
 
 def test_an_object_that_went_does_not_come_back_by_an_older_event() -> None:
-    stream = Stream("Pod", "1")
+    stream = WatchStream("Pod", "1")
     reading = stream.read(event("DELETED", "9") + event("MODIFIED", "8"))
-    assert [type(one) for one in reading.sightings] == [DeletionSeen]
+    assert [type(one) for one in reading.messages] == [DeletionSeen]
 
 
 def test_revisions_that_cannot_be_compared_are_taken_in_and_reported() -> None:
     """K1.2: report malformed values. Only equal ones are duplicates."""
-    stream = Stream("Pod", "1")
+    stream = WatchStream("Pod", "1")
     reading = stream.read(event("ADDED", "x") + event("MODIFIED", "x") + event("MODIFIED", "y"))
-    assert (len(reading.sightings), reading.dropped, reading.malformed) == (2, 1, 3)
+    assert (len(reading.messages), reading.dropped, reading.malformed) == (2, 1, 3)
     assert stream.revision == "y"
     assert stream.read(mark("z")).malformed == 1
 
 
 def test_what_came_before_a_line_that_cannot_be_read_counts() -> None:
-    reading = Stream("Pod", "1").read(event("ADDED", "2") + b"nonsense\n" + event("ADDED", "3"))
-    assert [type(one) for one in reading.sightings] == [ObjectSeen]
+    reading = WatchStream("Pod", "1").read(
+        event("ADDED", "2") + b"nonsense\n" + event("ADDED", "3")
+    )
+    assert [type(one) for one in reading.messages] == [ObjectSeen]
     assert reading.end is not None
 
 
 def test_a_streamed_list_is_whole_at_its_bookmark_and_follows_what_changes_meanwhile() -> None:
     """K3.13: only then is the set complete."""
-    stream = Stream("Pod")
+    stream = WatchStream("Pod")
     chunk = event("ADDED", "1", "a") + event("ADDED", "2", "b") + event("MODIFIED", "5", "a")
     reading = stream.read(chunk + event("DELETED", "6", "b") + mark("6"))
-    assert (reading.sightings, stream.revision) == ([], "")
+    assert (reading.messages, stream.revision) == ([], "")
     reading = stream.read(mark("7", **{"k8s.io/initial-events-end": "true"}) + event("ADDED", "8"))
-    listing, seen, listed, opened, added = reading.sightings
+    listing, seen, listed, opened, added = reading.messages
     assert (listing, listed, opened) == (
         ListStarted("Pod"),
         ListCompleted("Pod", "7", 1),
@@ -81,8 +83,8 @@ def test_a_long_field_of_a_pod_is_left_out_before_it_waits_to_be_taken_in() -> N
     shown = {"kind": "Pod", "metadata": metadata, "spec": spec}
     for kind in ("ADDED", "DELETED"):
         line = json.dumps({"type": kind, "object": shown}).encode() + b"\n"
-        reading = Stream("Pod", "1").read(line)
-        [one] = reading.sightings
+        reading = WatchStream("Pod", "1").read(line)
+        [one] = reading.messages
         assert isinstance(one, ObjectSeen | DeletionSeen)
         assert (len(one.raw), TOO_LONG.encode() in one.raw) == (reading.size, True)
         assert reading.size < 1_000 < SPEC_FIELD_BYTES_MAX < reading.line_bytes

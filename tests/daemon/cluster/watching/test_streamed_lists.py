@@ -21,8 +21,8 @@ def test_a_streamed_list_is_one_watch_and_no_list() -> None:
         api.put("b")
         async with running(api, streams_lists=True) as daemon:
             assert daemon.seen.names() == {"a", "b"}
-            assert ListCompleted("Pod", "102", 2) in daemon.seen.sightings
-            assert WatchOpened(resource="Pod", resource_version="102") in daemon.seen.sightings
+            assert ListCompleted("Pod", "102", 2) in daemon.seen.messages
+            assert WatchOpened(resource="Pod", resource_version="102") in daemon.seen.messages
             assert api.requests("list pods") == []
             [query] = api.requests("watch pods")
             assert query == {

@@ -12,8 +12,8 @@ from daemon.cluster.client.calls import (
     Resource,
 )
 from daemon.cluster.client.errors import ForbiddenError, UnreachableError
-from daemon.cluster.watching.intake import Intake
-from daemon.cluster.watching.turns import Turns
+from daemon.cluster.watching.list_order import ListOrder
+from daemon.cluster.watching.message_buffer import MessageBuffer
 from daemon.cluster.watching.watches import Watches
 from events.errors import ClusterError
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen
@@ -78,13 +78,13 @@ def test_events_of_all_kinds_come_in_arrival_order() -> None:
     async def story() -> None:
         api = Api()
         async with running(api) as daemon:
-            before = len(daemon.seen.sightings)
+            before = len(daemon.seen.messages)
             for index in range(20):
                 api.put(f"p{index}", (PODS, NODES, PRIORITY_CLASSES)[index % 3])
                 await asyncio.sleep(0.01)
             api.delete("p0")
             await asyncio.sleep(0.01)
-            *shown, gone = daemon.seen.sightings[before:]
+            *shown, gone = daemon.seen.messages[before:]
             names = [one.raw.split(b'"name":"')[1].split(b'"')[0] for one in shown]  # type: ignore[union-attr]
             assert names == [b"p%d" % index for index in range(20)]
             assert isinstance(gone, DeletionSeen)
@@ -155,7 +155,7 @@ def test_what_is_put_together_is_taken_together_and_a_closed_intake_gives_nothin
     """K2.5: a list is one piece, whatever its size."""
 
     async def story() -> None:
-        intake = Intake(bytes_max=10)
+        intake = MessageBuffer(bytes_max=10)
         await intake.put([ObjectSeen(b"x"), ObjectSeen(b"y")], 1000)
         async with asyncio.TaskGroup() as tasks:
             late = tasks.create_task(intake.put([ObjectSeen(b"z")], 1))
@@ -175,7 +175,7 @@ def test_what_is_put_together_is_taken_together_and_a_closed_intake_gives_nothin
 
 def test_a_turn_comes_when_all_before_have_passed() -> None:
     async def story() -> None:
-        turns = Turns("abc")
+        turns = ListOrder("abc")
         async with asyncio.TaskGroup() as tasks:
             third = tasks.create_task(turns.wait("c"))
             turns.passed("b")

@@ -35,7 +35,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Pace:
+class RateLimit:
     """The budget and the back-off of one kind.
 
     Every request for the kind is admitted here, the pages of a list after its first excepted: a list of

@@ -22,28 +22,28 @@ from events.errors import ClusterError
 from events.watch import WENT_BACK
 
 
-class Server(Protocol):
-    """The client, as far as it is used here."""
+class ApiClient(Protocol):
+    """The client of the API server, as far as watches use it."""
 
     async def request(
         self, call: Call, *, query: Mapping[str, str], deadline_seconds: float, namespace: str = ""
     ) -> bytes:
-        """The body of a good answer. A list may be of one namespace only."""
+        """Return the body of a successful response. A list may be limited to one namespace."""
 
     async def get(self, path: str) -> bytes:
-        """The body of a good answer about the server itself."""
+        """Return the body of a successful response about the server itself."""
 
     def watch(
         self, call: Call, query: Mapping[str, str], stall_seconds: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The chunks of a watch, as they come."""
+        """Open a watch and yield its chunks as they arrive."""
 
     async def pause(self, seconds: float) -> bool:
-        """Wait so long; shorter, and true, where the server was away and comes back meanwhile."""
+        """Wait. Return True, before the time is over, if the server was unavailable and is available again."""
 
 
-class Watched(Struct, frozen=True):
-    """A kind that is listed and watched."""
+class WatchedKind(Struct, frozen=True):
+    """A resource that is listed and watched, with its calls."""
 
     resource: Resource
     list: Call
@@ -53,16 +53,16 @@ class Watched(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Return the kind as records name it."""
         return self.resource.name
 
 
-def watched(resource: Resource) -> Watched:
-    """A resource with the calls for it."""
-    return Watched(resource, LIST[resource.name], WATCH[resource.name], resource in REQUIRED)
+def watched_kind(resource: Resource) -> WatchedKind:
+    """Return a resource with its calls."""
+    return WatchedKind(resource, LIST[resource.name], WATCH[resource.name], resource in REQUIRED)
 
 
-class WentBackError(ClusterError):
+class RevisionWentBackError(ClusterError):
     """The server does not have the history that was handed over: its data was restored from an older copy."""
 
 
@@ -90,7 +90,7 @@ def end_of(error: ClusterError) -> End:
     match error:
         case ExpiredError() | ExpiredHistoryError():
             return End("expired", str(error), has_gap=True)
-        case WentBackError():
+        case RevisionWentBackError():
             return End(WENT_BACK, str(error), has_gap=True)
         case RecoveringError():
             return End("failed", str(error), is_recovering=True)

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from daemon.cluster.client.errors import StalledError
-from daemon.cluster.watching.pace import now
+from daemon.cluster.watching.rate_limit import now
 from events.errors import ClusterError
 
 SILENCE_SECONDS: Final = 1.0
 """A server that refuses a revision says so at once; after so much silence it has taken it."""
 
 
-class Chunks:
+class ResponseChunks:
     """What a watch sends. Bytes alone do not count: who sends half lines for ever has stalled too."""
 
     def __init__(self, chunks: AsyncIterator[bytes], stall_seconds: float) -> None:

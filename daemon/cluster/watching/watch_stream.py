@@ -1,6 +1,6 @@
 """One watch, from its opening to its end: which of its events are news (rules K3.3 to K3.8, K3.14).
 
-Nothing here waits. Bytes go in; sightings come out, and what ended the watch.
+Nothing here waits. Bytes go in; watch messages come out, and what ended the watch.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from daemon.cluster.watching.event import (
     read_event,
 )
 from daemon.cluster.watching.lines import Lines, LineTooLongError
-from daemon.cluster.watching.listing import known_by
+from daemon.cluster.watching.listing import revision_of
 from events.long_fields import without_long_fields
 from events.messages import (
     DeletionSeen,
@@ -32,7 +32,7 @@ from events.watch import WatchOpened
 class Reading(Struct):
     """What a chunk said. `end` is why no more of this watch is to be read."""
 
-    sightings: list[WatchMessage] = field(default_factory=list)
+    messages: list[WatchMessage] = field(default_factory=list)
     end: Failure | UnreadableEventError | LineTooLongError | None = None
     is_alive: bool = False
     """Whether there was an event or a bookmark, and not only bytes (K3.12)."""
@@ -48,7 +48,7 @@ class Reading(Struct):
     """Revisions that cannot be compared (K1.2)."""
 
 
-class Stream:
+class WatchStream:
     """A watch that was opened after `revision`; or, with none, one that begins with all there is.
 
     Everything up to the opening revision has been handed over before, so what is not newer is a
@@ -88,12 +88,12 @@ class Stream:
                 if isinstance(event, Bookmark):
                     self._mark(event, reading)
                 else:
-                    self._take(event, reading)
+                    self._add_change(event, reading)
         except (UnreadableEventError, LineTooLongError) as error:
             reading.end = error
         return reading
 
-    def _take(self, change: Change, reading: Reading) -> None:
+    def _add_change(self, change: Change, reading: Reading) -> None:
         """An event, unless it is no newer than what was shown of its object, or of all when opening."""
         metadata = change.metadata
         uid, revision = metadata.uid or metadata.name, metadata.resourceVersion
@@ -104,19 +104,19 @@ class Stream:
             return
         self._versions[uid] = revision
         if self._initial is not None:
-            self._take_initial(change, self._initial)
+            self._add_initial(change, self._initial)
             return
         self.count += 1
         self._advance(revision)
         is_gone = change.type == "DELETED"
-        self.newest = known_by(change.metadata, is_gone=is_gone)
+        self.newest = revision_of(change.metadata, is_gone=is_gone)
         # Now, so that what waits to be taken in is small.
         raw = without_long_fields(change.raw)
-        reading.sightings.append(DeletionSeen(raw) if is_gone else ObjectSeen(raw))
+        reading.messages.append(DeletionSeen(raw) if is_gone else ObjectSeen(raw))
         reading.size += len(raw)
         reading.line_bytes += len(change.raw)
 
-    def _take_initial(self, change: Change, initial: dict[str, bytes]) -> None:
+    def _add_initial(self, change: Change, initial: dict[str, bytes]) -> None:
         """An object of a streamed list, which may change while it is streamed (K3.13)."""
         uid = change.metadata.uid or change.metadata.name
         if change.type == "DELETED":
@@ -131,8 +131,8 @@ class Stream:
             self.is_bookmarked |= self._advance(bookmark.resource_version)
         elif bookmark.is_initial_end:
             raws = self._initial.values()
-            reading.sightings += whole_list(self._resource, bookmark.resource_version, raws)
-            reading.sightings.append(
+            reading.messages += whole_list(self._resource, bookmark.resource_version, raws)
+            reading.messages.append(
                 WatchOpened(resource=self._resource, resource_version=bookmark.resource_version)
             )
             reading.size += sum(map(len, raws))
