@@ -218,7 +218,9 @@ class Cluster:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
                 self.pending_status.queues[one.name] = None
-                for resource in one.take_released(lambda card: quota_charging.members(self, card)):
+                for resource in one.take_released(
+                    lambda card: quota_charging.cards_of_charge(self, card)
+                ):
                     self.mark_quota_released(one.name, resource)
         update_requests(self)
         release_overcommit(self)

@@ -116,20 +116,20 @@ def _waits(cluster: Cluster, action: str, key: str) -> bool:
 
 def _merge(first: WakeupEvents, second: WakeupEvents) -> WakeupEvents:
     """Merge the events of two batches."""
-    eased = {name: dict(resources) for name, resources in first.quota_released.items()}
+    quota_released = {name: dict(resources) for name, resources in first.quota_released.items()}
     for name, resources in second.quota_released.items():
-        eased.setdefault(name, {}).update(resources)
-    arrived = dict(first.victims_added)
+        quota_released.setdefault(name, {}).update(resources)
+    victims_added = dict(first.victims_added)
     for name, priority in second.victims_added.items():
-        arrived[name] = min(priority, arrived.get(name, priority))
+        victims_added[name] = min(priority, victims_added.get(name, priority))
     return WakeupEvents(
         groups={**first.groups, **second.groups},
         nodes_freed={**first.nodes_freed, **second.nodes_freed},
         nodes_updated={**first.nodes_updated, **second.nodes_updated},
         nodes_freed_at=max(first.nodes_freed_at, second.nodes_freed_at),
-        quota_released=eased,
+        quota_released=quota_released,
         quota_released_at={**first.quota_released_at, **second.quota_released_at},
-        victims_added=arrived,
+        victims_added=victims_added,
         changed_pod_kinds={**first.changed_pod_kinds, **second.changed_pod_kinds},
         hyper_nodes_changed_at=max(first.hyper_nodes_changed_at, second.hyper_nodes_changed_at),
         everything=first.everything or second.everything,

@@ -78,7 +78,7 @@ def _admission(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
 
 
 def _least(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
-    key = _amounts(quota_charging.minimum(cluster, group))
+    key = _amounts(quota_charging.min_request(cluster, group))
     if cluster.policy.overcommit is not None:
         key = (*key, _amounts(min_resources_of(cluster, group)))
     return ("overdue", *key) if is_overdue(cluster, group) else key

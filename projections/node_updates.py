@@ -57,12 +57,12 @@ def drop_hyper_node(cluster: Cluster, name: str) -> None:
 def _change_hyper_nodes(cluster: Cluster, name: str, change: Callable[[HyperTree], None]) -> None:
     tree = cluster.nodes.hyper_tree
     before = _readiness(tree, name)
-    version, kin, touched = tree.version, tree.related(name), list(tree.below(name))
+    version, related, changed_nodes = tree.version, tree.related(name), list(tree.below(name))
     change(tree)
     if tree.version == version:
         return
-    tree.report_errors(cluster.config_errors, {**kin, **tree.related(name)})
-    cluster.changed_rows.topology.update(dict.fromkeys((*touched, *tree.below(name))))
+    tree.report_errors(cluster.config_errors, {**related, **tree.related(name)})
+    cluster.changed_rows.topology.update(dict.fromkeys((*changed_nodes, *tree.below(name))))
     cluster.wakeup_events.hyper_nodes_changed_at = cluster.position
     if _readiness(tree, name) != before:
         close = (key for key, group in cluster.groups.items() if group.has_topology_constraint)

@@ -122,7 +122,7 @@ def _card(cluster: QuotaState, pod_class: PodClass, resource: str, on: Mapping[s
     return compound(listed) if listed else resource
 
 
-def members(cluster: QuotaState, name: str) -> tuple[str, ...]:
+def cards_of_charge(cluster: QuotaState, name: str) -> tuple[str, ...]:
     """Return the cards that a charge name stands for: those of a compound name, or of a resource."""
     if "|" in name:
         return tuple(name.split("|"))
@@ -131,7 +131,7 @@ def members(cluster: QuotaState, name: str) -> tuple[str, ...]:
     return (name,)
 
 
-def minimum(cluster: QuotaState, group: PodGroup) -> Amounts | None:
+def min_request(cluster: QuotaState, group: PodGroup) -> Amounts | None:
     """Return the minimum request of the gang, by charge name; None if it is not stated and not checked."""
     if group.facts is None:
         return _least(cluster, group, cards_only=False)
@@ -201,8 +201,8 @@ def request_differs(cluster: QuotaState, group: PodGroup) -> str:
         for name, amount in requested(cluster, pod.pod_class):
             if name not in ("cpu", "memory"):
                 asked[name] = asked.get(name, 0) + amount
-    listed = {card for name in stated for card in members(cluster, name)}
-    is_listed = all(card in listed for name in asked for card in members(cluster, name))
+    listed = {card for name in stated for card in cards_of_charge(cluster, name)}
+    is_listed = all(card in listed for name in asked for card in cards_of_charge(cluster, name))
     if is_listed and sum(asked.values()) == sum(stated.values()):
         return ""
     theirs, ours = (_listed(one) for one in (stated, asked))
@@ -217,13 +217,13 @@ def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
     """Return what the group adds to `inqueue` and `elastic` of its queue."""
     if group.is_foreign or (group.phase not in (INQUEUE, RUNS, COMPLETED) and not group.allocated):
         return (), ()
-    least = minimum(cluster, group)
+    least = min_request(cluster, group)
     if least is None:
         return (), tuple(group.allocated.items())
     used = dict(group.allocated)
     missing: list[tuple[str, int]] = []
     for name, amount in least.items():
-        for member in members(cluster, name):
+        for member in cards_of_charge(cluster, name):
             taken = min(used.get(member, 0), amount)
             if taken:
                 used[member] -= taken
@@ -290,5 +290,5 @@ def _asked_by(cluster: QuotaState, classes: Iterable[PodClass]) -> set[str]:
         card
         for one in classes
         for name, _ in requested(cluster, one)
-        for card in (name, *members(cluster, name))
+        for card in (name, *cards_of_charge(cluster, name))
     }

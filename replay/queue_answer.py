@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from projections.cluster import Cluster
 from projections.queues import Queue
-from projections.quota_charging import members
+from projections.quota_charging import cards_of_charge
 from projections.views.catalogue import QUEUE_QUOTA
 from projections.views.now import queue_rows
 from projections.views.rows import Cell
@@ -129,7 +129,7 @@ def _resources(cluster: Cluster, queue: Queue) -> Iterator[Resource]:
         columns: dict[str, Cell] = dict(zip(QUEUE_QUOTA.column_names, row, strict=True))
         name = str(columns["resource"])
         allocated, request = _number(columns["allocated"]), _number(columns["request"])
-        is_one = members(cluster, name) == (name,)
+        is_one = cards_of_charge(cluster, name) == (name,)
         stated = columns["capability"]
         yield Resource(
             resource=name,

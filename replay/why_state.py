@@ -209,7 +209,7 @@ def _quota_lines(cluster: Cluster, queue: Queue) -> tuple[str, ...]:
             "asked for by waiting pods": queue.pending.get(name, 0),
         }
         parts = [f"{amount_text(name, one)} {what}" for what, one in others.items() if one]
-        if quota_charging.members(cluster, name) == (name,):
+        if quota_charging.cards_of_charge(cluster, name) == (name,):
             most = quota_check.limit(cluster, queue, name)
             known = "no limit" if most is None else f"limit {amount_text(name, most)}"
             used = quota_check.used(queue, name, {})

@@ -221,7 +221,7 @@ def _refusal_order(refusal: Refusal) -> tuple[bool, int]:
 
 def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
     cluster = session.cluster
-    least = quota_charging.minimum(cluster, group)
+    least = quota_charging.min_request(cluster, group)
     if group.phase != WAITING or least is None:
         return ()
     queue = cluster.queue(group.queue)
@@ -324,7 +324,7 @@ def _held(session: Session, pod: Pod | None, reason: Unschedulable | None) -> tu
     if pod is not None and cluster.policy.quota != "capacity":
         names = _wanted(cluster, pod.pod_class)
     if not names and reason is not None and reason.limit:
-        names = quota_charging.members(cluster, reason.limit)
+        names = quota_charging.cards_of_charge(cluster, reason.limit)
     return tuple(one for name in names if (one := _held_of(cluster, name)) is not None)
 
 

@@ -235,7 +235,7 @@ def charged_limits(
         )
         for one in queue.lineage
         for name, amount in charge
-        for member in quota_charging.members(cluster, name)
+        for member in quota_charging.cards_of_charge(cluster, name)
     )
 
 
@@ -264,10 +264,10 @@ def reserved_limits(
             for name, amount in least.items()
         ]
     for name, amount in least.items():
-        ours = quota_charging.members(cluster, name)
+        ours = quota_charging.cards_of_charge(cluster, name)
         held = sum(
             kept for other, kept in queue.inqueue.items()
-            if set(quota_charging.members(cluster, other)) & set(ours)
+            if set(quota_charging.cards_of_charge(cluster, other)) & set(ours)
         )  # fmt: skip
         most = [quota_check.admission_limit(cluster, queue, one) for one in ours]
         limits.append(

@@ -65,13 +65,13 @@ class NodePredicates:
 
     def refresh(self) -> None:
         """Re-evaluate the nodes whose object changed."""
-        remade = self._table.updated_slots
-        if self._read < len(remade):
-            for slot in remade[self._read :]:
+        updated_slots = self._table.updated_slots
+        if self._read < len(updated_slots):
+            for slot in updated_slots[self._read :]:
                 facts = self._table.order[slot].facts
                 assert facts is not None
                 self.verdicts[slot] = verdict(self._policy, self._pod_class, facts)
-            self._read = len(remade)
+            self._read = len(updated_slots)
 
     def _all(self) -> npt.NDArray[np.int8]:
         """Evaluate all nodes; nodes that agree in all inputs are evaluated once."""

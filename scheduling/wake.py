@@ -10,7 +10,7 @@ from projections.nodes import Node
 from projections.pod_groups import PodGroup, Refusal
 from projections.pods import Pod
 from projections.policy import RECLAIMING
-from projections.quota_charging import members
+from projections.quota_charging import cards_of_charge
 from projections.refusals import (
     CARD_CODES,
     COMMON_CODES,
@@ -281,7 +281,8 @@ def _releases_any(state: State, eased: Names | None, limits: tuple[str, ...]) ->
     if ALL_RESOURCES in eased:
         return True
     return any(
-        one in eased or any(card in eased for card in members(state.cluster, one)) for one in limits
+        one in eased or any(card in eased for card in cards_of_charge(state.cluster, one))
+        for one in limits
     )
 
 

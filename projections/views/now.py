@@ -7,7 +7,7 @@ from projections.nodes import Node
 from projections.pods import FAILED, RELEASING, SUCCEEDED, Pod
 from projections.quantity import MAX
 from projections.queues import Queue
-from projections.quota_charging import members
+from projections.quota_charging import cards_of_charge
 from projections.views.rows import Row
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -66,7 +66,7 @@ def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
         return facts.quota[resource]
     if resource in ("cpu", "memory"):
         return 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
-    choice = members(cluster, resource)
+    choice = cards_of_charge(cluster, resource)
     if choice != (resource,):
         return sum(facts.quota.get(one, 0) for one in choice)
     return 0 if cluster.policy.quota == "capacity-card" else None

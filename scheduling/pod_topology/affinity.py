@@ -71,10 +71,10 @@ def affinity_points(
     None where it is the same everywhere.
     """
     raw = np.zeros(len(can), dtype=np.int64)
-    for wish in pod_class.terms.preferred:
-        domain = around.domain(wish.term.topology_key)
-        tally = around.covered((wish.term,))
-        raw += wish.weight * domain.spread_out(domain.sums(tally.there))
+    for preferred_term in pod_class.terms.preferred:
+        domain = around.domain(preferred_term.term.topology_key)
+        tally = around.covered((preferred_term.term,))
+        raw += preferred_term.weight * domain.spread_out(domain.sums(tally.there))
     if (seen := pod_class.selected_as) is not None:
         for key in around.selecting(seen).weighing:
             domain = around.domain(key)

@@ -55,7 +55,7 @@ def may_hold_partial_reservation(cluster: Cluster, group: PodGroup) -> bool:
 
 
 def _by_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup) -> Vote:
-    least = quota_charging.minimum(cluster, group)
+    least = quota_charging.min_request(cluster, group)
     if least is None:
         return "permit"
     queue = cluster.queue(group.queue)

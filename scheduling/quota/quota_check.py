@@ -17,7 +17,7 @@ from projections.cluster import Cluster
 from projections.deserved import deserved_of, real_capability
 from projections.pod_class import Amounts
 from projections.queues import Queue
-from projections.quota_charging import members
+from projections.quota_charging import cards_of_charge
 from scheduling.quota.reservation_flow import extra_flow
 
 
@@ -132,7 +132,7 @@ def _may_reserve(
     Reservations of several cards are a flow from reservations to the cards that may serve them.
     """
     held = {name: amount for name, amount in queue.inqueue.items() if name not in ("cpu", "memory")}
-    cards = {card for name in (*held, *wanted) for card in members(cluster, name)}
+    cards = {card for name in (*held, *wanted) for card in cards_of_charge(cluster, name)}
     room: Amounts = {}
     for card in sorted(cards):
         most = limit(cluster, queue, card)
@@ -140,7 +140,7 @@ def _may_reserve(
             return None
         spare = queue.elastic.get(card, 0) + reclaimable.get(card, 0)
         room[card] = max(0, most - used(queue, card, {}) + spare)
-    reach = {name: members(cluster, name) for name in (*held, *wanted)}
+    reach = {name: cards_of_charge(cluster, name) for name in (*held, *wanted)}
     for name in sorted(wanted):
         amount, ours = wanted[name], reach[name]
         most = sum(limit(cluster, queue, one) or 0 for one in ours)
