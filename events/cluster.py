@@ -32,23 +32,23 @@ class ObjectDeleted(Fact, frozen=True, kw_only=True):
 
 
 class ObjectUnreadable(Fact, frozen=True, kw_only=True):
-    """The API server showed something that is not an object with a kind, a name and a UID, or an object that muster
-    failed to take in because of a bug of its own. It counts as absent, or as it was last read.
+    """The API server sent bytes that are not an object with a kind, a name and a UID, or an object that State could not
+    apply because of a bug of muster. The object counts as absent, or as it was last read.
 
-    What was shown is kept where it could be normalized; else it may hold secrets, and only its digest is.
+    The object is kept if it could be normalized; else it may hold secrets, and only its digest is kept.
     """
 
     kind = "object_unreadable.v1"
 
     reason: str
     shown_digest: str
-    """SHA-256 (hex) of the bytes as they were shown; where muster failed, of the object as the log keeps it."""
+    """SHA-256 (hex) of the bytes as sent; if muster failed, of the object as the log keeps it."""
     size_bytes: int
-    """Of the same bytes; 0 where the object was not shown, because it is gone."""
+    """Size of the same bytes; 0 for a deleted object that was not sent."""
 
 
 class KindListed(Fact, frozen=True, kw_only=True):
-    """A kind was listed whole, and all of the list is in the log. No decision before each is."""
+    """A kind was listed, and the log holds the whole list. No decision is made before every kind is listed."""
 
     kind = "kind_listed.v1"
 
@@ -57,4 +57,4 @@ class KindListed(Fact, frozen=True, kw_only=True):
     resource_version: str
     count: int
     served: bool = True
-    """False where the server does not know this kind: it is simply absent."""
+    """False if the server does not serve this kind: it has no objects."""

@@ -6,7 +6,7 @@ from events.record import Fact
 
 
 class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One pod of a decision, with its node and what it is charged there."""
+    """One pod of a decision, with its node and the cards it is charged there."""
 
     pod: str
     """`namespace/name`"""
@@ -15,11 +15,11 @@ class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     cards: dict[str, int] = {}
     """Card name to whole cards charged."""
     devices: tuple[str, ...] = ()
-    """Chip names, where the product names chips."""
+    """Names of chips, if the product has chips of its own."""
 
 
 class EnqueueDecided(Fact, frozen=True, kw_only=True):
-    """A pod group is admitted to its queue: its minimum is reserved there."""
+    """A pod group is admitted to its queue: its `minMember` pods are reserved there."""
 
     kind = "enqueue_decided.v1"
 
@@ -28,7 +28,7 @@ class EnqueueDecided(Fact, frozen=True, kw_only=True):
 
 
 class GangBindDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group get their nodes, all of them or none."""
+    """Pods of one group are bound to nodes, all of them or none."""
 
     kind = "gang_bind_decided.v1"
 
@@ -38,7 +38,7 @@ class GangBindDecided(Fact, frozen=True, kw_only=True):
 
 
 class PipelineDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group are promised room that is still being freed."""
+    """Pods of one group are nominated to nodes that are still being freed (Volcano: pipelined)."""
 
     kind = "pipeline_decided.v1"
 
@@ -48,7 +48,7 @@ class PipelineDecided(Fact, frozen=True, kw_only=True):
 
 
 class PipelineWithdrawn(Fact, frozen=True, kw_only=True):
-    """A promise of room is taken back."""
+    """The nomination of a pod group is withdrawn."""
 
     kind = "pipeline_withdrawn.v1"
 
@@ -58,7 +58,7 @@ class PipelineWithdrawn(Fact, frozen=True, kw_only=True):
 
 
 class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
-    """One pod of a decision to evict."""
+    """One pod that a decision evicts."""
 
     pod: str
     """`namespace/name`"""
@@ -67,7 +67,7 @@ class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvictionDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group must leave their nodes. Their room is free only when they are gone."""
+    """Pods of one group are evicted. Their resources are free only when the pods are deleted."""
 
     kind = "eviction_decided.v1"
 
@@ -75,9 +75,9 @@ class EvictionDecided(Fact, frozen=True, kw_only=True):
     queue: str
     evictions: tuple[Eviction, ...]
     action: str
-    """The action that decided: `preempt`, `reclaim` ..."""
+    """The action that decided, such as `preempt` or `reclaim`."""
     in_favour_of: str = ""
-    """The pod group that is to have the room, where there is one."""
+    """The pod group for which they are evicted, if any."""
     code: str = ""
     message: str = ""
 
@@ -110,7 +110,7 @@ class PodGroupUnschedulable(Fact, frozen=True, kw_only=True):
 
 
 class ActionFailed(Fact, frozen=True, kw_only=True):
-    """An action of the policy raised an exception outside of the evaluation of a pod group: a bug of muster."""
+    """An action of the policy raised an exception outside the evaluation of a pod group: a bug of muster."""
 
     kind = "action_failed.v1"
 
@@ -118,8 +118,8 @@ class ActionFailed(Fact, frozen=True, kw_only=True):
     message: str
     """The type of the exception, and the function that raised it."""
     is_abandoned: bool
-    """Whether the action ended there, so that all pod groups are looked at again later; else it went on, with
-    queues served in turn instead of in their order."""
+    """Whether the action ended there and all pod groups are evaluated again later; else it went on, with queues served
+    in turn instead of in their order."""
 
 
 class ConfigInvalid(Fact, frozen=True, kw_only=True):
@@ -134,27 +134,27 @@ class ConfigInvalid(Fact, frozen=True, kw_only=True):
 
 
 class FreedNode(Struct, frozen=True, kw_only=True):
-    """A node that a search had found to be freed for pods of the group, one after the other."""
+    """A node that a search had found for pods of the group, with how many it can be freed for."""
 
     node: str
     pods: int
 
 
 class SearchCursor(Struct, frozen=True, kw_only=True):
-    """How far a search has gone over the nodes, in the order of their names, for pods alike."""
+    """How far a search has gone over the nodes, in the order of their names, for one equivalence class of pods."""
 
     pod: str
     """One of these pods, `namespace/name`."""
     node: str
-    """The last node that was looked at in vain; empty where the search begins at the first."""
+    """The last node that was examined without success; empty if the search begins at the first."""
     placed: int
-    """How many pods of the group had a node then."""
+    """How many pods of the group had a node at that time."""
 
 
 class SearchDeferred(Fact, frozen=True, kw_only=True):
-    """The search for pods to evict in favour of a group was cut short: it goes on in the next cycle, which is due at once.
+    """The search for pods to evict for a group was cut short: it goes on in the next cycle, which is due at once.
 
-    Until all nodes were looked at the action neither evicts for the group nor refuses it.
+    Until all nodes are examined, the action neither evicts for the group nor finds it unschedulable.
     """
 
     kind = "search_deferred.v1"
@@ -163,20 +163,20 @@ class SearchDeferred(Fact, frozen=True, kw_only=True):
     queue: str
     action: str
     wanted: str
-    """Digest of what the group asks for: when that changes the search begins from the start."""
+    """Digest of the request of the group: when it changes, the search begins from the start."""
     nodes: int
-    """How many nodes were looked at in vain by this cycle."""
+    """How many nodes this cycle examined without success."""
     is_within: bool = False
-    """Whether pods of the group itself are looked for."""
+    """Whether the search is for pods of the group itself."""
     is_outdated: bool = False
-    """Whether something has changed since nodes were looked at: they are looked at once more in the end."""
+    """Whether something has changed since nodes were examined: they are examined once more at the end."""
     freed: tuple[FreedNode, ...] = ()
-    """What was found for pods of the group so far, in the order in which it was."""
+    """Nodes found for pods of the group so far, in the order in which they were found."""
     cursors: tuple[SearchCursor, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
-    """Why nodes were not freed for the first pod without one, and how many."""
+    """Reason to the number of nodes that could not be freed for the first pod without a node."""
     barred: tuple[str, ...] = ()
-    """What the quota of the queue kept its pods from."""
+    """Resources and cards of which the queue has no quota left for its pods."""
 
 
 class DeferredAction(Struct, frozen=True, kw_only=True):
@@ -185,17 +185,17 @@ class DeferredAction(Struct, frozen=True, kw_only=True):
     action: str
     queue: str
     pod_group: str
-    """The pod group, and its queue, that would have been next."""
+    """The pod group that would have been next; `queue` is its queue."""
     lines: int
-    """How many lines of pod groups were not looked at."""
+    """How many equivalence groups of pod groups were not examined."""
     looked: tuple[str, ...]
-    """The pod groups that led the lines which were."""
+    """The first pod group of each equivalence group that was examined."""
 
 
 class WorkDeferred(Fact, frozen=True, kw_only=True):
-    """A cycle used up its budget of work and ended early: what it did not get to comes first in the next one.
+    """A cycle used up its work budget and ended early: the next one, which is due at once, begins with the rest.
 
-    The last record of such a cycle. The next one is due at once.
+    The last record of such a cycle.
     """
 
     kind = "work_deferred.v1"
@@ -203,5 +203,5 @@ class WorkDeferred(Fact, frozen=True, kw_only=True):
     work: int
     """Units of work that the cycle took."""
     budget: int
-    """Units that it was meant to take at most."""
+    """The work budget in units."""
     actions: tuple[DeferredAction, ...]

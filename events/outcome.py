@@ -1,10 +1,10 @@
-"""What came of a decision. `unknown` is an outcome too: it is asked about, never guessed."""
+"""Outcomes of decisions. `unknown` is an outcome too: the object is read again, the result is never guessed."""
 
 from events.record import Fact
 
 
 class PodEffect(Fact, frozen=True, kw_only=True):
-    """Something was asked of a pod on a node."""
+    """The outcome of a request for a pod on a node."""
 
     pod: str
     uid: str
@@ -12,7 +12,7 @@ class PodEffect(Fact, frozen=True, kw_only=True):
 
 
 class PodBound(PodEffect, frozen=True, kw_only=True):
-    """The API server took the binding."""
+    """The API server accepted the binding."""
 
     kind = "pod_bound.v1"
 
@@ -21,7 +21,7 @@ class PodBound(PodEffect, frozen=True, kw_only=True):
 
 
 class BindFailed(PodEffect, frozen=True, kw_only=True):
-    """The API server refused the binding: the pod is not where we meant it to be."""
+    """The API server rejected the binding: the pod is not on the node."""
 
     kind = "bind_failed.v1"
 
@@ -32,7 +32,7 @@ class BindFailed(PodEffect, frozen=True, kw_only=True):
 
 
 class BindOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
-    """No answer came, or one that says nothing: the pod stays assumed until it is read back."""
+    """No answer came, or one that does not show the result: the pod stays assumed until it is read again."""
 
     kind = "bind_outcome_unknown.v1"
 
@@ -42,7 +42,7 @@ class BindOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
 
 
 class PodEvicted(PodEffect, frozen=True, kw_only=True):
-    """The API server took the eviction: the pod has begun to end."""
+    """The API server accepted the eviction: the pod is terminating."""
 
     kind = "pod_evicted.v1"
 
@@ -51,7 +51,7 @@ class PodEvicted(PodEffect, frozen=True, kw_only=True):
 
 
 class EvictionFailed(PodEffect, frozen=True, kw_only=True):
-    """The API server, or a budget, refused the eviction: the pod stays."""
+    """The API server, or a PodDisruptionBudget, rejected the eviction: the pod stays."""
 
     kind = "eviction_failed.v1"
 
@@ -62,7 +62,7 @@ class EvictionFailed(PodEffect, frozen=True, kw_only=True):
 
 
 class EvictionOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
-    """No answer came: whether the pod has begun to end is asked again."""
+    """No answer came: the pod is read again to see whether it is terminating."""
 
     kind = "eviction_outcome_unknown.v1"
 
@@ -72,7 +72,7 @@ class EvictionOutcomeUnknown(PodEffect, frozen=True, kw_only=True):
 
 
 class PodGroupUpdated(Fact, frozen=True, kw_only=True):
-    """The API server was told the phase of a PodGroup."""
+    """The API server accepted an update of the phase of a PodGroup."""
 
     kind = "pod_group_updated.v1"
 
@@ -83,7 +83,7 @@ class PodGroupUpdated(Fact, frozen=True, kw_only=True):
 
 
 class PodGroupUpdateFailed(Fact, frozen=True, kw_only=True):
-    """The API server did not take the phase of a PodGroup."""
+    """The API server rejected an update of the phase of a PodGroup."""
 
     kind = "pod_group_update_failed.v1"
 
@@ -96,7 +96,7 @@ class PodGroupUpdateFailed(Fact, frozen=True, kw_only=True):
 
 
 class StatusUpdated(Fact, frozen=True, kw_only=True):
-    """The API server took a status update; the record's `subject` is the object."""
+    """The API server accepted a status update; the record's `subject` is the object."""
 
     kind = "status_updated.v1"
 

@@ -68,10 +68,10 @@ Decision: TypeAlias = (
     | SearchDeferred
     | WorkDeferred
 )
-"""What we intend, durable before anything is done."""
+"""What the scheduler intends; durable before it is carried out."""
 
 Derived: TypeAlias = Decision | CycleOpened | PolicyWarned
-"""What follows from the records before it: replay makes it again and compares."""
+"""What follows from earlier records: replay derives it again and compares."""
 
 Outcome: TypeAlias = (
     PodBound
@@ -85,6 +85,6 @@ Outcome: TypeAlias = (
     | StatusUpdated
     | StatusUpdateFailed
 )
-"""What the API answered."""
+"""What the API server answered."""
 
 Event: TypeAlias = Observation | Derived | Outcome

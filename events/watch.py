@@ -1,7 +1,7 @@
-"""What happened to our view of the cluster: what the server serves, watches opened and closed, gaps.
+"""The state of watches: what the server serves, watches opened and closed, gaps.
 
-Between a `watch_closed` with a gap and the next `kind_listed` of its kind it is not known what happened:
-what the list then shows missing is recorded as gone, with the gap as its cause.
+Between a `watch_closed` with a gap and the next `kind_listed` of its kind, events are lost: an object that the list
+does not hold is recorded as deleted, with the gap as the cause.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ restored from an older snapshot, or it is another cluster's."""
 
 
 class ServerDiscovered(Fact, frozen=True, kw_only=True):
-    """What the API server says of itself, read once at each start."""
+    """Version and resources of the API server, read once at each start."""
 
     kind = "server_discovered.v1"
 
@@ -24,14 +24,14 @@ class ServerDiscovered(Fact, frozen=True, kw_only=True):
 
 
 class WatchOpened(Fact, frozen=True, kw_only=True):
-    """A watch was opened behind a revision, up to which everything is in the log."""
+    """A watch was opened at a revision up to which the log holds everything."""
 
     kind = "watch_opened.v1"
 
     resource: str
     resource_version: str
     is_resumed: bool = False
-    """From where the log ended: the server still knew that revision, so no list was needed."""
+    """Whether it resumes where the log ended: the server still had that revision, so no list was needed."""
 
 
 class WatchClosed(Fact, frozen=True, kw_only=True):
@@ -41,19 +41,20 @@ class WatchClosed(Fact, frozen=True, kw_only=True):
 
     resource: str
     resource_version: str
-    """The last revision it had come to."""
+    """The last revision that it had reached."""
     cause: str
-    """With `revision_went_back` the server's data was set back: nothing decided before is relied upon."""
+    """`ended`, `cut`, `stalled`, `expired`, `failed`, `unauthorized`, `forbidden` or `revision_went_back`. The last one:
+    the data of the server were restored from an older state, so earlier decisions are not relied upon."""
     message: str = ""
     count: int = 0
-    """Events it showed."""
+    """Events that it sent."""
     duration_ns: int = 0
     has_gap: bool = False
-    """Whether what happened since cannot be seen any more, until the kind is listed."""
+    """Whether events since then are lost until the kind is listed."""
 
 
 class WatchProgressed(Fact, frozen=True, kw_only=True):
-    """A bookmark: all that happened to a kind up to a revision is in the log."""
+    """A bookmark: the log holds all events of a kind up to a revision."""
 
     kind = "watch_progressed.v1"
 
@@ -62,21 +63,21 @@ class WatchProgressed(Fact, frozen=True, kw_only=True):
 
 
 class KindCompared(Fact, frozen=True, kw_only=True):
-    """A kind was listed whole beside its watch, and compared with the log; what differed follows, caused by this."""
+    """A full list of a kind was compared with State while its watch went on; the differences follow, caused by this."""
 
     kind = "kind_compared.v1"
 
     resource: str
     resource_version: str
-    """The revision of the list, up to which the watch had shown everything."""
+    """The revision of the list, which the watch had reached."""
     count: int
     """Objects in the list."""
     differences: int
-    """Objects that the log showed otherwise, or not at all, or that are not in the list."""
+    """Objects that differ, are missing in State, or are missing in the list."""
 
 
 class BindRejectedByNode(Fact, frozen=True, kw_only=True):
-    """The kubelet turned a pod away that muster had bound: its cause is the observation."""
+    """The kubelet rejected a pod that muster had bound; the cause is the observation of the pod."""
 
     kind = "bind_rejected_by_node.v1"
 
@@ -84,9 +85,9 @@ class BindRejectedByNode(Fact, frozen=True, kw_only=True):
     uid: str
     node: str
     reason: str
-    """As the kubelet has it: `OutOfcpu`, `UnexpectedAdmissionError` ..."""
+    """The reason of the kubelet, such as `OutOfcpu` or `UnexpectedAdmissionError`."""
     resources: tuple[str, ...]
-    """What the node does not seem to have, whatever it says; `pods` where the node as a whole."""
+    """The resources that the node lacks although it reports them; `pods` stands for the node as a whole."""
 
 
 class ForeignPodPlaced(Fact, frozen=True, kw_only=True):
@@ -98,4 +99,4 @@ class ForeignPodPlaced(Fact, frozen=True, kw_only=True):
     uid: str
     node: str
     scheduler: str
-    """The pod's `schedulerName`; empty for none."""
+    """The pod's `schedulerName`; empty if it has none."""
