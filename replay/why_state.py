@@ -26,7 +26,7 @@ from replay.amount import amount_text, amounts_text
 from replay.log_time import withheld_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
-from scheduling.explain import obstacle_of, obstructed, withheld_from
+from scheduling.explain import obstacle_of, pod_topology_obstacle, withheld_from
 from scheduling.quota import quota_check
 from scheduling.ranking import NodeRankings
 
@@ -158,7 +158,7 @@ def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
     for pods in waiting.values():
         pod_class = pods[0].pod_class
         reason = obstacle_of(cluster.policy, pod_class, facts)
-        reason = reason or obstructed(rankings, pod_class, node)
+        reason = reason or pod_topology_obstacle(rankings, pod_class, node)
         lacks = {
             name: amount - node.free.get(name, 0)
             for name, amount in pod_class.request

@@ -296,8 +296,8 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
     closed = rankings.predicates(pod_class).verdicts != ADMITTED
     if cards is not None:
         closed = closed | ~rankings.having_cards(cards)
-    if (around := rankings.surroundings(pod_class)) is not None:
-        closed = closed | ~around.open()
+    if (pod_topology := rankings.pod_topology(pod_class)) is not None:
+        closed = closed | ~pod_topology.admitted()
     missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
     for name, amount in pod_class.request:
         column = table.column(name)
@@ -336,7 +336,7 @@ def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: in
         there = " and ".join(node.facts.cards.values())
         has = f"node has cards {there}" if there else "node has no cards"
         obstacle = f"{has}, not {' or '.join(cards)}"
-    obstacle = obstacle or obstructed(rankings, pod_class, node)
+    obstacle = obstacle or pod_topology_obstacle(rankings, pod_class, node)
     withheld = withheld_from(pod_class, node)
     return NodeShortfall(node=node.name, lacks=lacks, obstacle=obstacle, withheld_until_ns=withheld)
 
@@ -347,10 +347,10 @@ def withheld_from(pod_class: PodClass, node: Node) -> dict[str, int]:
     return {name: node.quarantine[name].until_ns for name in asked}
 
 
-def obstructed(rankings: NodeRankings, pod_class: PodClass, node: Node) -> str:
+def pod_topology_obstacle(rankings: NodeRankings, pod_class: PodClass, node: Node) -> str:
     """Return which pods exclude pods of this class from a node through affinity, spread or ports; empty if none."""
-    around = rankings.surroundings(pod_class)
-    return "" if around is None else around.obstacle(node.slot)
+    pod_topology = rankings.pod_topology(pod_class)
+    return "" if pod_topology is None else pod_topology.obstacle(node.slot)
 
 
 def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:

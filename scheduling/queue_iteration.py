@@ -341,7 +341,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
             iteration.drop(name, equivalence_group)
             continue
         if work.is_used_up and iteration.visited:
-            session.cut_short(
+            session.record_cut_short(
                 action, name, equivalence_group.head, iteration.left(), iteration.visited
             )
             break
@@ -364,7 +364,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
         else:
             for other in session.cluster.scheduling_queue.of(head):
                 if other.action == action and other.queue == name:
-                    session.mark_due(other)
+                    session.mark_changed(other)
                     iteration.add(name, other)
         queue_heap.requeue(name)
         iteration.spend(name, namespace, work.done - begun)
@@ -401,5 +401,5 @@ def refuse_equivalence_group(
         != (reason.requeue_on_quota, reason.requeue_on_node)
     ]
     for group in to_refuse:
-        told = reason if for_group is None or group is head else for_group(group, reason)
-        yield refusal(group, equivalence_group.action, told)
+        reason_of_group = reason if for_group is None or group is head else for_group(group, reason)
+        yield refusal(group, equivalence_group.action, reason_of_group)

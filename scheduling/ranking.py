@@ -16,9 +16,9 @@ from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from scheduling.node_predicates import ADMITTED, NodePredicates
-from scheduling.pod_topology.filters import Surroundings
+from scheduling.pod_topology.filters import PodTopologyFilters
 from scheduling.pod_topology.images import ImagePoints, image_points
-from scheduling.pod_topology.index import Neighbourhood
+from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.preferred_nodes import Preferences
 from scheduling.score import Scorer
 
@@ -116,7 +116,7 @@ class NodeRanking:
         self._request = pod_class.request
         self._cards = cards
         self.shared_scores = rankings.shared_scores(pod_class, cards)
-        self._around = rankings.surroundings(pod_class)
+        self._pod_topology_filters = rankings.pod_topology(pod_class)
         self._images = rankings.images(pod_class)
         self._preferences = self.shared_scores.preferences
 
@@ -135,8 +135,8 @@ class NodeRanking:
             return scores
         if self._images is not None and (points := self._images.points()) is not None:
             scores = np.where(scores >= 0, scores + points, -1)
-        if self._around is not None:
-            scores = np.where(self._around.open(), scores, -1)
+        if self._pod_topology_filters is not None:
+            scores = np.where(self._pod_topology_filters.admitted(), scores, -1)
         return self._with_preferences(scores)
 
     def _with_preferences(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -144,7 +144,9 @@ class NodeRanking:
         if self._preferences.is_relative:
             soft = self._rankings.has_soft_taints()
             scores = self._preferences.add(scores, self._table, soft_taints=soft)
-        return scores if self._around is None else self._around.add(scores)
+        return (
+            scores if self._pod_topology_filters is None else self._pod_topology_filters.add(scores)
+        )
 
     def best_later(self, admits: Callable[[Node], bool] | None = None) -> Node | None:
         """Return the best node, among those that `admits` accepts, that has room once terminating pods are gone."""
@@ -175,7 +177,9 @@ class NodeRanking:
             or not node.fits_later(self._request)
         ):
             return False
-        return self._around is None or bool(self._around.open(later=True)[node.slot])
+        return self._pod_topology_filters is None or bool(
+            self._pod_topology_filters.admitted(later=True)[node.slot]
+        )
 
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the current scores of the chosen nodes, with or without room; -1 for all others."""
@@ -203,8 +207,8 @@ class NodeRankings:
         self._images: dict[tuple[str, ...], ImagePoints | None] = {}
         self._predicates_by_key: dict[object, NodePredicates] = {}
         self._admission_of: dict[int, NodePredicates] = {}
-        self._neighbourhood = Neighbourhood(cluster)
-        self._surroundings: dict[int, Surroundings] = {}
+        self._topology_index = PodTopologyIndex(cluster)
+        self._pod_topology: dict[int, PodTopologyFilters] = {}
         self._looked = (-1, -1)
         self._card_layouts: list[Node] = []
         """One node of each card layout."""
@@ -251,20 +255,20 @@ class NodeRankings:
             self._admission_of[pod_class.index] = found
         return found
 
-    def surroundings(self, pod_class: PodClass) -> Surroundings | None:
+    def pod_topology(self, pod_class: PodClass) -> PodTopologyFilters | None:
         """Return the pod-topology filters of a class; None if the class needs none."""
         if not pod_class.depends_on_other_pods and not pod_class.terms.ports:
             return None
         self._keep_up()
-        found = self._surroundings.get(pod_class.index)
+        found = self._pod_topology.get(pod_class.index)
         if found is None:
-            found = Surroundings(self._neighbourhood, self.cluster.policy, pod_class)
-            self._surroundings[pod_class.index] = found
-        return found if found.matters else None
+            found = PodTopologyFilters(self._topology_index, self.cluster.policy, pod_class)
+            self._pod_topology[pod_class.index] = found
+        return found if found.is_enabled else None
 
     def selecting(self, seen: SelectedAs) -> Selecting:
         """By which topology keys terms of other pods select such pods."""
-        return self._neighbourhood.selecting(seen)
+        return self._topology_index.selecting(seen)
 
     def _keep_up(self) -> None:
         """Drop all caches when nodes were added or removed, or when the policy changed."""
@@ -281,10 +285,10 @@ class NodeRankings:
             return
         self._freed = classes.freed_count
         there = classes.by_index
-        had_neighbours = bool(self._surroundings)
+        had_neighbours = bool(self._pod_topology)
         self._rankings = {key: one for key, one in self._rankings.items() if key[0] in there}
         self._admission_of = {key: one for key, one in self._admission_of.items() if key in there}
-        self._surroundings = {key: one for key, one in self._surroundings.items() if key in there}
+        self._pod_topology = {key: one for key, one in self._pod_topology.items() if key in there}
         kept = {id(one): None for one in self._admission_of.values()}
         self._predicates_by_key = {
             key: one for key, one in self._predicates_by_key.items() if id(one) in kept
@@ -296,7 +300,7 @@ class NodeRankings:
         images = {there[index].images: None for index, _ in self._rankings}
         self._images = {key: one for key, one in self._images.items() if key in images}
         if had_neighbours:
-            self._neighbourhood.forget()
+            self._topology_index.clear()
 
     def card_points(
         self, cards: tuple[str, ...], preferences: Preferences
@@ -340,7 +344,7 @@ class NodeRankings:
 
     def _forget(self) -> None:
         self._rankings, self._predicates_by_key, self._admission_of = {}, {}, {}
-        self._surroundings, self._shared_scores, self._images = {}, {}, {}
+        self._pod_topology, self._shared_scores, self._images = {}, {}, {}
 
 
 def first_card(node: Node, cards: tuple[str, ...]) -> str | None:

@@ -42,11 +42,11 @@ class Session:
         """The work of the open cycle so far."""
         self._cut: list[DeferredAction] = []
         """Actions that this cycle cut short."""
-        self._due_before: dict[int, dict[int, None]] = {}
+        self._changed_before: dict[int, dict[int, None]] = {}
         """For each earlier cycle with deferred work, the equivalence classes (by identity) with a group that changed
         then."""
         self._on_error = on_error
-        self._due: dict[int, None] = {}
+        self._changed: dict[int, None] = {}
         """Equivalence classes (by identity) with a group that changed."""
         self._drop_caches()
 
@@ -67,10 +67,10 @@ class Session:
     def groups_to_decide(self, action: str) -> dict[str, list[EquivalenceGroup]]:
         """Return, by queue, the equivalence classes of an action whose last answer may have changed."""
         state, cluster = self.state, self.cluster
-        self._due = self._equivalence_groups_of(
+        self._changed = self._equivalence_groups_of(
             (*state.cycle_events.groups, *cluster.wakeup_events.groups)
         )
-        self._due_before = {
+        self._changed_before = {
             batch.cycle: self._equivalence_groups_of(batch.events.groups)
             for batch in state.carried_work.batches
             if action in batch.actions
@@ -89,7 +89,7 @@ class Session:
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Return True if the class could get a different answer in the current State."""
         if (
-            id(equivalence_group) in self._due
+            id(equivalence_group) in self._changed
             or self.unfinished_search(equivalence_group) is not None
         ):
             return True
@@ -100,7 +100,7 @@ class Session:
         carried = self.state.carried_work
         if not carried.batches:
             return False
-        return self._was_due(
+        return self._was_skipped(
             equivalence_group,
             carried.evaluated_at(equivalence_group.action, equivalence_group.head.key),
         )
@@ -127,12 +127,12 @@ class Session:
             for due in (*missed, self.state.cycle_events)
         )
 
-    def _was_due(self, equivalence_group: EquivalenceGroup, looked_at: int) -> bool:
+    def _was_skipped(self, equivalence_group: EquivalenceGroup, looked_at: int) -> bool:
         """Return True if the class was to be decided in a cycle that was cut short, and was not visited since."""
         for batch in self.state.carried_work.batches:
             if equivalence_group.action not in batch.actions or looked_at >= batch.cycle:
                 continue
-            if id(equivalence_group) in self._due_before.get(batch.cycle, ()) or is_requeued(
+            if id(equivalence_group) in self._changed_before.get(batch.cycle, ()) or is_requeued(
                 self.state, equivalence_group, batch.events, self.donors, self._on_error
             ):
                 return True
@@ -155,7 +155,7 @@ class Session:
         self.work.open_cycle()
         self._cut = []
 
-    def cut_short(
+    def record_cut_short(
         self,
         action: str,
         queue: str,
@@ -195,9 +195,9 @@ class Session:
             work = self.work
             yield WorkDeferred(work=work.done, budget=work.budget, actions=tuple(self._cut))
 
-    def mark_due(self, equivalence_group: EquivalenceGroup) -> None:
+    def mark_changed(self, equivalence_group: EquivalenceGroup) -> None:
         """Record that a group in the class has just changed."""
-        self._due[id(equivalence_group)] = None
+        self._changed[id(equivalence_group)] = None
 
     def drop_stale(self) -> None:
         """Drop what is cached for pods that are gone."""

@@ -14,7 +14,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
 from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
-from scheduling.pod_topology.filters import AROUND, LIMITS, NO_PORTS
+from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.quota_check import Shortage
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
@@ -193,10 +193,10 @@ def node_reasons(
             )
         open_nodes = open_nodes & having_cards
     lacking: list[tuple[int, str]] = []
-    around = rankings.surroundings(pod_class)
-    closed = {} if around is None else around.closed()
+    pod_topology = rankings.pod_topology(pod_class)
+    excluded = {} if pod_topology is None else pod_topology.excluded()
     # The order of Kubernetes: ports, then resources, then affinity and spread.
-    open_nodes = _less(open_nodes, closed, (NO_PORTS,), counts, lacking)
+    open_nodes = _less(open_nodes, excluded, (NO_PORTS,), counts, lacking)
     has_room = open_nodes
     for name, amount in pod_class.request:
         column = table.column(name)
@@ -205,20 +205,20 @@ def node_reasons(
         if count := int(np.count_nonzero(short)):
             counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
             lacking.append((-count, name))
-    _less(has_room, closed, AROUND, counts, lacking)
+    _less(has_room, excluded, POD_TOPOLOGY_REASONS, counts, lacking)
     return counts, min(lacking)[1] if lacking else ""
 
 
 def _less(
     nodes: npt.NDArray[np.bool_],
-    closed: dict[str, npt.NDArray[np.bool_]],
+    excluded: dict[str, npt.NDArray[np.bool_]],
     reasons: tuple[str, ...],
     counts: dict[str, int],
     lacking: list[tuple[int, str]],
 ) -> npt.NDArray[np.bool_]:
     """Return the nodes that none of these reasons excludes; each node counts for the first reason that does."""
     for reason in reasons:
-        mask = closed.get(reason)
+        mask = excluded.get(reason)
         if mask is None:
             continue
         if count := int(np.count_nonzero(nodes & mask)):

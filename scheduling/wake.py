@@ -22,7 +22,7 @@ from projections.refusals import (
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
-from scheduling.pod_topology.wakeup import minds
+from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import can_free, victim_scope
 from scheduling.quota.reclaiming import DonorQueues, can_donate
 from scheduling.victim_eligibility import priority_bound
@@ -41,18 +41,18 @@ def is_cycle_due(state: State, at_ns: int) -> bool:
     deadline = state.next_deadline_ns
     if deadline is not None and deadline <= at_ns:
         return True
-    due = state.cluster.wakeup_events
+    events = state.cluster.wakeup_events
     if (
-        due.groups
+        events.groups
         or state.cluster.queues_with_unreported_errors
         or state.cluster.config_errors.unreported
     ):
         return True
-    if due.is_empty:
+    if events.is_empty:
         return False
     donors = DonorQueues(state.cluster)
     return any(
-        is_requeued(state, equivalence_group, due, donors)
+        is_requeued(state, equivalence_group, events, donors)
         for groups in state.cluster.scheduling_queue.by_queue.values()
         for equivalence_group in groups.values()
     )
@@ -62,89 +62,89 @@ def is_search_outdated(
     state: State,
     equivalence_group: EquivalenceGroup,
     so_far: SearchDeferred,
-    due: WakeupEvents,
+    events: WakeupEvents,
     donors: DonorQueues,
 ) -> bool:
     """Return True if any event since then could change what a search of the class found so far."""
-    if due.everything or (
-        due.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
+    if events.everything or (
+        events.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
     ):
         return True
-    if so_far.barred and _is_quota_released(state, equivalence_group.queue, so_far.barred, due):
+    if so_far.barred and _is_quota_released(state, equivalence_group.queue, so_far.barred, events):
         return True
     if equivalence_group.action in RECLAIMING and not donors.has_other_than(
         equivalence_group.queue
     ):
         return False
     is_quota_released = equivalence_group.action != "preempt" and bool(
-        due.quota_released.get(equivalence_group.queue)
+        events.quota_released.get(equivalence_group.queue)
     )
     return (
         is_quota_released
-        or _could_evict(state, equivalence_group, due)
-        or _affected_by_pods(state, equivalence_group.head, due)
+        or _could_evict(state, equivalence_group, events)
+        or _affected_by_pods(state, equivalence_group.head, events)
     )
 
 
 def is_requeued(
     state: State,
     equivalence_group: EquivalenceGroup,
-    due: WakeupEvents,
+    events: WakeupEvents,
     donors: DonorQueues,
     on_error: OnError = ignore,
 ) -> bool:
     """Return True if any event could change the answer of this class, and also if the check raises."""
     try:
-        return _is_requeued(state, equivalence_group, due, donors)
+        return _is_requeued(state, equivalence_group, events, donors)
     except Exception as error:  # any bug
         report(error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error)
         return True
 
 
 def _is_requeued(
-    state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents, donors: DonorQueues
+    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
 ) -> bool:
-    if due.everything:
+    if events.everything:
         return True
     head = equivalence_group.head
-    if due.hyper_nodes_changed_at and head.has_topology_constraint:
+    if events.hyper_nodes_changed_at and head.has_topology_constraint:
         return True
     refusal = head.refusals.get(equivalence_group.action)
     if refusal is None:
-        return not head.nominations or _could_place_nominated(state, equivalence_group, due)
+        return not head.nominations or _could_place_nominated(state, equivalence_group, events)
     if head.nominations and equivalence_group.action == "allocate":
         return True  # Refused by a release before decider 4, which did not release the nominations.
     if refusal.requeue_on_quota and _is_quota_released(
-        state, equivalence_group.queue, refusal.requeue_on_quota, due
+        state, equivalence_group.queue, refusal.requeue_on_quota, events
     ):
         return True
-    if refusal.requeue_on_node and _could_fit(state, head, due):
+    if refusal.requeue_on_node and _could_fit(state, head, events):
         return True
-    return _could_change(state, equivalence_group, refusal, due, donors)
+    return _could_change(state, equivalence_group, refusal, events, donors)
 
 
 def _could_change(
     state: State,
     equivalence_group: EquivalenceGroup,
     refusal: Refusal,
-    due: WakeupEvents,
+    events: WakeupEvents,
     donors: DonorQueues,
 ) -> bool:
     """Return True if any event since the last cycle could clear this refusal."""
     head = equivalence_group.head
     if equivalence_group.action == "enqueue" and _could_take_quota(
-        state, equivalence_group, refusal.code, due
+        state, equivalence_group, refusal.code, events
     ):
         return True
     if refusal.code in QUEUE_CODES:
-        return _is_quota_released(state, equivalence_group.queue, (refusal.limit,), due)
+        return _is_quota_released(state, equivalence_group.queue, (refusal.limit,), events)
     if refusal.code in COMMON_CODES:
-        return _releases_any(state, due.quota_released.get(""), (refusal.limit,))
+        return _releases_any(state, events.quota_released.get(""), (refusal.limit,))
     if refusal.code in NODE_CODES:
         could_fit_when_empty = refusal.never_fits and _could_fit_when_empty(
-            state, head.pending, due
+            state, head.pending, events
         )
-        return could_fit_when_empty or _could_fit(state, head, due)
+        return could_fit_when_empty or _could_fit(state, head, events)
     if refusal.code in EVICTION_CODES:
         if equivalence_group.action in RECLAIMING and not donors.has_other_than(
             equivalence_group.queue
@@ -153,78 +153,78 @@ def _could_change(
         # For preempt, a quota that refuses is among the requeue hints.
         ignores_quota = equivalence_group.action == "preempt" and refusal.code == "NoVictims"
         is_quota_released = not ignores_quota and bool(
-            due.quota_released.get(equivalence_group.queue)
+            events.quota_released.get(equivalence_group.queue)
         )
         return (
             is_quota_released
-            or _could_evict(state, equivalence_group, due)
-            or _affected_by_pods(state, head, due)
+            or _could_evict(state, equivalence_group, events)
+            or _affected_by_pods(state, head, events)
         )
     if refusal.code in WORK_CODES:
         return not has_too_many_classes(state.cluster, head)
-    return refusal.code in CARD_CODES and bool(due.nodes_freed)
+    return refusal.code in CARD_CODES and bool(events.nodes_freed)
 
 
 def _could_take_quota(
-    state: State, equivalence_group: EquivalenceGroup, code: str, due: WakeupEvents
+    state: State, equivalence_group: EquivalenceGroup, code: str, events: WakeupEvents
 ) -> bool:
     """Return True if pods were added from which the class could take the quota for its admission, or if queues
     changed."""
     policy = state.cluster.policy
     if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
-        others = any(name != equivalence_group.queue for name in due.victims_added)
-        if others or ALL_RESOURCES in due.quota_released.get(equivalence_group.queue, ()):
+        others = any(name != equivalence_group.queue for name in events.victims_added)
+        if others or ALL_RESOURCES in events.quota_released.get(equivalence_group.queue, ()):
             return True
-    lowest = due.victims_added.get(equivalence_group.queue)
+    lowest = events.victims_added.get(equivalence_group.queue)
     return policy.preempts and lowest is not None and lowest < equivalence_group.head.priority
 
 
-def _could_fit(state: State, group: PodGroup, due: WakeupEvents) -> bool:
+def _could_fit(state: State, group: PodGroup, events: WakeupEvents) -> bool:
     """Return True if nodes gained what a pending pod could use."""
-    return _has_room_on_freed_nodes(state, group.pending, due) or _affected_by_pods(
-        state, group, due
+    return _has_room_on_freed_nodes(state, group.pending, events) or _affected_by_pods(
+        state, group, events
     )
 
 
-def _affected_by_pods(state: State, group: PodGroup, due: WakeupEvents) -> bool:
+def _affected_by_pods(state: State, group: PodGroup, events: WakeupEvents) -> bool:
     """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
-    if not due.changed_pod_kinds:
+    if not events.changed_pod_kinds:
         return False
     unlike = {(pod.pod_class.index, pod.facts.labels): pod for pod in group.pending}
-    return any(minds(state.cluster, one, due) for one in unlike.values())
+    return any(is_affected_by_pods(state.cluster, one, events) for one in unlike.values())
 
 
 def _could_place_nominated(
-    state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents
+    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents
 ) -> bool:
     """Return True if an event could let a nominated pod be bound, or invalidate its nomination."""
-    if due.quota_released.get(equivalence_group.queue):
+    if events.quota_released.get(equivalence_group.queue):
         return True
     if any(
-        nomination.node in due.nodes_freed
+        nomination.node in events.nodes_freed
         for nomination in equivalence_group.head.nominations.values()
     ):
         return True
     return _has_room_on_freed_nodes(
-        state, equivalence_group.head.pending, due
-    ) or _affected_by_pods(state, equivalence_group.head, due)
+        state, equivalence_group.head.pending, events
+    ) or _affected_by_pods(state, equivalence_group.head, events)
 
 
-def _could_evict(state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents) -> bool:
+def _could_evict(state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents) -> bool:
     """Return True if possible victims were added, or if less than before is lacking."""
     cluster = state.cluster
-    if _could_free_node(state, equivalence_group, due):
+    if _could_free_node(state, equivalence_group, events):
         return True
     if equivalence_group.action in RECLAIMING:
         # A queue without an object is removed with its last pod group: pods were added and removed since the last
         # cycle.
         there = (
             cluster.queues.get(name)
-            for name in due.victims_added
+            for name in events.victims_added
             if name != equivalence_group.queue
         )
         return any(queue is not None and can_donate(cluster, queue) for queue in there)
-    lowest = due.victims_added.get(equivalence_group.queue)
+    lowest = events.victims_added.get(equivalence_group.queue)
     if lowest is None:
         return False
     bound = priority_bound(
@@ -233,18 +233,20 @@ def _could_evict(state: State, equivalence_group: EquivalenceGroup, due: WakeupE
     return bound is None or lowest < bound or bool(equivalence_group.head.allocated_count)
 
 
-def _could_free_node(state: State, equivalence_group: EquivalenceGroup, due: WakeupEvents) -> bool:
+def _could_free_node(
+    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents
+) -> bool:
     """Return True if changed nodes could be freed for a pod of the class."""
-    if len(due.nodes_freed) > FREED_MAX:
+    if len(events.nodes_freed) > FREED_MAX:
         return True
     cluster, head = state.cluster, equivalence_group.head
     scope = (
         victim_scope(cluster, equivalence_group.action, head.queue, head.priority)
-        if due.nodes_freed
+        if events.nodes_freed
         else None
     )
     asked = dict.fromkeys((pod.pod_class.request, pod.pod_class.cards) for pod in head.pending)
-    for name in due.nodes_freed:
+    for name in events.nodes_freed:
         node = cluster.nodes.nodes.get(name)
         if node is None or node.facts is None or scope is None:
             continue
@@ -265,14 +267,14 @@ def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
 
 
 def _is_quota_released(
-    state: State, queue: str, limits: tuple[str, ...], due: WakeupEvents
+    state: State, queue: str, limits: tuple[str, ...], events: WakeupEvents
 ) -> bool:
     """Return True if the queue was released any of these limits."""
     found = state.cluster.queues.get(queue)
     above = (queue,) if found is None else tuple(one.name for one in found.lineage)
-    if ALL_RESOURCES in due.quota_released.get("", ()):
+    if ALL_RESOURCES in events.quota_released.get("", ()):
         return True
-    return any(_releases_any(state, due.quota_released.get(name), limits) for name in above)
+    return any(_releases_any(state, events.quota_released.get(name), limits) for name in above)
 
 
 def _releases_any(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
@@ -286,10 +288,10 @@ def _releases_any(state: State, eased: Names | None, limits: tuple[str, ...]) ->
     )
 
 
-def _could_fit_when_empty(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
+def _could_fit_when_empty(state: State, pending: list[Pod], events: WakeupEvents) -> bool:
     """Return True if an added or changed node could hold a pod if it were empty: the group may fit again."""
     requests = dict.fromkeys(pod.pod_class.request for pod in pending)
-    nodes = [state.cluster.nodes.nodes.get(name) for name in due.nodes_updated]
+    nodes = [state.cluster.nodes.nodes.get(name) for name in events.nodes_updated]
     return any(
         all(node.allocatable(one) >= most for one, most in request)
         for node in nodes
@@ -298,13 +300,13 @@ def _could_fit_when_empty(state: State, pending: list[Pod], due: WakeupEvents) -
     )
 
 
-def _has_room_on_freed_nodes(state: State, pending: list[Pod], due: WakeupEvents) -> bool:
-    if not due.nodes_freed:
+def _has_room_on_freed_nodes(state: State, pending: list[Pod], events: WakeupEvents) -> bool:
+    if not events.nodes_freed:
         return False
-    if len(due.nodes_freed) > FREED_MAX:
+    if len(events.nodes_freed) > FREED_MAX:
         return True
     classes = {pod.pod_class.index: pod.pod_class for pod in pending}
-    for name in due.nodes_freed:
+    for name in events.nodes_freed:
         node = state.cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue

@@ -12,7 +12,7 @@ from projections.affinity_terms import SelectedAs, Selecting, comparisons_of
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
-from scheduling.pod_topology.index import tallies_max
+from scheduling.pod_topology.index import counts_max
 
 THOUSAND: Final = 1_000
 
@@ -43,17 +43,17 @@ TOPOLOGY_PER_NODE: Final = 1 / 4
 TOPOLOGY_PER_CLASS: Final = 40
 """The same, for each other such class in the group: the pods of each are counted for it."""
 
-TALLY: Final = 30
-"""For each count of pods (a term about other pods has one) that such a class asks for beyond the first, each time."""
+COUNT: Final = 30
+"""For each count of pods that such a class needs beyond the first (one for each term about other pods), each time."""
 
-TALLY_PER_NODE: Final = 1
-"""For each count of pods that a class asks for which the cycle has not counted yet, for each node."""
+COUNT_PER_NODE: Final = 1
+"""For each count of pods that is new in the cycle, for each node."""
 
 TOPOLOGY_PER_POD: Final = 4
 """The same, for each pod in the cluster."""
 
 COMPARISON: Final = 1
-"""For each requirement on labels beyond the first that pods are compared with in order to count them."""
+"""For each label requirement beyond the first that pods are compared with to count them."""
 
 NODE_SEARCH: Final = 150
 """For a node that is searched for victims."""
@@ -88,7 +88,7 @@ def class_work(cluster: Cluster, group: PodGroup) -> int:
     ]
     looking = [one for one in waiting if one.depends_on_other_pods]
     units = len(waiting) * (CLASS + int(nodes * CLASS_PER_NODE))
-    units += sum([tally_work(cluster, one, None)[1] for one in looking])
+    units += sum([count_work(cluster, one, None)[1] for one in looking])
     return units + len(looking) * (
         int(nodes * TOPOLOGY_PER_NODE) + len(looking) * TOPOLOGY_PER_CLASS
     )
@@ -101,26 +101,26 @@ def has_too_many_classes(cluster: Cluster, group: PodGroup) -> bool:
     )
 
 
-def tally_work(
+def count_work(
     cluster: Cluster, pod_class: PodClass, selecting: Callable[[SelectedAs], Selecting] | None
 ) -> tuple[int, int]:
-    """How many counts of pods a class asks for, and the units that they take. Without `selecting`, those for its
+    """Return how many counts of pods a class needs, and the units for them. Without `selecting`, only those for its
     own terms."""
     terms, seen, pods = pod_class.terms, pod_class.selected_as, len(cluster.pods)
     selectors = [one.selector for one in terms.required_anti_affinity]
     selectors += [one.selector for one in terms.spread]
     selectors += [one.term.selector for one in terms.preferred]
-    tallies = len(selectors) + bool(terms.required_affinity) + bool(terms.ports)
+    counts = len(selectors) + bool(terms.required_affinity) + bool(terms.ports)
     selectors += [one.selector for one in terms.required_affinity]
     requirements = sum([max(0, comparisons_of(one) - 1) for one in selectors])
     compared = pods * requirements
     if seen is not None and selecting is not None:
         found = selecting(seen)
         others = len(found.barring) + len(found.weighing)
-        tallies += others
+        counts += others
         compared += found.comparisons + others * cluster.inter_pod_affinity.terms.requirements
-    each = len(cluster.nodes.order) * TALLY_PER_NODE + pods * TOPOLOGY_PER_POD
-    return tallies, tallies * each + compared * COMPARISON
+    each = len(cluster.nodes.order) * COUNT_PER_NODE + pods * TOPOLOGY_PER_POD
+    return counts, counts * each + compared * COMPARISON
 
 
 SEARCHES: Final = 4
@@ -141,9 +141,9 @@ class Work:
         self._classes: dict[int, None] = {}
         self._selecting = selecting
         self._counted: dict[int, int] = {}
-        """Class to its counts of pods, of those that the cycle has counted and keeps."""
+        """Class to its counts of pods that the cycle has counted and keeps."""
         self._kept = 0
-        """How many counts of pods are kept."""
+        """Number of counts that are kept."""
         self._passed: dict[tuple[object, ...], dict[int, None]] = {}
         """Preemptor class to the slots of nodes that were counted as searched for victims."""
 
@@ -197,24 +197,24 @@ class Work:
             self._classes[pod_class.index] = None
             units += CLASS + int(nodes * CLASS_PER_NODE)
         if pod_class.depends_on_other_pods:
-            units += int(nodes * TOPOLOGY_PER_NODE) + self._count_tallies(pod_class)
+            units += int(nodes * TOPOLOGY_PER_NODE) + self._pod_count_units(pod_class)
         self.done += units
 
-    def _count_tallies(self, pod_class: PodClass) -> int:
-        """Units for the counts of pods that a class asks for. Where a cycle asks for more than are kept at a time, all
-        are dropped and made again."""
-        tallies = self._counted.get(pod_class.index)
+    def _pod_count_units(self, pod_class: PodClass) -> int:
+        """Return the units for the counts of pods that a class needs. If a cycle needs more than are kept at a time,
+        all are dropped and rebuilt."""
+        counts = self._counted.get(pod_class.index)
         units = 0
-        if tallies is None:
-            tallies, units = tally_work(self._cluster, pod_class, self._selecting)
-            most = tallies_max(self._cluster)
-            if self._kept + tallies > most:
+        if counts is None:
+            counts, units = count_work(self._cluster, pod_class, self._selecting)
+            most = counts_max(self._cluster)
+            if self._kept + counts > most:
                 self._counted, self._kept = {}, 0
-            if tallies <= most:
-                self._counted[pod_class.index] = tallies
-                self._kept += tallies
-        beyond = max(0, tallies - 1)
-        return units + beyond * (TALLY + int(len(self._cluster.nodes.order) * TOPOLOGY_PER_NODE))
+            if counts <= most:
+                self._counted[pod_class.index] = counts
+                self._kept += counts
+        beyond = max(0, counts - 1)
+        return units + beyond * (COUNT + int(len(self._cluster.nodes.order) * TOPOLOGY_PER_NODE))
 
     def add_node_search(self, preemptor_class_key: tuple[object, ...] | None, slot: int) -> None:
         """Count a node that is searched for victims."""

@@ -1,1 +1,1 @@
-"""What only some pods ask, and only they pay for: who stands where, and which images are there."""
+"""Filters and scores that only some pods need: inter-pod affinity, topology spread, host ports, image locality."""

@@ -1,8 +1,8 @@
-"""Tallies: how many pods of a kind stand on each node, without counting all of them again.
+"""Number of matching pods on each node, updated incrementally.
 
-Counted are pods that take room on a node, and those that a trial has put there so far. `there` counts
-everyone, `staying` leaves out who is leaving, or would have to by the trial; `expected` are pods of other
-groups that are promised room there.
+Counted are pods that use resources of a node, and those that the overlay placed there so far. `present` counts
+all of them, `staying` excludes pods that terminate or are victims in the overlay; `nominated` are pods of other
+groups that are nominated for the node.
 """
 
 from collections.abc import Callable
@@ -16,22 +16,22 @@ from projections.nodes import Node
 from projections.pods import RELEASING, Pod
 
 Count: TypeAlias = Callable[[Pod], int]
-"""How much a pod counts; 0 for one that is not of the kind."""
+"""Returns how much a pod counts; 0 if it does not match."""
 
 
-class Tally:
-    """The pods of one kind, slot by slot."""
+class PodCounts:
+    """The number of matching pods, slot by slot."""
 
     def __init__(self, cluster: Cluster, count: Count) -> None:
         self._cluster = cluster
         self._count = count
         self._moved = 0
-        self.there: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.staying = self.expected = self.there
+        self.present: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.staying = self.nominated = self.present
         self._count_all()
 
     def refresh(self) -> None:
-        """Count again on the nodes where something moved."""
+        """Count again on the nodes that changed."""
         table = self._cluster.nodes
         moved = table.changed_slots[self._moved :]
         if not moved:
@@ -40,21 +40,21 @@ class Tally:
         self._moved = len(table.changed_slots)
         for slot in slots:
             found = self._on(table.order[slot])
-            self.there[slot], self.staying[slot], self.expected[slot] = found
+            self.present[slot], self.staying[slot], self.nominated[slot] = found
 
-    def sure(self, *, later: bool) -> npt.NDArray[np.int64]:
-        """Those that can be counted on: who is there, or (later) who stays and who is expected."""
-        return self.staying + self.expected if later else self.there
+    def guaranteed(self, *, later: bool) -> npt.NDArray[np.int64]:
+        """Return the pods that affinity may rely on: those present, or (later) those staying and those nominated."""
+        return self.staying + self.nominated if later else self.present
 
     def possible(self, *, later: bool) -> npt.NDArray[np.int64]:
-        """Those that must be reckoned with: the same, and who is expected in any case."""
-        return (self.staying if later else self.there) + self.expected
+        """Return the pods that anti-affinity and ports must consider: the same, and those nominated in any case."""
+        return (self.staying if later else self.present) + self.nominated
 
     def _count_all(self) -> None:
         order = self._cluster.nodes.order
         self._moved = len(self._cluster.nodes.changed_slots)
         counts = np.array([self._on(node) for node in order], dtype=np.int64).reshape(-1, 3)
-        self.there, self.staying, self.expected = (counts[:, one].copy() for one in range(3))
+        self.present, self.staying, self.nominated = (counts[:, one].copy() for one in range(3))
 
     def _on(self, node: Node) -> tuple[int, int, int]:
         if not (node.pods or node.overlay_added or node.nominated_pods):
@@ -69,5 +69,5 @@ class Tally:
                 if uid not in going and pod.status != RELEASING:
                     staying += number
         guests = sum(self._count(pods[uid]) for uid in node.overlay_added)
-        expected = sum(self._count(pods[uid]) for uid in node.nominated_pods)
-        return there + guests, staying + guests, expected
+        nominated = sum(self._count(pods[uid]) for uid in node.nominated_pods)
+        return there + guests, staying + guests, nominated

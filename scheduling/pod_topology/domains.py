@@ -1,4 +1,4 @@
-"""Domains: nodes with the same value of a label, as numbers, slot by slot."""
+"""Topology domains by a node label: nodes with the same value have the same number, slot by slot."""
 
 from collections.abc import Mapping
 
@@ -9,20 +9,20 @@ from projections.nodes import NodeTable
 
 
 class NodeLabels:
-    """The keys of the labels of nodes. Terms with any other topology key concern no node."""
+    """The keys of the nodes' labels. Terms with any other topology key match no node."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._read = len(table.updated_slots)
         self._labels: list[dict[str, str]] = [{} for _ in table.order]
-        """The labels of each node as they are counted."""
+        """The labels of each node as they were counted."""
         self._keys: dict[str, int] = {}
         """Label key to the number of nodes that have it."""
         for slot in range(len(table.order)):
             self._count(slot)
 
     def all_keys(self) -> Mapping[str, int]:
-        """Label key to the number of nodes that have it."""
+        """Return label key to the number of nodes that have it."""
         for slot in self._table.updated_slots[self._read :]:
             self._count(slot)
         self._read = len(self._table.updated_slots)
@@ -51,40 +51,40 @@ class Domain:
         self._values: dict[str, int] = {}
         self._read = len(table.updated_slots)
         self.number: npt.NDArray[np.int64] = np.full(len(table.order), -1, dtype=np.int64)
-        """The domain of each node; -1 where it is in none."""
+        """The domain of each node; -1 if it has no such label."""
         for slot in range(len(table.order)):
-            self._look(slot)
+            self._read_node(slot)
 
     def __len__(self) -> int:
         return len(self._values)
 
     @property
     def inside(self) -> npt.NDArray[np.bool_]:
-        """Which nodes are in a domain at all."""
+        """Return which nodes are in a domain."""
         return self.number >= 0
 
     def refresh(self) -> None:
-        """Look again at nodes whose object changed."""
+        """Read the nodes whose object changed again."""
         for slot in self._table.updated_slots[self._read :]:
-            self._look(slot)
+            self._read_node(slot)
         self._read = len(self._table.updated_slots)
 
     def sums(
         self, amounts: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_] | None = None
     ) -> npt.NDArray[np.int64]:
-        """What the (chosen) nodes of each domain have together."""
+        """Return the sums of a column over the (chosen) nodes of each domain."""
         inside = self.inside if chosen is None else self.inside & chosen
         sums = np.zeros(len(self._values), dtype=np.int64)
         np.add.at(sums, self.number[inside], amounts[inside])
         return sums
 
     def spread_out(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The sum of its domain for each node; 0 for nodes in none."""
+        """Return the sum of its domain for each node; 0 for nodes in no domain."""
         if not len(sums):
             return np.zeros(len(self.number), dtype=np.int64)
         return np.where(self.inside, sums[self.number], 0)
 
-    def _look(self, slot: int) -> None:
+    def _read_node(self, slot: int) -> None:
         facts = self._table.order[slot].facts
         value = None if facts is None else facts.labels.get(self._key)
         if value is None:

@@ -1,4 +1,4 @@
-"""What surrounds a pod: all that its class asks about others, and others of it, as the policy has it."""
+"""Filters and scores of a class of pods that depend on other pods, as enabled by the policy."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -11,115 +11,130 @@ from projections.pod_terms import selects
 from projections.pods import Pod
 from projections.policy import Policy
 from scheduling.pod_topology.affinity import (
-    NOT_APART,
-    NOT_BORNE,
-    NOT_NEAR,
+    AFFINITY_MISMATCH,
+    ANTI_AFFINITY_MISMATCH,
+    EXISTING_ANTI_AFFINITY,
     affinity_points,
-    closed_by_affinity,
-    closed_by_anti_affinity,
-    closed_by_others,
+    excluded_by_affinity,
+    excluded_by_anti_affinity,
+    excluded_by_existing_anti_affinity,
 )
-from scheduling.pod_topology.index import Neighbourhood, Stamp
-from scheduling.pod_topology.spread import NO_LABEL, SKEWED, Spreading
+from scheduling.pod_topology.index import PodTopologyIndex, Stamp
+from scheduling.pod_topology.spread import NO_LABEL, SKEWED, SpreadConstraints
 
 Mask = npt.NDArray[np.bool_]
 
 NO_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
 
-AROUND: Final = (NO_LABEL, SKEWED, NOT_NEAR, NOT_APART, NOT_BORNE)
-"""Reasons to do with who stands where, in the order in which Kubernetes asks about them."""
+POD_TOPOLOGY_REASONS: Final = (
+    NO_LABEL,
+    SKEWED,
+    AFFINITY_MISMATCH,
+    ANTI_AFFINITY_MISMATCH,
+    EXISTING_ANTI_AFFINITY,
+)
+"""The reasons in the order in which Kubernetes evaluates them."""
 
 LIMITS: Final = {
     NO_PORTS: "hostPort",
     NO_LABEL: "topologySpreadConstraints",
     SKEWED: "topologySpreadConstraints",
-    NOT_NEAR: "podAffinity",
-    NOT_APART: "podAntiAffinity",
-    NOT_BORNE: "podAntiAffinity",
+    AFFINITY_MISMATCH: "podAffinity",
+    ANTI_AFFINITY_MISMATCH: "podAntiAffinity",
+    EXISTING_ANTI_AFFINITY: "podAntiAffinity",
 }
-"""Reason to what of the pod limits it."""
+"""Reason to the field of the pod that causes it."""
 
 
-OBSTACLES: Final = {
-    NO_PORTS: "a port of it that the pod asks for is taken",
-    NO_LABEL: "it has no label that the pod is to be spread over",
-    SKEWED: "its domain has more of such pods than the spread allows",
-    NOT_NEAR: "nobody whom the pod must be near is in its domain",
-    NOT_APART: "somebody whom the pod does not bear is in its domain",
-    NOT_BORNE: "somebody who does not bear the pod is in its domain",
+NODE_TEXTS: Final = {
+    NO_PORTS: "a hostPort of the pod is in use",
+    NO_LABEL: "missing the topologyKey label of a topology spread constraint",
+    SKEWED: "maxSkew of a topology spread constraint would be exceeded",
+    AFFINITY_MISMATCH: "no pod in its topology domain matches the pod affinity",
+    ANTI_AFFINITY_MISMATCH: "pod anti-affinity excludes this node: a matching pod is in its topology domain",
+    EXISTING_ANTI_AFFINITY: "pod anti-affinity of an existing pod in its topology domain excludes this node",
 }
-"""Reason to what it says of one node."""
+"""Reason to the message about a single node."""
 
 
-class Surroundings:
-    """What surrounds pods of one class under one policy."""
+class PodTopologyFilters:
+    """The filters and scores of one class of pods under one policy."""
 
-    def __init__(self, around: Neighbourhood, policy: Policy, pod_class: PodClass) -> None:
+    def __init__(self, index: PodTopologyIndex, policy: Policy, pod_class: PodClass) -> None:
         rules, order = policy.predicates, policy.node_order
         if not policy.has("nodeorder", "enableNodeOrder"):
             order = None
         terms, seen = pod_class.terms, pod_class.selected_as
-        self._around = around
+        self._index = index
         self._pod_class = pod_class
-        self._spread = Spreading(around, pod_class)
+        self._spread = SpreadConstraints(index, pod_class)
         self._keeps_ports = bool(rules and rules.node_ports and terms.ports)
         self._spreads = bool(rules and rules.spread and self._spread.hard)
-        heeds = bool(rules and rules.pod_affinity)
-        self._near = heeds and bool(terms.required_affinity)
-        self._apart = heeds and bool(terms.required_anti_affinity)
-        self._borne = heeds and seen is not None and seen.is_barred
-        is_wished = bool(terms.preferred) or (seen is not None and seen.is_weighed)
-        self._wish_weight = order.podaffinity_weight if order and is_wished else 0
+        checks_affinity = bool(rules and rules.pod_affinity)
+        self._has_affinity = checks_affinity and bool(terms.required_affinity)
+        self._has_anti_affinity = checks_affinity and bool(terms.required_anti_affinity)
+        self._has_existing_anti_affinity = checks_affinity and seen is not None and seen.is_barred
+        has_preferences = bool(terms.preferred) or (seen is not None and seen.is_weighed)
+        self._affinity_weight = order.podaffinity_weight if order and has_preferences else 0
         self._spread_weight = order.podtopologyspread_weight if order and self._spread.soft else 0
-        self._kept: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
+        self._excluded: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
 
     @property
-    def matters(self) -> bool:
-        """Whether any of it counts under this policy."""
-        filters = self._keeps_ports or self._spreads or self._near or self._apart or self._borne
-        return bool(filters or self._wish_weight or self._spread_weight)
+    def is_enabled(self) -> bool:
+        """Return True if any of them is enabled for the class."""
+        filters = (
+            self._keeps_ports
+            or self._spreads
+            or self._has_affinity
+            or self._has_anti_affinity
+            or self._has_existing_anti_affinity
+        )
+        return bool(filters or self._affinity_weight or self._spread_weight)
 
-    def closed(self, *, later: bool = False) -> dict[str, Mask]:
-        """Reason to the nodes that it closes, in the order in which they are asked about.
+    def excluded(self, *, later: bool = False) -> dict[str, Mask]:
+        """Return reason to the nodes that it excludes, in the order of evaluation.
 
-        `later` is once leaving pods have left.
+        `later` means once terminating pods are gone.
         """
-        kept = self._kept.get(later)
-        if kept is None or kept[0] != self._around.stamp:
-            kept = self._kept[later] = (self._around.stamp, dict(self._closings(later=later)))
-        return kept[1]
+        known = self._excluded.get(later)
+        if known is None or known[0] != self._index.stamp:
+            known = self._excluded[later] = (
+                self._index.stamp,
+                dict(self._excluded_by_reason(later=later)),
+            )
+        return known[1]
 
-    def open(self, *, later: bool = False) -> Mask:
-        """The nodes that none of it closes."""
-        found: Mask = np.ones(len(self._around.cluster.nodes.order), dtype=np.bool_)
-        for one in self.closed(later=later).values():
+    def admitted(self, *, later: bool = False) -> Mask:
+        """Return the nodes that no filter excludes."""
+        found: Mask = np.ones(len(self._index.cluster.nodes.order), dtype=np.bool_)
+        for one in self.excluded(later=later).values():
             found &= ~one
         return found
 
     def obstacle(self, slot: int) -> str:
-        """What of it closes a node; empty where nothing does."""
-        found = (OBSTACLES[reason] for reason, mask in self.closed().items() if mask[slot])
+        """Return the message of the first filter that excludes a node; empty if none does."""
+        found = (NODE_TEXTS[reason] for reason, mask in self.excluded().items() if mask[slot])
         return next(found, "")
 
     def add(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The scores with what is preferred, normalized over the nodes that can take the pod."""
+        """Add the preferences to the scores, normalized over the feasible nodes."""
         can = scores >= 0
-        if not (self._wish_weight or self._spread_weight) or not can.any():
+        if not (self._affinity_weight or self._spread_weight) or not can.any():
             return scores
-        if self._wish_weight:
-            points = affinity_points(self._around, self._pod_class, can)
+        if self._affinity_weight:
+            points = affinity_points(self._index, self._pod_class, can)
             if points is not None:
-                scores = scores + points * self._wish_weight
+                scores = scores + points * self._affinity_weight
         if self._spread_weight:
             scores = scores + self._spread.points(can) * self._spread_weight
         return np.where(can, scores, -1)
 
-    def is_obstructed_by(self, pod: Pod) -> bool:
-        """Whether nodes may be closed to such pods because this one is there."""
+    def may_be_excluded_by(self, pod: Pod) -> bool:
+        """Return True if this pod may be the reason why nodes are excluded for such pods."""
         terms, theirs = self._pod_class.terms, pod.pod_class.terms
         labels, labels_of = (
             dict(pod.facts.labels),
-            self._around.cluster.inter_pod_affinity.labels_of,
+            self._index.cluster.inter_pod_affinity.labels_of,
         )
         namespace = pod.facts.namespace
         if self._keeps_ports and any(a.collides(b) for a in terms.ports for b in theirs.ports):
@@ -127,31 +142,35 @@ class Surroundings:
         is_alike = self._spreads and namespace == terms.namespace
         if is_alike and any(selects(one.selector, labels) for one in self._spread.hard):
             return True
-        if self._apart and any(
+        if self._has_anti_affinity and any(
             one.matches(namespace, labels, labels_of) for one in terms.required_anti_affinity
         ):
             return True
         seen = self._pod_class.selected_as
-        if not self._borne or seen is None:
+        if not self._has_existing_anti_affinity or seen is None:
             return False
         own = dict(seen.labels)
         return any(
             one.matches(seen.namespace, own, labels_of) for one in theirs.required_anti_affinity
         )
 
-    def _closings(self, *, later: bool) -> Iterator[tuple[str, Mask]]:
-        around, pod_class = self._around, self._pod_class
+    def _excluded_by_reason(self, *, later: bool) -> Iterator[tuple[str, Mask]]:
+        index, pod_class = self._index, self._pod_class
         if self._keeps_ports:
-            yield NO_PORTS, around.listening(pod_class.terms.ports).possible(later=later) > 0
+            yield NO_PORTS, index.using_ports(pod_class.terms.ports).possible(later=later) > 0
         if self._spreads:
-            unlabelled, skewed = self._spread.closed()
+            unlabelled, skewed = self._spread.excluded()
             yield NO_LABEL, unlabelled
             yield SKEWED, skewed
         affinity: tuple[tuple[bool, str, Callable[..., Mask]], ...] = (
-            (self._near, NOT_NEAR, closed_by_affinity),
-            (self._apart, NOT_APART, closed_by_anti_affinity),
-            (self._borne, NOT_BORNE, closed_by_others),
+            (self._has_affinity, AFFINITY_MISMATCH, excluded_by_affinity),
+            (self._has_anti_affinity, ANTI_AFFINITY_MISMATCH, excluded_by_anti_affinity),
+            (
+                self._has_existing_anti_affinity,
+                EXISTING_ANTI_AFFINITY,
+                excluded_by_existing_anti_affinity,
+            ),
         )
         for is_on, reason, close in affinity:
             if is_on:
-                yield reason, close(around, pod_class, later=later)
+                yield reason, close(index, pod_class, later=later)

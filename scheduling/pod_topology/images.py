@@ -1,6 +1,7 @@
 """Image locality: nodes that have a pod's images already (Kubernetes' ImageLocality).
 
-An image counts by its size, and the more the more nodes have it: or all pods would go where the first went.
+An image counts by its size and by the fraction of nodes that have it; otherwise all pods would follow the first
+one.
 """
 
 from typing import Final
@@ -14,14 +15,14 @@ from projections.policy import Policy
 from scheduling.score import FULL
 
 LEAST: Final = 23 << 20
-"""Bytes of images that do not count: 0 points."""
+"""Bytes of images that score 0 points."""
 
 MOST: Final = 1000 << 20
-"""Bytes of images, for each container, that are worth 100 points."""
+"""Bytes of images, for each container, that score 100 points."""
 
 
 class ImagePoints:
-    """What the images on each node are worth to pods with these images, slot by slot, times a weight."""
+    """The points of each node for pods with these images, slot by slot, times a weight."""
 
     def __init__(self, table: NodeTable, images: tuple[str, ...], weight: int) -> None:
         self._table = table
@@ -29,30 +30,30 @@ class ImagePoints:
         self._weight = weight
         self._read = len(table.updated_slots)
         self._sizes: dict[int, dict[str, int]] = {}
-        """Slots where any of the images is, and the size of each there."""
+        """Slots of nodes with any of the images, and the size of each image there."""
         for slot, node in enumerate(table.order):
             if node.facts is not None and node.facts.images:
-                self._look(slot)
+                self._read_node(slot)
         self._points = self._all()
 
     def points(self) -> npt.NDArray[np.int64] | None:
-        """The points as they are now; None where none of the images is anywhere."""
+        """Return the current points; None if no node has any of the images."""
         self._refresh()
         return self._points if self._sizes else None
 
     def _refresh(self) -> None:
-        """Look again at nodes whose object changed."""
+        """Read the nodes whose object changed again."""
         slots = self._table.updated_slots[self._read :]
         if not slots:
             return
         before = [self._sizes.get(slot) for slot in slots]
         self._read = len(self._table.updated_slots)
         for slot in slots:
-            self._look(slot)
+            self._read_node(slot)
         if before != [self._sizes.get(slot) for slot in slots]:
             self._points = self._all()
 
-    def _look(self, slot: int) -> None:
+    def _read_node(self, slot: int) -> None:
         facts = self._table.order[slot].facts
         there = () if facts is None else facts.images
         sizes = {name: size for name, size in there if name in self._images}
@@ -76,7 +77,7 @@ class ImagePoints:
 
 
 def image_points(policy: Policy, pod_class: PodClass, table: NodeTable) -> ImagePoints | None:
-    """What images are worth to pods of a class; None where they do not count."""
+    """Return the image points for pods of a class; None if images do not count."""
     order = policy.node_order if policy.has("nodeorder", "enableNodeOrder") else None
     if order is None or not order.imagelocality_weight or not pod_class.images:
         return None

@@ -1,7 +1,7 @@
-"""Who stands where: the tallies and domains that terms about other pods ask for.
+"""Index of pods by the terms that refer to them: counts and domains for affinity, spread and host ports.
 
-Each is made when it is first asked for and then kept up to date node by node. They only ever save time: each
-can be made anew from State.
+Each entry is built when it is first needed and then updated node by node. The index only saves time and can be
+recomputed from State.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,38 +11,38 @@ from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
 from projections.pod_terms import HostPort, Labels, PodAffinityTerm, Selector, selects
 from projections.pods import Pod
-from scheduling.pod_topology.counts import Count, Tally
+from scheduling.pod_topology.counts import Count, PodCounts
 from scheduling.pod_topology.domains import Domain, NodeLabels
 
-TALLIES_MAX: Final = 1024
-"""Tallies kept at a time; when there are more, all are forgotten."""
+COUNTS_MAX: Final = 1024
+"""Maximum number of counts; beyond it all are dropped."""
 
-TALLIES_BYTES_MAX: Final = 256 << 20
-"""Bytes of tallies kept at a time: three columns of eight bytes for each node."""
+COUNTS_BYTES_MAX: Final = 256 << 20
+"""Maximum size of the counts: three columns of eight bytes for each node."""
 
-KINDS_MAX: Final = 1 << 12
-"""Kinds of pods (namespace and labels, or class) that a tally remembers its verdict on."""
+VERDICTS_MAX: Final = 1 << 12
+"""Maximum number of cached verdicts of one count, by namespace and labels or by class."""
 
 SELECTING_MAX: Final = 1 << 12
-"""Kinds of pods of which it is remembered by which topology keys terms of other pods select them."""
+"""Maximum number of pod kinds for which the topology keys of the terms that select them are cached."""
 
 Stamp: TypeAlias = tuple[int, int, int, int]
-"""Equal as long as nothing moved."""
+"""Equal as long as no node and no term changed."""
 
 
-def tallies_max(cluster: Cluster) -> int:
-    """How many tallies are kept at a time."""
+def counts_max(cluster: Cluster) -> int:
+    """Return the maximum number of counts for a cluster of this size."""
     column_bytes = 24 * max(1, len(cluster.nodes.order))
-    return min(TALLIES_MAX, max(1, TALLIES_BYTES_MAX // column_bytes))
+    return min(COUNTS_MAX, max(1, COUNTS_BYTES_MAX // column_bytes))
 
 
-class Neighbourhood:
-    """The tallies and domains of one State."""
+class PodTopologyIndex:
+    """The counts and domains of one State."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._layout = (-1, -1)
-        self._tallies: dict[object, Tally] = {}
+        self._counts_by_key: dict[object, PodCounts] = {}
         self._domains: dict[str, Domain] = {}
         self._node_labels = NodeLabels(cluster.nodes)
         self._no_domain = Domain(cluster.nodes, "")
@@ -51,7 +51,7 @@ class Neighbourhood:
 
     @property
     def stamp(self) -> Stamp:
-        """What was looked at so far."""
+        """Return the version of the state that was read."""
         table = self.cluster.nodes
         return (
             table.layout,
@@ -61,8 +61,8 @@ class Neighbourhood:
         )
 
     def domain(self, key: str) -> Domain:
-        """The domains of a topology key."""
-        self._look()
+        """Return the domains of a topology key."""
+        self._drop_outdated()
         if key not in self._node_labels.all_keys():
             self._no_domain.refresh()
             return self._no_domain
@@ -72,26 +72,26 @@ class Neighbourhood:
         found.refresh()
         return found
 
-    def covered(self, terms: tuple[PodAffinityTerm, ...]) -> Tally:
-        """Pods that all of the terms mean."""
+    def matching_all(self, terms: tuple[PodAffinityTerm, ...]) -> PodCounts:
+        """Return the counts of pods that match all of the terms."""
         labels_of = self.cluster.inter_pod_affinity.labels_of
 
         def is_meant(namespace: str, labels: Mapping[str, str]) -> bool:
             return all(one.matches(namespace, labels, labels_of) for one in terms)
 
-        return self._tally(("covered", terms), lambda: _by_labels(is_meant))
+        return self._pod_counts(("covered", terms), lambda: _by_labels(is_meant))
 
-    def selected(self, namespace: str, selector: Selector | None) -> Tally:
-        """Pods of a namespace with such labels."""
+    def matching_selector(self, namespace: str, selector: Selector | None) -> PodCounts:
+        """Return the counts of pods of a namespace that match a selector."""
 
         def is_selected(of: str, labels: Mapping[str, str]) -> bool:
             return of == namespace and selects(selector, labels)
 
-        return self._tally(("selected", namespace, selector), lambda: _by_labels(is_selected))
+        return self._pod_counts(("selected", namespace, selector), lambda: _by_labels(is_selected))
 
     def selecting(self, seen: SelectedAs) -> Selecting:
-        """The topology keys of the terms of other pods that select such pods, of those keys that nodes have."""
-        self._look()
+        """Return the topology keys, among those that nodes have, of the terms of other pods that select such pods."""
+        self._drop_outdated()
         index = self.cluster.inter_pod_affinity
         if index.terms_version != self._terms_version or len(self._selecting) >= SELECTING_MAX:
             self._terms_version, self._selecting = index.terms_version, {}
@@ -101,8 +101,8 @@ class Neighbourhood:
             self._selecting[seen] = found
         return found
 
-    def barring(self, seen: SelectedAs, topology_key: str) -> Tally:
-        """Pods with required anti-affinity to such pods, by this topology key."""
+    def with_anti_affinity_to(self, seen: SelectedAs, topology_key: str) -> PodCounts:
+        """Return the counts of pods with required anti-affinity to such pods by this topology key."""
 
         def count(pod: Pod) -> int:
             terms = pod.pod_class.terms.required_anti_affinity
@@ -110,10 +110,10 @@ class Neighbourhood:
                 [one.topology_key == topology_key and self._selects(one, seen) for one in terms]
             )
 
-        return self._tally(("barring", seen, topology_key), lambda: _by_class(count))
+        return self._pod_counts(("barring", seen, topology_key), lambda: _by_class(count))
 
-    def weighing(self, seen: SelectedAs, topology_key: str) -> Tally:
-        """What affinity and preferred anti-affinity of pods to such pods, by this topology key, adds to a domain."""
+    def preference_weights(self, seen: SelectedAs, topology_key: str) -> PodCounts:
+        """Return the sums of the weights with which pods prefer (or avoid) such pods by this topology key."""
 
         def count(pod: Pod) -> int:
             weighted = [one for one in pod.pod_class.terms.affinity_terms if one.weight]
@@ -125,16 +125,16 @@ class Neighbourhood:
                 ]
             )
 
-        return self._tally(("weighing", seen, topology_key), lambda: _by_class(count))
+        return self._pod_counts(("weighing", seen, topology_key), lambda: _by_class(count))
 
     def _selects(self, term: PodAffinityTerm, seen: SelectedAs) -> bool:
         return term.matches(
             seen.namespace, dict(seen.labels), self.cluster.inter_pod_affinity.labels_of
         )
 
-    def listening(self, ports: tuple[HostPort, ...]) -> Tally:
-        """Pods that have one of these ports of their node."""
-        return self._tally(
+    def using_ports(self, ports: tuple[HostPort, ...]) -> PodCounts:
+        """Return the counts of pods that use one of these host ports."""
+        return self._pod_counts(
             ("listening", ports),
             lambda: _by_class(
                 lambda pod: int(
@@ -143,31 +143,31 @@ class Neighbourhood:
             ),
         )
 
-    def _tally(self, key: object, count: Callable[[], Count]) -> Tally:
-        self._look()
-        found = self._tallies.get(key)
+    def _pod_counts(self, key: object, count: Callable[[], Count]) -> PodCounts:
+        self._drop_outdated()
+        found = self._counts_by_key.get(key)
         if found is None:
-            if len(self._tallies) >= tallies_max(self.cluster):
-                self._tallies.clear()
-            found = self._tallies[key] = Tally(self.cluster, count())
+            if len(self._counts_by_key) >= counts_max(self.cluster):
+                self._counts_by_key.clear()
+            found = self._counts_by_key[key] = PodCounts(self.cluster, count())
         found.refresh()
         return found
 
-    def forget(self) -> None:
-        """Drop all tallies: terms that they are of may be gone."""
-        self._tallies, self._domains, self._selecting = {}, {}, {}
+    def clear(self) -> None:
+        """Drop all counts: their terms may be gone."""
+        self._counts_by_key, self._domains, self._selecting = {}, {}, {}
 
-    def _look(self) -> None:
+    def _drop_outdated(self) -> None:
         now = (self.cluster.nodes.layout, self.cluster.inter_pod_affinity.version)
         if now != self._layout:
             self._layout = now
-            self._tallies, self._domains, self._selecting = {}, {}, {}
+            self._counts_by_key, self._domains, self._selecting = {}, {}, {}
             self._node_labels = NodeLabels(self.cluster.nodes)
             self._no_domain = Domain(self.cluster.nodes, "")
 
 
 def _by_labels(judge: Callable[[str, Mapping[str, str]], bool]) -> Count:
-    """Counts pods by namespace and labels, asking once for all that agree in both."""
+    """Count pods by namespace and labels; evaluate each combination once."""
     known: dict[tuple[str, Labels], int] = {}
 
     def count(pod: Pod) -> int:
@@ -175,7 +175,7 @@ def _by_labels(judge: Callable[[str, Mapping[str, str]], bool]) -> Count:
         key = (facts.namespace, facts.labels)
         found = known.get(key)
         if found is None:
-            if len(known) >= KINDS_MAX:
+            if len(known) >= VERDICTS_MAX:
                 known.clear()
             found = known[key] = int(judge(facts.namespace, dict(facts.labels)))
         return found
@@ -184,14 +184,14 @@ def _by_labels(judge: Callable[[str, Mapping[str, str]], bool]) -> Count:
 
 
 def _by_class(judge: Count) -> Count:
-    """Counts pods by class, asking once for each."""
+    """Count pods by class; evaluate each class once."""
     known: dict[int, int] = {}
 
     def count(pod: Pod) -> int:
         index = pod.pod_class.index
         found = known.get(index)
         if found is None:
-            if len(known) >= KINDS_MAX:
+            if len(known) >= VERDICTS_MAX:
                 known.clear()
             found = known[index] = judge(pod)
         return found

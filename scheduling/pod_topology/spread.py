@@ -1,9 +1,9 @@
-"""Topology spread: which nodes it closes, and how it scores (Kubernetes' PodTopologySpread).
+"""Topology spread constraints: which nodes they exclude, and how they score (Kubernetes' PodTopologySpread).
 
     skew of a domain = pods there, this one included - pods in the emptiest domain
 
-Domains are counted on nodes that have the labels of all constraints and that the pod may use as far as the
-constraint says. Pods that leave are not counted.
+Domains are counted on nodes that have the labels of all constraints and that the pod may use, as far as the
+constraint's node policies say. Terminating pods are not counted.
 """
 
 from typing import Final
@@ -15,8 +15,8 @@ from projections.nodes import NodeFacts
 from projections.pod_class import PodClass
 from projections.pod_terms import Spread, selects
 from projections.selector import untolerated
-from scheduling.pod_topology.counts import Tally
-from scheduling.pod_topology.index import Neighbourhood
+from scheduling.pod_topology.counts import PodCounts
+from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.score import FULL
 
 Mask = npt.NDArray[np.bool_]
@@ -26,56 +26,56 @@ NO_LABEL: Final = "node(s) didn't match pod topology spread constraints (missing
 
 _HARD: Final = ("NoSchedule", "NoExecute")
 _ONE: Final = 1 << 32
-"""One, in fixed point."""
+"""1 in fixed point."""
 
 
-class Spreading:
+class SpreadConstraints:
     """The spread constraints of one class of pods."""
 
-    def __init__(self, around: Neighbourhood, pod_class: PodClass) -> None:
-        self._around = around
+    def __init__(self, index: PodTopologyIndex, pod_class: PodClass) -> None:
+        self._index = index
         self._pod_class = pod_class
         self.hard = tuple(one for one in pod_class.terms.spread if one.is_hard)
         self.soft = tuple(one for one in pod_class.terms.spread if not one.is_hard)
         self._counted: dict[Spread, Mask] = {}
-        self._looked = (-1, -1)
+        self._read = (-1, -1)
 
-    def closed(self) -> tuple[Mask, Mask]:
-        """Nodes without a label that is asked for, and nodes where the skew would be too high."""
-        count = len(self._around.cluster.nodes.order)
+    def excluded(self) -> tuple[Mask, Mask]:
+        """Return the nodes without a required topology label, and the nodes where maxSkew would be exceeded."""
+        count = len(self._index.cluster.nodes.order)
         unlabelled: Mask = np.zeros(count, dtype=np.bool_)
         skewed: Mask = np.zeros(count, dtype=np.bool_)
         labels = dict(self._pod_class.terms.labels)
         for one in self.hard:
-            domain, counted = self._around.domain(one.topology_key), self._counts_in(one, self.hard)
+            domain, counted = self._index.domain(one.topology_key), self._counts_in(one, self.hard)
             unlabelled |= ~domain.inside
             there = np.zeros(len(domain), dtype=np.bool_)
             there[domain.number[counted]] = True
             if not there.any():
                 continue
-            tally = self._tally(one)
-            sums = domain.sums(tally.staying, counted)
+            pod_counts = self._pod_counts(one)
+            sums = domain.sums(pod_counts.staying, counted)
             least = int(sums[there].min()) if int(there.sum()) >= one.min_domains else 0
-            sums += domain.sums(tally.expected, counted)
+            sums += domain.sums(pod_counts.nominated, counted)
             own = int(selects(one.selector, labels))
             skewed |= domain.inside & (domain.spread_out(sums) + own - least > one.max_skew)
         return unlabelled, skewed & ~unlabelled
 
     def points(self, can: Mask) -> npt.NDArray[np.int64]:
-        """100 points for the node among most alike domains with the fewest pods, fewer the more there are.
+        """Score 100 points for the node whose domains have the fewest matching pods, and less the more they have.
 
-        Domains count the more the more of them there are (by the logarithm), so that zones and nodes weigh
-        alike. Nodes without all the labels get nothing.
+        A constraint weighs more the more domains it has (by the logarithm), so that zones and nodes weigh alike.
+        Nodes without all the labels score 0.
         """
         judged = can.copy()
         for one in self.soft:
-            judged &= self._around.domain(one.topology_key).inside
+            judged &= self._index.domain(one.topology_key).inside
         raw = np.zeros(len(can), dtype=np.int64)
         if not judged.any():
             return raw
         for one in self.soft:
-            domain, counted = self._around.domain(one.topology_key), self._counts_in(one, self.soft)
-            sums = domain.sums(self._tally(one).staying, counted)
+            domain, counted = self._index.domain(one.topology_key), self._counts_in(one, self.soft)
+            sums = domain.sums(self._pod_counts(one).staying, counted)
             weight = logarithm(len(np.unique(domain.number[judged])) + 2)
             raw += domain.spread_out(sums) * weight + (one.max_skew - 1) * 1000
         least, most = int(raw[judged].min()), int(raw[judged].max())
@@ -83,15 +83,15 @@ class Spreading:
             return np.where(judged, FULL, 0)
         return np.where(judged, (most + least - raw) * FULL // most, 0)
 
-    def _tally(self, one: Spread) -> Tally:
-        return self._around.selected(self._pod_class.terms.namespace, one.selector)
+    def _pod_counts(self, one: Spread) -> PodCounts:
+        return self._index.matching_selector(self._pod_class.terms.namespace, one.selector)
 
     def _counts_in(self, one: Spread, alike: tuple[Spread, ...]) -> Mask:
-        """The nodes on which pods are counted for a constraint."""
-        table = self._around.cluster.nodes
+        """Return the nodes on which pods are counted for a constraint."""
+        table = self._index.cluster.nodes
         now = (table.layout, len(table.updated_slots))
-        if now != self._looked:
-            self._looked, self._counted = now, {}
+        if now != self._read:
+            self._read, self._counted = now, {}
         found = self._counted.get(one)
         if found is None:
             found = np.fromiter(
@@ -103,7 +103,7 @@ class Spreading:
                 count=len(table.order),
             )
             for other in alike:
-                found &= self._around.domain(other.topology_key).inside
+                found &= self._index.domain(other.topology_key).inside
             self._counted[one] = found
         return found
 
@@ -115,7 +115,7 @@ class Spreading:
 
 
 def logarithm(number: int) -> int:
-    """The natural logarithm of a whole number, in thousandths, rounded down."""
+    """Return the natural logarithm of a whole number, in thousandths, rounded down."""
     whole = number.bit_length() - 1
     rest, digits = (number << 32) >> whole, 0
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Whether who came or left matters to pods that were refused for who stands where."""
+"""Whether an added or removed pod matters to pods that were refused by affinity or spread."""
 
 from typing import Final
 
@@ -11,25 +11,25 @@ from projections.sized_cache import lengths, sized_cache
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 MET_BYTES_MAX: Final = 4 << 20
-"""Bytes of the descriptions of pods that came or left, of which the decoded form is kept."""
+"""Maximum size of the cached decoded descriptions of added and removed pods."""
 
-_MET: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[AffinityTerm, ...]])
+_POD_KIND: Final = msgspec.json.Decoder(tuple[str, Labels, tuple[AffinityTerm, ...]])
 
 
 @sized_cache(MET_BYTES_MAX, lengths)
 def _read(met: str) -> tuple[str, dict[str, str], tuple[AffinityTerm, ...]]:
-    namespace, labels, barring = _MET.decode(met)
+    namespace, labels, barring = _POD_KIND.decode(met)
     return namespace, dict(labels), barring
 
 
-def minds(cluster: Cluster, pod: Pod, due: WakeupEvents) -> bool:
-    """Whether a waiting pod may go elsewhere now, because of pods that came to a node or left one."""
+def is_affected_by_pods(cluster: Cluster, pod: Pod, due: WakeupEvents) -> bool:
+    """Return True if a pending pod may be feasible on other nodes now, because pods were added to nodes or removed."""
     if ALL_PODS in due.changed_pod_kinds:
         return pod.pod_class.depends_on_other_pods
-    return any(_concerns(cluster, pod, one) for one in due.changed_pod_kinds)
+    return any(_selects_pod(cluster, pod, one) for one in due.changed_pod_kinds)
 
 
-def _concerns(cluster: Cluster, pod: Pod, met: str) -> bool:
+def _selects_pod(cluster: Cluster, pod: Pod, met: str) -> bool:
     namespace, labels, barring = _read(met)
     terms = pod.pod_class.terms
     asked: tuple[PodAffinityTerm, ...] = (*terms.required_affinity, *terms.required_anti_affinity)
@@ -39,7 +39,7 @@ def _concerns(cluster: Cluster, pod: Pod, met: str) -> bool:
         one.is_hard and selects(one.selector, labels) for one in terms.spread
     ):
         return True
-    # The terms of a pod that is gone are in no index any more: what they select is asked of the pod's own labels.
+    # The terms of a removed pod are in no index any more: match what they select against the pod's own labels.
     own = dict(pod.facts.labels) if barring else {}
     labels_of = cluster.inter_pod_affinity.labels_of
     return any(one.term.matches(pod.facts.namespace, own, labels_of) for one in barring)

@@ -25,7 +25,7 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
     tiers = victim_plugin_tiers(policy, preemptor.action)
     if not all(any(one.name in ("priority", "drf") for one in tier) for tier in tiers):
         return None
-    if preemptor.session.rankings.surroundings(pod.pod_class) is not None:
+    if preemptor.session.rankings.pod_topology(pod.pod_class) is not None:
         return None
     group = preemptor.group
     held = tuple(sorted(group.held.items()))

@@ -371,10 +371,10 @@ class PreemptionSearch:
 
     def _nodes_compared(self) -> int:
         """Return how many freeable nodes are compared by their victims."""
-        told = self.session.cluster.policy.action_arguments.preempting
-        if self.action != "preempt" or self._is_within or not told.is_simulated:
+        arguments = self.session.cluster.policy.action_arguments.preempting
+        if self.action != "preempt" or self._is_within or not arguments.is_simulated:
             return 1
-        return told.candidates(len(self.session.cluster.nodes.order))
+        return arguments.candidates(len(self.session.cluster.nodes.order))
 
     def _nodes(
         self,
@@ -546,11 +546,11 @@ def _victim_filter(
     )
     if short and preemptor.action == "reclaim" and preemptor.queue.parent is None:
         return None
-    around = preemptor.session.rankings.surroundings(preemptor.pod.pod_class)
+    pod_topology = preemptor.session.rankings.pod_topology(preemptor.pod.pod_class)
 
     def is_useful(pod: Pod) -> bool:
         held, charge = pod.pod_class.request, pod.charge or ()
-        if around is not None and around.is_obstructed_by(pod):
+        if pod_topology is not None and pod_topology.may_be_excluded_by(pod):
             return True
         return any(name in lacking for name, _ in held) or any(name in short for name, _ in charge)
 
@@ -561,8 +561,8 @@ def _has_room(preemptor: Preemptor, node: Node) -> bool:
     """Return True if the pod fits the node once terminating pods are gone, and its queue may be charged for it."""
     if not node.fits_later(preemptor.pod.pod_class.request):
         return False
-    around = preemptor.session.rankings.surroundings(preemptor.pod.pod_class)
-    if around is not None and not around.open(later=True)[node.slot]:
+    pod_topology = preemptor.session.rankings.pod_topology(preemptor.pod.pod_class)
+    if pod_topology is not None and not pod_topology.admitted(later=True)[node.slot]:
         return False
     charge, overlay = _charge(preemptor, node), preemptor.overlay
     short = quota_check.may_allocate(

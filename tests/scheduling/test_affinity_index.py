@@ -229,7 +229,7 @@ def test_a_snapshot_between_a_new_term_and_the_next_cycle_goes_on_like_the_state
 def test_counts_of_pods_that_are_dropped_within_a_cycle_are_counted_as_work_again(
     kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index, "TALLIES_MAX", kept)
+    monkeypatch.setattr(index, "COUNTS_MAX", kept)
     engine = load("matchLabels", 20)
     engine.cycle(2_000_000_000)
     work = engine.decider.session.work

@@ -1,4 +1,4 @@
-"""How close gangs come: what is decided over random networks, judged by the rules as the page says them.
+"""Network topology: decisions over random networks, checked against the rules of docs/topology.md.
 
 The judge looks domain by domain and pod by pod, and knows nothing of tallies, bounds or scores.
 """

@@ -1,4 +1,4 @@
-"""What surrounds a pod: obstacles are named, and what surrounds nobody costs nothing."""
+"""Pod-topology filters: messages name the reason, and pods without such constraints cost nothing."""
 
 import pytest
 
@@ -48,11 +48,11 @@ cluster:
 until: 5s
 """
 
-OBSTACLES = {
-    "port": "a port of it that the pod asks for is taken",
-    "unborne": "somebody who does not bear the pod is in its domain",
-    "apart": "somebody whom the pod does not bear is in its domain",
-    "near": "nobody whom the pod must be near is in its domain",
+NODE_TEXTS = {
+    "port": "a hostPort of the pod is in use",
+    "unborne": "pod anti-affinity of an existing pod in its topology domain excludes this node",
+    "apart": "pod anti-affinity excludes this node: a matching pod is in its topology domain",
+    "near": "no pod in its topology domain matches the pod affinity",
 }
 
 
@@ -67,16 +67,16 @@ def _class(state: State, name: str) -> PodClass:
     return next(one for one in state.cluster.pods.values() if one.facts.name == name).pod_class
 
 
-@pytest.mark.parametrize("name", OBSTACLES)
+@pytest.mark.parametrize("name", NODE_TEXTS)
 async def test_who_stands_in_the_way_is_said_of_each_node(name: str) -> None:
     state = await _last()
     found = nearest(NodeRankings(state.cluster), _class(state, name), None)
-    assert {one.node: one.obstacle for one in found}["a1"] == OBSTACLES[name]
+    assert {one.node: one.obstacle for one in found}["a1"] == NODE_TEXTS[name]
 
 
 async def test_pods_that_ask_nothing_have_no_surroundings() -> None:
     state = await _last()
-    assert NodeRankings(state.cluster).surroundings(_class(state, "plain")) is None
+    assert NodeRankings(state.cluster).pod_topology(_class(state, "plain")) is None
 
 
 def test_logarithms_are_whole_numbers_of_thousandths() -> None:

@@ -1,4 +1,4 @@
-"""Nodes that are known to be fruitless are left out of searches, and nothing else comes of it."""
+"""Nodes where preemption failed are left out of searches, without any other effect on decisions."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from scheduling.failed_preemption_cache import FailedPreemptionCache
 
 Arrival: TypeAlias = tuple[int, int, tuple[str, ...], int, int]
 """Queue, cards, models and priority of a pod; or of so many pods, of which one is enough."""
-QueueSortKey: TypeAlias = tuple[list[Arrival], int]
+Step: TypeAlias = tuple[list[Arrival], int]
 """Pods that come, and how many of those that run end."""
 
 NODES = 8
@@ -105,7 +105,7 @@ class Town:
         engine.observe(shown, self.turn * SECOND)
 
 
-def _head(history: list[QueueSortKey]) -> Head:
+def _head(history: list[Step]) -> Head:
     town = Town()
     for came, ending in history:
         town.live(came, ending)
@@ -115,7 +115,7 @@ def _head(history: list[QueueSortKey]) -> Head:
 
 @given(turns)
 def test_what_is_remembered_of_searches_changes_no_decision(
-    history: list[QueueSortKey],
+    history: list[Step],
 ) -> None:
     remembered = _head(history)
 
