@@ -143,10 +143,13 @@ def test_a_tail_follows_until_it_is_interrupted(log: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["position"] == 25
-        process.send_signal(2)
-        _, said = process.communicate(timeout=30)
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["position"] == 25
+            process.send_signal(2)
+            _, said = process.communicate(timeout=30)
+        finally:
+            process.kill()  # A shell may have it ignore the signal; it must not outlive the test.
     assert (process.returncode, said.strip()) == (130, "muster: interrupted")
 
 
