@@ -198,7 +198,7 @@ def same(left: State, right: State) -> None:
     """
     one, other = (msgspec.msgpack.decode(take(each)) for each in (left, right))
     for image in (one, other):
-        image.pop("tellable")
+        image.pop("pending_conditions")
         image["nodes"].sort(key=lambda node: node[0]["name"])
     for name, value in one.items():
         assert value == other[name], f"{name}: {str(value)[:500]} is not {str(other[name])[:500]}"
