@@ -16,6 +16,8 @@ class NodeLabels:
         self._read = len(table.updated_slots)
         self._labels: list[dict[str, str]] = [{} for _ in table.order]
         """The labels of each node as they were counted."""
+        self.version = 0
+        """Changes whenever a key is added or removed."""
         self._keys: dict[str, int] = {}
         """Label key to the number of nodes that have it."""
         for slot in range(len(table.order)):
@@ -33,12 +35,15 @@ class NodeLabels:
         labels = {} if facts is None else facts.labels
         if labels is self._labels[slot]:
             return
+        before = len(self._keys)
         for key in labels:
             self._keys[key] = self._keys.get(key, 0) + 1
+        self.version += len(self._keys) != before
         for key in self._labels[slot]:
             self._keys[key] -= 1
             if not self._keys[key]:
                 del self._keys[key]
+                self.version += 1
         self._labels[slot] = labels
 
 

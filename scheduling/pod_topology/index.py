@@ -47,7 +47,7 @@ class PodTopologyIndex:
         self._node_labels = NodeLabels(cluster.nodes)
         self._no_domain = Domain(cluster.nodes, "")
         self._selecting: dict[SelectedAs, Selecting] = {}
-        self._terms_version = -1
+        self._selecting_version = (-1, -1)
 
     @property
     def stamp(self) -> Stamp:
@@ -92,12 +92,13 @@ class PodTopologyIndex:
     def selecting(self, seen: SelectedAs) -> Selecting:
         """Return the topology keys, among those that nodes have, of the terms of other pods that select such pods."""
         self._drop_outdated()
-        index = self.cluster.inter_pod_affinity
-        if index.terms_version != self._terms_version or len(self._selecting) >= SELECTING_MAX:
-            self._terms_version, self._selecting = index.terms_version, {}
+        index, node_keys = self.cluster.inter_pod_affinity, self._node_labels.all_keys()
+        version = (index.terms_version, self._node_labels.version)
+        if version != self._selecting_version or len(self._selecting) >= SELECTING_MAX:
+            self._selecting_version, self._selecting = version, {}
         found = self._selecting.get(seen)
         if found is None:
-            found = index.terms.selecting(seen, index.labels_of, self._node_labels.all_keys())
+            found = index.terms.selecting(seen, index.labels_of, node_keys)
             self._selecting[seen] = found
         return found
 

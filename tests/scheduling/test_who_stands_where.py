@@ -282,3 +282,15 @@ def test_whoever_may_go_somewhere_goes_and_nobody_else(
             case _:
                 judged.gain(data.draw(_pods(name=f"q{step}")))
         judged.settle()
+
+
+def test_anti_affinity_holds_once_a_node_gets_the_topology_key() -> None:
+    term = Term("zone", "y")
+    owner = APod("p0", "default", "y", [], [term], [], 0, "")
+    other = APod("p1", "default", "y", [term], [], [], 0, "")
+    judged = Judged({"n0": {"host": "n0"}}, [owner, other])
+    judged.settle()
+    assert (owner.node, other.node) == ("n0", "")
+    judged.move("n0", "a")
+    judged.settle()
+    assert other.node == ""
