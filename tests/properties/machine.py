@@ -257,7 +257,9 @@ class History(RuleBasedStateMachine):
         raise AssertionError(f"evictions do not end: {evicted[-6:]}")
 
     @precondition(
-        lambda self: self.engine.state.commitments or self.engine.state.cluster.telling.phases
+        lambda self: (
+            self.engine.state.commitments or self.engine.state.cluster.pending_status.phases
+        )
     )
     @rule(data=st.data())
     def act(self, data: st.DataObject) -> None:
