@@ -9,35 +9,11 @@ from typing import Final, TypeAlias
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
-from events.decision import (
-    ActionFailed,
-    ConfigInvalid,
-    EnqueueDecided,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-    SearchDeferred,
-    WorkDeferred,
-)
 from events.errors import MusterError, UsageError
 from events.messages import ObjectRevision, ResumePoint
-from events.outcome import (
-    BindFailed,
-    BindOutcomeUnknown,
-    EvictionFailed,
-    EvictionOutcomeUnknown,
-    PodBound,
-    PodEvicted,
-    PodGroupUpdated,
-    PodGroupUpdateFailed,
-    StatusUpdated,
-    StatusUpdateFailed,
-)
 from events.record import Record
 from events.revision import is_newer
-from events.union import Event, Observation
+from events.union import Decision, Event, Observation, Outcome
 from events.watch import (
     WENT_BACK,
     BindRejectedByNode,
@@ -163,49 +139,24 @@ class State:
     def _apply(
         self, record: Record, event: Event, content: bytes | None, on_error: OnError
     ) -> None:
-        match event:
-            case ObjectObserved():
-                # The most frequent event by far.
-                kind = record.subject.partition("/")[0]
-                self._record_seen(kind, record, event)
-                if kind == "Pod":
-                    self._pod_observed(record, event, content, on_error)
-                    return
-                content = _content(record, content)
-                reading = apply_observation.Reading(record, event.uid, content, on_error)
-                apply_observation.apply_object(self.cluster, kind, record, reading)
-            case (
-                EnqueueDecided()
-                | GangBindDecided()
-                | PipelineDecided()
-                | PipelineWithdrawn()
-                | EvictionDecided()
-                | PodGroupUnschedulable()
-                | ConfigInvalid()
-                | ActionFailed()
-                | SearchDeferred()
-                | WorkDeferred()
-            ):
-                apply_decision.apply_decision(self, record, event)
-            case CycleOpened():
-                self._cycle_opened(record, event)
-            case (
-                PodBound()
-                | BindFailed()
-                | BindOutcomeUnknown()
-                | PodGroupUpdated()
-                | PodGroupUpdateFailed()
-                | PodEvicted()
-                | EvictionFailed()
-                | EvictionOutcomeUnknown()
-                | StatusUpdated()
-                | StatusUpdateFailed()
-            ):
-                apply_outcome.apply_outcome(self, record, event)
-            case PolicyWarned():
-                pass
-            case _:
-                self._observed(record, event)
+        if isinstance(event, ObjectObserved):
+            # The most frequent event by far.
+            kind = record.subject.partition("/")[0]
+            self._record_seen(kind, record, event)
+            if kind == "Pod":
+                self._pod_observed(record, event, content, on_error)
+                return
+            content = _content(record, content)
+            reading = apply_observation.Reading(record, event.uid, content, on_error)
+            apply_observation.apply_object(self.cluster, kind, record, reading)
+        elif isinstance(event, Decision):
+            apply_decision.apply_decision(self, record, event)
+        elif isinstance(event, CycleOpened):
+            self._cycle_opened(record, event)
+        elif isinstance(event, Outcome):
+            apply_outcome.apply_outcome(self, record, event)
+        elif not isinstance(event, PolicyWarned):
+            self._observed(record, event)
 
     # Observations
 

@@ -14,20 +14,8 @@ from events.chain import check_link
 from events.codec import encode, event_of
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
-from events.decision import (
-    ActionFailed,
-    ConfigInvalid,
-    EnqueueDecided,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-    SearchDeferred,
-    WorkDeferred,
-)
 from events.record import GENESIS, Head, Record
-from events.union import Derived, Event
+from events.union import Decision, Derived, Event
 from projections.left_out import LeftOut
 from projections.policy import parse_policy
 from projections.state import State
@@ -135,31 +123,17 @@ class Replay:
             return missing
         event = event_of(record)
         self.counts.records += 1
-        match event:
-            case CycleOpened():
-                return self._open(record, event)
-            case (
-                EnqueueDecided()
-                | GangBindDecided()
-                | PipelineDecided()
-                | PipelineWithdrawn()
-                | EvictionDecided()
-                | PodGroupUnschedulable()
-                | ConfigInvalid()
-                | ActionFailed()
-                | SearchDeferred()
-                | WorkDeferred()
-                | PolicyWarned()
-            ):
-                self.counts.decisions += not isinstance(event, PolicyWarned)
-                return self._compare(record, event)
-            case PolicyChanged():
-                self._take_policy(record, event)
-            case DaemonStarted():
-                self._due_since_ns = None
-                self.state.apply(record, event, content)
-            case _:
-                self.state.apply(record, event, content)
+        if isinstance(event, CycleOpened):
+            return self._open(record, event)
+        if isinstance(event, Decision | PolicyWarned):
+            self.counts.decisions += not isinstance(event, PolicyWarned)
+            return self._compare(record, event)
+        if isinstance(event, PolicyChanged):
+            self._take_policy(record, event)
+            return None
+        if isinstance(event, DaemonStarted):
+            self._due_since_ns = None
+        self.state.apply(record, event, content)
         return None
 
     def finish(self) -> Divergence | None:

@@ -77,40 +77,18 @@ def narrate(
 
 def sentences(record: Record, event: Event, content: bytes | None = None) -> list[str]:
     """Return the sentences of one record, without position and time; the first one is the short form."""
-    match event:
-        case CycleOpened():
-            return ["cycle"]
-        case PolicyWarned():
-            return [f"policy warning: {event.path}: {event.message}"]
-        case (
-            PodBound()
-            | BindFailed()
-            | BindOutcomeUnknown()
-            | PodGroupUpdated()
-            | PodGroupUpdateFailed()
-            | PodEvicted()
-            | EvictionFailed()
-            | EvictionOutcomeUnknown()
-        ):
-            return [_outcome(event)]
-        case StatusUpdated() | StatusUpdateFailed():
-            return [f"{_subject(record)} {_outcome(event)}"]
-        case (
-            EnqueueDecided()
-            | GangBindDecided()
-            | PipelineDecided()
-            | PipelineWithdrawn()
-            | EvictionDecided()
-            | PodGroupUnschedulable()
-            | ConfigInvalid()
-            | ActionFailed()
-            | SearchDeferred()
-            | WorkDeferred()
-        ):
-            first, *more = _decision(event)
-            return [first + _because(record), *more]
-        case _:
-            return [_observation(record, event, content)]
+    if isinstance(event, CycleOpened):
+        return ["cycle"]
+    if isinstance(event, PolicyWarned):
+        return [f"policy warning: {event.path}: {event.message}"]
+    if isinstance(event, StatusUpdated | StatusUpdateFailed):
+        return [f"{_subject(record)} {_outcome(event)}"]
+    if isinstance(event, Outcome):
+        return [_outcome(event)]
+    if isinstance(event, Decision):
+        first, *more = _decision(event)
+        return [first + _because(record), *more]
+    return [_observation(record, event, content)]
 
 
 def _subject(record: Record) -> str:

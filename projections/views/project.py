@@ -154,33 +154,10 @@ class Views:
         """Add the rows of a record that State has just applied."""
         if type(event) not in _NOTED:
             return
-        match event:
-            case (
-                GangBindDecided()
-                | PipelineDecided()
-                | EnqueueDecided()
-                | PipelineWithdrawn()
-                | EvictionDecided()
-                | PodGroupUnschedulable()
-                | ConfigInvalid()
-                | ActionFailed()
-            ):
-                self._append("decision", decision_rows(record, event))
-            case (
-                PodBound()
-                | BindFailed()
-                | BindOutcomeUnknown()
-                | PodGroupUpdated()
-                | PodGroupUpdateFailed()
-                | PodEvicted()
-                | EvictionFailed()
-                | EvictionOutcomeUnknown()
-                | StatusUpdated()
-                | StatusUpdateFailed()
-            ):
-                self._append("outcome", [outcome_row(record, event)])
-            case _:
-                pass
+        if isinstance(event, Decision):
+            self._append("decision", decision_rows(record, event))
+        elif isinstance(event, Outcome):
+            self._append("outcome", [outcome_row(record, event)])
 
     def rows(self, position: int, recorded_at_ns: int) -> ViewChanges:
         """Return how the views change with the batch that ends at `position`."""
