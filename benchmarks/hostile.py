@@ -460,7 +460,7 @@ async def measure(scale: Scale) -> list[Figure]:
 
 
 def figures_of(load: Load, job_status: Course) -> Iterator[Figure]:
-    """What is told of a load."""
+    """The figures of one load."""
     rest = "to rest" if job_status.is_at_rest else "until left"
     values = (
         ("longest cycle, CPU", job_status.longest, "s"),

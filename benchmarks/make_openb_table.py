@@ -1,4 +1,4 @@
-"""Make `simulator/openb_counts.json` anew from the published files of the openb trace.
+"""Make `simulator/openb_counts.json` again from the published files of the openb trace.
 
 python -m benchmarks.make_openb_table NODES.csv PODS.csv > simulator/openb_counts.json
 """

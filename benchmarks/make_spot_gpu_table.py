@@ -1,4 +1,4 @@
-"""Make `simulator/spot_gpu_counts.json` anew from what is published of the spot-gpu trace.
+"""Make `simulator/spot_gpu_counts.json` again from the published figures of the spot-gpu trace.
 
 python -m benchmarks.make_spot_gpu_table FOLDER > simulator/spot_gpu_counts.json
 

@@ -137,7 +137,7 @@ def _contended(size: int, waiting: list[WatchMessage], owned: int) -> Engine:
 def _evicting(engine: Engine, name: str) -> Figure:
     seconds, _ = timed(lambda: decide(engine, 2 * SECOND))
     evicted = sum(isinstance(request, EvictRequest) for request in engine.requests())
-    assert evicted, "nobody makes way"
+    assert evicted, "no pod was evicted"
     return Figure(
         benchmark="session",
         name=name,

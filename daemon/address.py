@@ -29,7 +29,7 @@ class Address(Struct, frozen=True):
 
 
 def parse_address(text: str) -> Address:
-    """The address that a text names; the host must be said, so that nobody listens to all by accident."""
+    """Parse an address. The host is required, so that listening on all interfaces is never an accident."""
     found = re.fullmatch(r"(?:\[([0-9a-fA-F:.%]+)\]|([^:\[\]\s/]+)):(\d{1,5})", text)
     if found is None or int(found[3]) > 65535:
         raise SettingsError(f"{text!r} is no address to listen on, such as 127.0.0.1:8080")

@@ -1,7 +1,7 @@
 """Effects: what was decided is asked of the cluster, and what came of it is answered.
 
 At most `limit` bindings, evictions and phases are under way at a time, in the order of their decisions;
-what objects are told of why they wait goes its own, narrower way, so that it never holds a binding up.
+status updates have a narrower limit of their own, so that they never delay a binding.
 Every request has a deadline; one that passes it is answered `OutcomeUnknown`, and asked again later: each request
 can be repeated without harm, as it names its object by UID.
 """

@@ -49,7 +49,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Asked(Protocol):
-    """Someone who can say at any moment how it is. Answers at once, and changes nothing."""
+    """A part that reports its health at any moment, at once and without side effects."""
 
     def reasons(self) -> Mapping[str, str]:
         """Reasons not to be ready, under keys as `Health.set` takes them."""
@@ -61,7 +61,7 @@ class Asked(Protocol):
 class Health:
     """Reasons why the daemon is not ready, and pulses of what has to keep moving.
 
-    It begins with the reason `start`. Everything here is told from one thread and costs next to nothing.
+    It begins with the reason `start`. Everything here is called from one thread and costs next to nothing.
     """
 
     def __init__(self, elapsed_ns: Callable[[], int]) -> None:

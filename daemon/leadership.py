@@ -1,11 +1,11 @@
-"""Who leads: at most one daemon at a time, agreed by a Lease (rules K14.1 to K14.6).
+"""Leader election: at most one daemon leads at a time, agreed by a Lease (rules K14.1 to K14.6).
 
-A leader may act until `give_up_seconds` after it *began* its last renewal that was answered. Whoever waits
+A leader may act until `give_up_seconds` after it *began* its last renewal that was answered. A candidate that waits
 takes the lease when it has not changed for its whole duration since *they* saw it change, which is later
 than the leader began. Both count on their own monotonic clocks; no time that someone wrote is looked at.
 So the leader has stopped before anyone else can begin.
 
-A Lease fences nobody: a process that was paused may wake up late. The epoch of the log does (K14.6).
+A Lease fences no process: one that was paused may wake up late. The epoch of the log does (K14.6).
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class LeaseStore(Protocol):
         """What it says now; None where there is none."""
 
     async def create(self, lease: Lease) -> Lease:
-        """Make it, as nobody else has."""
+        """Create it, as it does not exist."""
 
     async def update(self, lease: Lease) -> Lease:
         """Write it over the version that was read."""
@@ -113,7 +113,7 @@ class Elector:
 
     @property
     def leader(self) -> str:
-        """Whose the lease was when last seen; empty where nobody's."""
+        """The holder of the lease when last seen; empty when it was not held."""
         return self._seen.holder if self._seen is not None else ""
 
     def may_act(self) -> bool:
@@ -126,7 +126,7 @@ class Elector:
 
     async def campaign(self) -> None:
         """Return when elected. The lease that others hold is looked at again and again."""
-        assert self._act_until is None, "whoever leads has no need to campaign"
+        assert self._act_until is None, "a leader does not campaign"
         self._is_fresh, failures = False, 0
         while True:
             if await self._try(self._acquire, self.timing.try_seconds):
@@ -224,12 +224,12 @@ class Elector:
             raise _LostError("the lease was deleted")
         self._look(lease)
         if lease.holder != self.identity:
-            raise _LostError(f"the lease is held by {lease.holder or 'nobody'}")
+            raise _LostError(f"the lease is held by {lease.holder or 'no process'}")
         return lease
 
     def _look(self, lease: Lease | None) -> None:
         """Note when the lease changed, on our own clock (K14.2). One that vanished was not given up:
-        whoever holds it may still act, and is waited for as if it stood."""
+        its holder may still act, and is waited for as if the lease stood."""
         if lease is None:
             return
         if lease.holder != self.leader:
@@ -267,5 +267,5 @@ class Elector:
 
 
 def _now() -> float:
-    """Seconds on a clock that only goes forward and that nobody sets."""
+    """Seconds on a monotonic clock."""
     return asyncio.get_running_loop().time()

@@ -35,7 +35,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     bundle_line_bytes: int = 64 * _MIB
     """Bytes of one line of a bundle: a record, or an object with its quotes escaped."""
     bundle_object_bytes: int = 16 * _MIB
-    """Bytes of one object in a bundle. etcd takes none above 1.5 MB unless it was told to."""
+    """Bytes of one object in a bundle. etcd takes none above 1.5 MB unless configured to."""
     bundle_held_bytes: int = 512 * _MIB
     """Bytes of the last 4,096 objects of a bundle, which its reader holds for the records that follow."""
 

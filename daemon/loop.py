@@ -51,7 +51,7 @@ IDLE_NS: Final = 20_000_000_000
 """The longest wait of a loop in which nothing happens: it shows that it is alive."""
 
 FOLD_SECONDS: Final = 1800.0
-"""The longest that folding a log may take before whoever supervises us may think that it never ends."""
+"""The longest that folding a log may take before the supervisor may treat it as stuck."""
 
 OUT_OF_REACH: Final = "log"
 """The reason, as `daemon/health.py` has it, while the log cannot be written."""
@@ -88,7 +88,7 @@ class Cluster(Actor, Protocol):
 
     def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show what happened since then, by kind, where that can still be seen; else all there
-        is. It is told before the first watch message is asked for, and again when the log had been away."""
+        is. It is passed on before the first watch message is read, and again after the log was unavailable."""
 
 
 class Running(Struct, frozen=True):
@@ -108,7 +108,7 @@ class Running(Struct, frozen=True):
     cycles_max: int | None = None
     """Stop after so many cycle times, whether or not a cycle was due."""
     updates_status: bool = False
-    """Whether objects are told why they wait, and what is allocated."""
+    """Whether conditions and allocated amounts are written to objects."""
     has_deciding_thread: bool = False
     """Whether cycles and intake run in a thread of their own; only where time is real."""
 
@@ -212,7 +212,7 @@ class Loop:
                 watch.cancel()
                 await self._finish()
             finally:
-                # Whoever is fenced out, or finds a bug, lets nothing more be done.
+                # After fencing or a bug nothing more is done.
                 watch.cancel()
                 effects.cancel()
 
@@ -222,7 +222,7 @@ class Loop:
         self._next_cycle_ns = self._clock.now_ns()
 
     async def _taken_over(self) -> Head:
-        """Where our epoch begins. Whoever writes the log until then moves its head under our hands."""
+        """The head at which our epoch begins. Until then another writer may move the head."""
         for _ in range(TAKE_OVER_TRIES):
             try:
                 return await self._log.take_over(self._running.holder)
@@ -281,7 +281,7 @@ class Loop:
         except LogUnavailableError as error:
             self._log_is_writable = False
             if self._clock.is_stepped:
-                raise  # Nobody but us lets time pass that could mend the log.
+                raise  # Only this loop waits for the log to come back.
             self.health.set(OUT_OF_REACH, str(error))
             logger.warning("the log cannot be written", error=str(error))
             await self._resume()

@@ -1,4 +1,4 @@
-"""What a supervisor is told, in the way of systemd's `sd_notify`: one datagram a message.
+"""Notifications to a supervisor, in the way of systemd's `sd_notify`: one datagram a message.
 
 `READY=1` is said when the start is over: settings are right, the log is open and folded. It does not wait
 for the API server, so that a cluster that is away fails no start; `STATUS=` says what is missing. Until
@@ -18,7 +18,7 @@ import structlog
 from daemon.health import Health
 
 TOLD_EVERY_SECONDS: Final = 5.0
-"""How often a supervisor is told how things are, unless the watchdog wants it more often."""
+"""Seconds between two status notifications, unless the watchdog wants it more often."""
 
 STARTING_SECONDS: Final = 0.5
 """How often it is looked whether the start is over."""
@@ -30,7 +30,7 @@ _logger: Final = structlog.get_logger("muster")
 
 class Notifier:
     """The way to a supervisor. `address` is a path, or with `@` in front a name that is no file; where
-    it is empty, nobody is told."""
+    it is empty, nothing is sent."""
 
     def __init__(self, address: str) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
@@ -51,7 +51,7 @@ class Notifier:
         except BlockingIOError:
             return  # It has plenty to read; the next one will do.
         except OSError as error:
-            # It may be there again later, so it is told all the same; we complain once.
+            # It may be there again later, so sending goes on; the failure is logged once.
             if not self._has_failed:
                 self._has_failed = True
                 _logger.warning("the supervisor cannot be told", error=str(error))

@@ -49,7 +49,7 @@ class NotifyingLog:
         for listener in self._listeners:
             try:
                 listener(batch, seconds)
-            except Exception as error:  # a bug that must not reach who writes the log
+            except Exception as error:  # a bug that must not reach the writer of the log
                 report(error, "Log//", "listeners", self._on_error)
 
     async def take_over(self, holder: str) -> Head:

@@ -50,7 +50,7 @@ class PolicyFile:
             self._told = ""
             return None
         if stamp != before:
-            return None  # Somebody is still at it.
+            return None  # The file is still being written.
         try:
             found = self._read(self._path)
         except MusterError as error:

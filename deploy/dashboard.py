@@ -153,7 +153,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                         "{{queue}} {{resource}}",
                     ),
                 ),
-                about="The quota was lowered, or pods were bound by others. Nobody is evicted for it.",
+                about="The quota was lowered, or pods were bound by others. No pod is evicted for it.",
             ),
             Panel(
                 "Reserved",

@@ -1,6 +1,6 @@
 """What can go wrong, and whose fault it is.
 
-Errors of the log, of the outside and of the user are told apart, because each ends the command with
+Errors of the log, of the outside and of the user are distinct, because each ends the command with
 its own exit code. What the domain allows (a refused bind, a pod that fits nowhere) is never an error.
 """
 

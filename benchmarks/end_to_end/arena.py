@@ -1,4 +1,4 @@
-"""A fresh API server with nodes, and pods that wait; and someone who watches them being bound."""
+"""A fresh API server with nodes and pending pods, and an observer of their bindings."""
 
 import asyncio
 import json
@@ -146,7 +146,7 @@ def _queue(nodes: int) -> Object:
 async def arena() -> AsyncIterator[Arena]:
     """A fresh one; nothing of it stays."""
     build.build()
-    # No controllers: they would take time from whoever is measured.
+    # No controllers: they would take CPU time from the measured process.
     with own_plane(has_controllers=False) as cluster:
         async with Api.of(cluster.admin) as api:
             yield Arena(cluster, api)

@@ -1,4 +1,4 @@
-"""Who is measured. Each is a process of its own, and each has an API server of its own."""
+"""The measured schedulers. Each is a process of its own with an API server of its own."""
 
 import asyncio
 import contextlib

@@ -68,7 +68,7 @@ def complete(scenario: Scenario, folder: Path) -> LoadedScenario:
 def read_policy(path: Path, *, tells: bool = True) -> bytes:
     """A policy file, YAML or JSON, as JSON. A malformed value is named by its path.
 
-    What it skips is told, unless somebody else does.
+    Prints what it skips, unless the caller does.
     """
     policy = scenario_sources.read_policy(read_text(path), str(path), limits_of().yaml_nodes)
     return _check_policy(policy, str(path), tells=tells)

@@ -39,7 +39,7 @@ class ClusterOptions(Struct, frozen=True):
 
 
 class KubernetesCluster:
-    """The shore to one API server. `identity` is who writes Events; times are those of the clock given."""
+    """The adapter to one API server. `identity` is the reporting instance of Events; times come from the given clock."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The Lease by which daemons agree who leads, as an object of the API server (rules K14.1, K14.3).
+"""The Lease of the leader election, as an object of the API server (rules K14.1, K14.3).
 
 What stands in it is read and written here; what it means is `daemon/leadership.py`. Times are written for
 people and for other programs: nothing of ours reads them (K14.2).
@@ -21,7 +21,7 @@ SECOND: Final = 1_000_000_000
 
 
 class Lease(Struct, frozen=True):
-    """What a Lease says. `holder` is empty when nobody holds it."""
+    """The fields of a Lease. `holder` is empty when it is not held."""
 
     holder: str = ""
     duration_seconds: int = 0
@@ -54,7 +54,7 @@ class Asks(Protocol):
 
 
 class ApiLease:
-    """One Lease on an API server. Nothing is tried twice here: whoever asks sets the time for it."""
+    """One Lease on an API server. Nothing is retried here: the caller bounds the time."""
 
     def __init__(
         self, client: Asks, namespace: str, name: str, doubt: Callable[[str], None] = lambda _: None

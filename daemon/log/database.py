@@ -108,7 +108,7 @@ class Database(Protocol):
         """Until something may have been appended, but not longer than `seconds`."""
 
     async def announce(self, connection: AsyncConnection, position: int) -> None:
-        """Within the transaction of an append: wake those who wait, once it is committed."""
+        """Within the transaction of an append: wake the waiting readers, once it is committed."""
 
     async def close(self) -> None:
         """Let go of every connection and of the lock."""

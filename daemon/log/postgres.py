@@ -1,7 +1,7 @@
 """A log in a PostgreSQL database.
 
 The row lock on `log_head` serializes writers, the epoch in it fences old ones. An append notifies
-those who listen, so that a standby follows without asking. Every wait has a bound: on the server by
+its listeners, so that a standby follows without polling. Every wait has a bound: on the server by
 its own timeouts, on our side by those of the driver.
 """
 
@@ -143,7 +143,7 @@ class PostgresDatabase:
         )
 
     def explain(self, error: Exception) -> LogError:
-        """Damage is told from a server that is away; a wrong name or password is the user's."""
+        """Tells damage from a server that is away; a wrong name or password is the user's."""
         cause = cause_of(error)
         root = cause.__cause__ or cause
         if isinstance(root, _DAMAGE) or isinstance(error, IntegrityError):

@@ -67,7 +67,7 @@ class Reader:
     async def read(self, after: int, until: int | None) -> AsyncIterator[list[Entry]]:
         """Chunks of entries after `after` up to `until` or the head of this moment.
 
-        Whoever reads to the end learns there whether the end is what the head says.
+        A reader that comes to the end learns there whether the end matches the head.
         """
         last = (await self.head()).position
         to_the_end = until is None or until >= last

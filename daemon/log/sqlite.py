@@ -146,7 +146,7 @@ class SqliteDatabase:
         return damaged(self.place, damage)
 
     async def lock(self) -> None:
-        """Take the lock on `FILE.lock`, or say who holds it."""
+        """Take the lock on `FILE.lock`, or raise an error that names its holder."""
         path = f"{self._path}.lock"
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_MODE)

@@ -105,7 +105,7 @@ class SqlLog:
     async def take_over(self, holder: str, *, epoch: int | None = None) -> Head:
         """Raise the epoch, so that earlier writers are fenced out.
 
-        `holder` is told by the `daemon_started` record that comes next. `epoch` is given where a
+        The `daemon_started` record that comes next names `holder`. `epoch` is given where a
         log is made whole out of another.
         """
         return await self._writing.take_over(epoch)

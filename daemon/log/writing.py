@@ -1,6 +1,6 @@
 """The one writer of a log: group commit and fencing.
 
-There is no writing task. Whoever appends puts its batch into a bounded queue and waits for its turn;
+There is no writing task. A caller of append puts its batch into a bounded queue and waits for its turn;
 the first whose turn it is writes all that is queued in one transaction, and the others find theirs
 written. What arrives while a transaction is being committed thus goes into the next one.
 """

@@ -1,4 +1,4 @@
-"""Where the figures of the moment are read: whoever builds the daemon says so, once there is something."""
+"""Where current figures are read from: set while the daemon is composed."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol

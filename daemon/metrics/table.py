@@ -5,7 +5,7 @@ of Prometheus: base units (seconds, bytes, cores), `_total` for what only grows.
 every label has a bound: it comes from this release's code, or from objects of which a cluster has few
 (queues, card models). What an API server may invent, such as a reason, is mapped onto a closed list.
 
-Figures of State (queues, cards, who waits) are read when they are asked for, so a queue that is deleted
+Figures of State (queues, cards, waiting pod groups) are read when they are asked for, so a queue that is deleted
 leaves no series behind; what is counted, is counted once it is durable.
 """
 
@@ -358,7 +358,7 @@ _PROCESS: Final = (
 SECTIONS: Final = {
     "The loop and its effects": _LOOP,
     "The log": _LOG,
-    "Queues, cards, and who waits": _STATE,
+    "Queues, cards, and waiting pod groups": _STATE,
     "The API server": _SHORE,
     "The process": _PROCESS,
 }

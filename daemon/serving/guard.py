@@ -1,4 +1,4 @@
-"""Who may see what: probes and metrics are open, everything else asks for a token."""
+"""Access to HTTP paths: probes and metrics are open, everything else needs a token."""
 
 import hmac
 from typing import Final
@@ -11,10 +11,10 @@ OPEN: Final = frozenset({"/livez", "/healthz", "/readyz", "/metrics"})
 
 
 def guard(token: str | None, *, is_loopback: bool) -> Middleware:
-    """Answers 401 to whoever does not bring the token.
+    """Answers 401 to a request without the token.
 
-    Where there is none, whoever can reach a loopback address may see everything, and from elsewhere nobody
-    may see anything but what is open.
+    Without a token, requests to a loopback address may see everything, and others only
+    the open paths.
     """
     expected = None if token is None else f"Bearer {token}".encode()
 

@@ -1,4 +1,4 @@
-"""What is answered: `/livez`, `/readyz`, `/metrics`; and `/healthz`, as `/livez`, to whoever asks as of Volcano."""
+"""What is answered: `/livez`, `/readyz`, `/metrics`; and `/healthz`, the same as `/livez`, for probes written for Volcano."""
 
 import asyncio
 

@@ -12,8 +12,8 @@ select resource, allocated, request from queue_quota_history
 select max(position) as position from log
  where recorded_at_ns <= (select min(recorded_at_ns) from log) + 60000000000;
 
--- Who is next in line in each queue, and why does it wait? The place is computed, not stored.
--- (Groups of one moment are told apart by UID when they are decided; here by name.)
+-- Which pod group is next in each queue, and why does it wait? The place is computed, not stored.
+-- (Groups created at one moment are ordered by UID when they are decided; here by name.)
 select queue, place, pod_group, code from (
     select queue, pod_group, code,
            row_number() over (partition by queue
@@ -36,7 +36,7 @@ select resource, most, min(from_position) as since from (
 select card, sum(total) as there, sum(allocated) as allocated, sum(free) as free
   from node_card group by card order by card;
 
--- Who was on a node, with which cards, and from which position to which?
+-- Which pods were on a node, with which cards, and from which position to which?
 select pod, cards, bound_position, released_position, reason from placement
  where node = 'openb-node-0001' order by bound_position;
 

@@ -86,7 +86,7 @@ def server(universe: Universe) -> Server:
 
 
 def two(server: Server) -> tuple[Candidate, Candidate]:
-    """A leader, and one who waits."""
+    """A leader and a standby."""
     first = Candidate(server, "a")
     server.universe.run(2)
     second = Candidate(server, "bb")

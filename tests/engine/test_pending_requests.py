@@ -102,7 +102,7 @@ def test_a_status_that_is_refused_is_not_tried_for_ever() -> None:
     told = waiting()
     [request] = requests(told, PodConditionRequest)
     answered(told, request, OutcomeUnknown("no answer"))
-    assert requests(told, PodConditionRequest) == [request], "nobody knows whether it was told"
+    assert requests(told, PodConditionRequest) == [request], "the outcome of the update is unknown"
     answered(told, request, Rejected("NotFound", "gone"))
     assert requests(told, PodConditionRequest) == []
 

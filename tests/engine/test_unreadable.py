@@ -1,4 +1,4 @@
-"""Objects that cannot be read, by whoever's fault: recorded, and everyone else is served."""
+"""Objects that cannot be read, whatever the cause: recorded, and all other objects are scheduled."""
 
 from collections.abc import Callable
 from hashlib import sha256

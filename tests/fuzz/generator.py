@@ -58,7 +58,7 @@ HOSTILE: Final = 0.12
 WRONG_TYPE: Final = 0.01
 UNKNOWN_FIELD: Final = 0.004
 """Chances: that a field muster reads is there, that another is; that a value is hostile, or of another type
-than its schema's; that an object has a field nobody knows, many levels deep."""
+than its schema's; that an object has an unknown field, many levels deep."""
 
 DEPTH_MAX: Final = 9
 """Levels down to which optional fields are generated."""

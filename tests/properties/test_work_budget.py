@@ -1,4 +1,4 @@
-"""A cycle bounded in work: nothing is forgotten, nobody starves, and a replay or a restart does the same."""
+"""A cycle bounded in work: no pod group is forgotten or starves, and a replay or a restart decides the same."""
 
 from typing import Final
 
@@ -70,7 +70,7 @@ def to_rest(told: Told, most: int = 400) -> int:
 
 
 def rest_of(told: Told) -> object:
-    """What stands: who is placed, and why others are not."""
+    """The present placements, and the reasons of the unschedulable groups."""
     groups = told.state.cluster.groups
     placed = sorted(pod.key for pod in told.state.cluster.pods.values() if pod.node)
     refused = {

@@ -181,7 +181,7 @@ def _deed(chance: random.Random, *, is_first: bool) -> Deed:
 
 
 class SlowApi(Api):
-    """Pods that are told to go stay for some rounds, so that promises stand meanwhile."""
+    """Terminating pods stay for some rounds, so that nominations stand meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()

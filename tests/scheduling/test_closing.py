@@ -160,7 +160,7 @@ def test_a_group_that_will_not_hear_its_phase_is_told_the_next_one() -> None:
     told.cycle()
     [request] = asked(told, PodGroupPhaseRequest)
     answer(told, request, OutcomeUnknown("no answer"))
-    assert asked(told, PodGroupPhaseRequest) == [request], "nobody knows whether it was told"
+    assert asked(told, PodGroupPhaseRequest) == [request], "the outcome of the update is unknown"
     answer(told, request, Rejected("Invalid", "no"))
     assert asked(told, PodGroupPhaseRequest) == []
     told.see(ObjectSeen(member("p-0", RUNS)), ObjectSeen(member("p-1", RUNS)))
@@ -322,7 +322,7 @@ def test_a_gang_below_its_minimum_with_no_pod_that_waits_says_unschedulable() ->
     text = "1/2 tasks in gang unschedulable: pod group is not ready, 2 Running, 3 minAvailable."
     assert condition(told) == ("Unschedulable", "NotEnoughResources", text)
     answer(told, asked(told, PodGroupConditionRequest)[0], Accepted())
-    assert asked(told, PodGroupConditionRequest) == [], "it is told once"
+    assert asked(told, PodGroupConditionRequest) == [], "it is updated once"
     told.see(gone(member("p-1", RUNS)))
     text = "2/1 tasks in gang unschedulable: pod group is not ready, 1 Running, 3 minAvailable."
     assert condition(told)[2] == text

@@ -1,6 +1,6 @@
 """Kubernetes Events for records of the log, as data (K11).
 
-Events are for people who look at an object and have no log at hand; they expire, and the log is the record. Reasons
+Events are for people that look at an object without the log; they expire, and the log is the record. Reasons
 are a closed list, `REASONS`; further detail (the code of a refusal, say) is the `action` of the Event.
 """
 

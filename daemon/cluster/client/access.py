@@ -59,7 +59,7 @@ def review(call: Call, namespace: str, lease: str) -> dict[str, object]:
         "subresource": call.subresource,
         # In all namespaces, but for what is ours alone.
         "namespace": namespace if call.scope == "own" else "",
-        # Whoever may get and update our Lease may need to have no other; a new one has no name yet.
+        # A role that may get and update our Lease needs no right to others; a new one has no name yet.
         "name": lease if call.scope == "own" and call.verb != "create" else "",
     }
     given = {key: value for key, value in attributes.items() if value}

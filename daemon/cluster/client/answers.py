@@ -33,7 +33,7 @@ RETRY_AFTER_MAX_SECONDS: Final = 120.0
 MESSAGE_MAX: Final = 500
 """Characters of a body without a Status that an error repeats."""
 DISRUPTION_BUDGET: Final = "DisruptionBudget"
-"""The cause by which a disruption budget's 429 is told from throttling (rule K9.2)."""
+"""The cause that tells a disruption budget's 429 from throttling (rule K9.2)."""
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ _KINDS: Final[Mapping[int, type[ApiError]]] = {
     HTTPStatus.UNAUTHORIZED: UnauthorizedError,
     HTTPStatus.FORBIDDEN: ForbiddenError,
     HTTPStatus.NOT_FOUND: NotFoundError,
-    # The server gave up waiting: nobody says that nothing was done.
+    # The server stopped waiting; the request may have taken effect.
     HTTPStatus.REQUEST_TIMEOUT: ServerError,
     HTTPStatus.GONE: ExpiredError,
 }

@@ -28,7 +28,7 @@ NO_ANSWER: Final = 0
 SERVER_ERROR: Final = 500
 
 NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
-"""The cause of a 403 that is about the namespace, and not about who asks."""
+"""The cause of a 403 that is about the namespace, not about the identity of the client."""
 
 
 class Availability:

@@ -132,4 +132,4 @@ CALLS: Final = (
     *(GET_QUEUE, PATCH_QUEUE_STATUS),
     *(CREATE_EVENT, PATCH_EVENT, GET_LEASE, CREATE_LEASE, UPDATE_LEASE, REVIEW_ACCESS),
 )
-"""All of them. `/version`, `/api` and `/apis` are open to everyone who is authenticated."""
+"""All of them. `/version`, `/api` and `/apis` are open to every authenticated client."""

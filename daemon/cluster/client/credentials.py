@@ -1,4 +1,4 @@
-"""Who we are and whom we trust, kept fresh while the process runs (rules K15.1, K15.2)."""
+"""Client credentials and trusted CAs, renewed while the process runs (rules K15.1, K15.2)."""
 
 import asyncio
 import ssl
@@ -31,7 +31,7 @@ class Identity(Struct, frozen=True, eq=False):
     server: str
     """`https://host:port`, perhaps with a path, without a slash at its end."""
     authorization: str = ""
-    """The header's value; empty where a client certificate or nothing says who we are."""
+    """Return the header's value; empty with a client certificate or without credentials."""
     tls: ssl.SSLContext | None = None
     """None only for plain HTTP."""
     server_name: str | None = None
@@ -63,7 +63,7 @@ class Source(Protocol):
 
 
 class Credentials:
-    """The present identity, renewed by whoever asks first when its time has come."""
+    """Return the present identity; the first call after it expired renews it."""
 
     def __init__(self, source: Source, first: Identity) -> None:
         self._source = source

@@ -151,7 +151,7 @@ class Client:
             await asyncio.sleep(wait)
 
     async def get(self, path: str) -> bytes:
-        """What everyone who is authenticated may read: `/version`, `/api`, `/apis`, `/apis/G/V`."""
+        """What every authenticated client may read: `/version`, `/api`, `/apis`, `/apis/G/V`."""
         return await self._ask(Asking(f"get {path}", HTTPMethod.GET, path), 30.0)
 
     @asynccontextmanager
@@ -175,7 +175,7 @@ class Client:
             yield chunks
         finally:
             await chunks.aclose()
-            # Never given back to the pool: what is left of the stream is nobody's.
+            # Never returned to the pool: the rest of the stream is not read.
             response.close()
 
     async def close(self) -> None:
@@ -242,7 +242,7 @@ class Client:
     async def _send(
         self, asking: Asking, limits: aiohttp.ClientTimeout, identity: Identity
     ) -> aiohttp.ClientResponse:
-        """One request on the wire, up to the headers of its answer, and told to whoever observes."""
+        """Send one request, read up to the headers of its answer, and report both to the observer."""
         headers = {"Content-Type": asking.content_type} if asking.body is not None else {}
         if identity.authorization:
             headers["Authorization"] = identity.authorization

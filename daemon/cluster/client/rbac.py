@@ -16,7 +16,7 @@ WHY: Final[Mapping[str, str]] = {
     "pods/binding": "bind",
     "pods/eviction": "evict, within disruption budgets",
     "pods/status": "the condition `PodScheduled`, and the node that a pod waits for",
-    "priorityclasses": "who comes first",
+    "priorityclasses": "order of pod groups",
     "namespaces": "which are being deleted",
     "poddisruptionbudgets": "what an eviction may cost",
     "queues": "quotas",

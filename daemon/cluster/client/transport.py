@@ -18,9 +18,9 @@ from daemon.cluster.client.errors import (
 CONNECT_SECONDS: Final = 5.0
 """Seconds for a new connection, with its TLS."""
 READ_BYTES: Final = 2**20
-"""Read ahead of whoever takes a body."""
+"""Bytes read ahead of the consumer of a body."""
 IDLE_SECONDS: Final = 30.0
-"""A connection that nobody uses is closed before the server or a balancer does it unseen."""
+"""Seconds after which an idle connection is closed, before the server or a load balancer does it unnoticed."""
 PROBE_AFTER_SECONDS: Final = 30
 PROBE_EVERY_SECONDS: Final = 10
 PROBES_MAX: Final = 3
@@ -51,7 +51,7 @@ def new_session(user_agent: str) -> aiohttp.ClientSession:
         read_bufsize=READ_BYTES,
         auto_decompress=False,
     )
-    # Whoever counts requests (K3.11) and outcomes (K8) must know of each; aiohttp itself would send
+    # The counts of requests (K3.11) and outcomes (K8) include each; aiohttp itself would send
     # a GET or a PUT again where the connection was lost, and has no option that says no.
     session._retry_connection = False  # noqa: SLF001
     return session

@@ -1,4 +1,4 @@
-"""TLS contexts: whom we trust, and the certificate that we show."""
+"""TLS contexts: trusted CAs and the client certificate."""
 
 import ssl
 from pathlib import Path

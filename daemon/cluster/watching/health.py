@@ -58,7 +58,7 @@ class WatchState(Struct):
     malformed: int = 0
 
     def become(self, state: str, cause: str = "", reason: str = "") -> None:
-        """Change state. The operator is told once per change, not once per try."""
+        """Change state. Logged once per change, not once per try."""
         if state != self.state or not self.since:
             self.state, self.since = state, now()
         self.reason = reason

@@ -13,7 +13,7 @@ SILENCE_SECONDS: Final = 1.0
 
 
 class ResponseChunks:
-    """What a watch sends. Bytes alone do not count: who sends half lines for ever has stalled too."""
+    """The chunks of a watch. Bytes alone do not count as progress: a server that sends half lines for ever has stalled, too."""
 
     def __init__(self, chunks: AsyncIterator[bytes], stall_seconds: float) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""`muster queue`: the same numbers as the views, and who waits where."""
+"""`muster queue`: the same numbers as the views, and the waiting pod groups by queue."""
 
 import json
 import sqlite3

@@ -31,7 +31,7 @@ class Served:
     async def client(
         self, token: str | None = None, *, is_loopback: bool = True
     ) -> AsyncIterator[Client]:
-        """Someone who asks."""
+        """A client."""
         app = application(self.health, self.metrics, token=token, is_loopback=is_loopback)
         app.router.add_get("/private", _private)
         async with TestClient(TestServer(app)) as client:

@@ -1,4 +1,4 @@
-"""A server that was away and comes back: what was asked before is found out, and nobody waits for long."""
+"""A server that was away and comes back: the outcome of earlier requests is read, and pods are bound soon."""
 
 import asyncio
 

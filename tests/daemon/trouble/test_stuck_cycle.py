@@ -98,7 +98,7 @@ async def probed(one: Trial) -> AsyncIterator["Probe"]:
 
 
 class Probe:
-    """Someone who asks."""
+    """A client."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
@@ -200,7 +200,7 @@ async def test_a_lead_that_is_lost_during_a_cycle_leaves_nothing_of_it_in_the_lo
         one.ask("PATCH", LEASE, {"spec": {"holderIdentity": "another"}}, MERGE)
         health = one.operation.health
         await one.until(lambda: health.role == "standby")
-        # The lease of the other one expires. Who is still occupied does not take it.
+        # The lease of the other daemon expires. A daemon whose cycle is still under way does not take it.
         await asyncio.sleep(60)
         assert (health.role, one.terms, len(one.memory.records)) == ("standby", 1, records)
         assert health.stands("cycle") is False

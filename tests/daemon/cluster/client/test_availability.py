@@ -1,4 +1,4 @@
-"""A server that was away: who is woken by its return, and which of its refusals are believed."""
+"""A server that was unavailable: which waits end when it returns, and which of its refusals are final."""
 
 import asyncio
 

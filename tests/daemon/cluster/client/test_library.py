@@ -79,7 +79,7 @@ async def test_the_librarys_watch_yields_strings_and_asks_again_without_pause(
 
 
 async def test_the_librarys_watch_asks_again_without_pause_after_an_empty_body() -> None:
-    """K17: as fast as the server answers, and nobody is told."""
+    """K17: as fast as the server answers, without a warning."""
     enough = asyncio.Event()
     always = Always(200, "")
 
@@ -154,7 +154,7 @@ def _in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_in_tokyo")
 async def test_the_librarys_election_writes_local_time_and_leaves_its_leader_behind() -> None:
-    """K17: local time as UTC; a lost connection ends the election, and nobody stops who leads."""
+    """K17: local time as UTC; a lost connection ends the election without stopping the leader."""
     led: list[asyncio.Task[object] | None] = []
     lease = OneLease()
 

@@ -96,7 +96,7 @@ def test_what_is_no_event_is_named_so(line: bytes) -> None:
 
 
 def test_a_thing_without_a_name_or_uid_is_handed_on() -> None:
-    """Whoever takes objects in records it; a list is not lost for it."""
+    """An object that cannot be read is recorded by the ingest and does not fail its list."""
     assert read_head(b'{"metadata":{"name":"a","resourceVersion":"1"}}').metadata.uid == ""
     line = b'{"type":"ADDED","object":{"metadata":{}}}'
     assert isinstance(read_event(line), Change)
