@@ -232,6 +232,8 @@ def _collection(resource: Resource, manifest: Object) -> str:
 
 def _line(line: bytes) -> Line:
     event = json.loads(line)
+    if event.get("kind") == "Status":  # The server gave the watch up, and says so without an event around it.
+        return Line("ERROR", event)
     return Line(event["type"], event["object"])
 
 

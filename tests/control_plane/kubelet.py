@@ -68,13 +68,17 @@ class Kubelet:
     async def _work(self, group: asyncio.TaskGroup) -> None:
         while True:
             with contextlib.suppress(*GONE):  # The server may have been killed.
-                answer = await self._api.get(PODS.path)
+                # As a kubelet does: only pods that have a node. Pending pods may be large and many.
+                placed = {"fieldSelector": "spec.nodeName!="}
+                answer = await self._api.get(PODS.path, **placed)
                 if answer.status == 200:
                     listed = answer.object
                     for pod in listed["items"]:
                         self._look(group, pod)
                     revision = listed["metadata"]["resourceVersion"]
-                    async with self._api.watch(PODS.path, resourceVersion=revision) as watch:
+                    async with self._api.watch(
+                        PODS.path, resourceVersion=revision, **placed
+                    ) as watch:
                         await self._follow(group, watch)
             await asyncio.sleep(AGAIN_SECONDS)
 
