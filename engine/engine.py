@@ -9,12 +9,7 @@ from typing import Final
 
 from engine.ingest import Ingest
 from engine.outcomes import outcome_of
-from engine.pending_requests import (
-    bindings_and_evictions,
-    has_status_updates,
-    phase_updates,
-    status_updates,
-)
+from engine.pending_requests import StatusUpdates, bindings_and_evictions, phase_updates
 from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
@@ -64,6 +59,7 @@ class Engine:
         """Recounts what batches touched, when called (`daemon/auditing.py`)."""
         self.updates_status = False
         """Whether conditions, counts and allocated amounts are updated, not only phases."""
+        self._status_updates = StatusUpdates(state)
         self._known: dict[str, None] = {}
         self._known_before: dict[str, None] = {}
         """The digests that were known before those."""
@@ -157,7 +153,7 @@ class Engine:
         """Yield requests for all decisions without an outcome, then status updates."""
         yield from bindings_and_evictions(self.state, self._on_error)
         if self.updates_status:
-            yield from status_updates(self.state, self._on_error)
+            yield from self._status_updates.requests(self._on_error)
 
     def urgent_requests(self) -> Iterator[Request]:
         """Yield requests that do not wait for the next cycle: phases of pod groups, for which controllers wait."""
@@ -166,7 +162,7 @@ class Engine:
     @property
     def has_status_updates(self) -> bool:
         """Whether status updates are left to do, though no cycle may be due."""
-        return has_status_updates(self.state, updates_status=self.updates_status)
+        return self._status_updates.are_left(updates_status=self.updates_status)
 
     def _cause(self, event: Event) -> int | None:
         """Return the position of the record that led to a decision: the last change of the group, or the last release."""

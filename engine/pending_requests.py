@@ -1,6 +1,6 @@
 """The requests to the API server that State calls for: decisions without an outcome, and status updates.
 
-A pure function of State. `daemon/effects.py` carries them out and leaves out those that are already under way.
+State is only read. `daemon/effects.py` carries the requests out and leaves out those that are already under way.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -81,49 +81,105 @@ def phase_updates(state: State, on_error: OnError = ignore) -> Iterator[Request]
         yield from asked
 
 
-def has_status_updates(state: State, *, updates_status: bool) -> bool:
-    """Return True if a status update is left to do: of a phase, or (with `updates_status`) of anything else."""
-    telling = state.cluster.pending_status
-    return bool(telling.phases) or (
-        updates_status and bool(telling.counts or telling.conditions or telling.queues)
-    )
+class StatusUpdates:
+    """The status updates that one State still calls for, and how far this reader has looked at its changes.
 
-
-def status_updates(state: State, on_error: OnError = ignore) -> Iterator[Request]:
-    """Yield updates of conditions of waiting pods and pod groups, of counts of pods, and of what queues have allocated.
-
-    Only where the object differs and no update was sent since. Groups and queues without an update are forgotten.
+    Asking changes only this reader. It remembers the groups and queues with something to report, so that each call
+    looks at these and at what changed since, not at all groups.
     """
-    cluster = state.cluster
-    left = STATUS_UPDATES_MAX
 
-    def conditions(key: str) -> Iterable[Request]:
-        group = cluster.groups.get(key)
-        return () if group is None else condition_updates(cluster, group)
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._version = -1
+        """Value of `changed_groups_version` when `_read` was counted."""
+        self._read = self._position = 0
+        """Number of entries of `changed_groups` read; position up to which changed queues were read."""
+        self._groups: dict[str, None] = {}
+        """Groups whose conditions, or those of their pods, may have to be updated."""
+        self._queues: dict[str, None] = {}
+        """Queues whose reported allocated amounts may differ."""
 
-    def status(name: str) -> Iterable[Request]:
-        queue = cluster.queues.get(name)
-        is_ours = queue is not None and name not in cluster.foreign_groups.queues
-        request = _of_queue(queue, state.position) if queue is not None and is_ours else None
-        return () if request is None else (request,)
+    def are_left(self, *, updates_status: bool) -> bool:
+        """Return True if an update is left to do: of a phase, or (with `updates_status`) of anything else."""
+        if self._state.cluster.pending_status.phases:
+            return True
+        if not updates_status:
+            return False
+        self._read_changes()
+        return bool(self._state.cluster.pending_status.counts or self._groups or self._queues)
 
-    for key, asked in _each(
-        "PodGroup", list(cluster.pending_status.conditions), conditions, on_error
-    ):
-        if not asked:
-            del cluster.pending_status.conditions[key]
-            continue
-        yield from asked[:left]
-        left -= len(asked)
-        if left <= 0:
-            break
-    keys = list(islice(cluster.pending_status.counts, max(0, left)))
-    for _, asked in _each("PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error):
-        yield from asked
-    for name, asked in _each("Queue/", list(cluster.pending_status.queues), status, on_error):
-        if not asked:
-            del cluster.pending_status.queues[name]
-        yield from asked
+    def requests(self, on_error: OnError = ignore) -> Iterator[Request]:
+        """Yield updates of conditions of waiting pods and pod groups, of counts of pods, and of what queues have
+        allocated.
+
+        Only where the object differs and no update was sent since.
+        """
+        self._read_changes()
+        state, cluster = self._state, self._state.cluster
+        left = STATUS_UPDATES_MAX
+
+        def conditions(key: str) -> Iterable[Request]:
+            group = cluster.groups.get(key)
+            return () if group is None else condition_updates(cluster, group)
+
+        def status(name: str) -> Iterable[Request]:
+            queue = cluster.queues.get(name)
+            is_ours = queue is not None and name not in cluster.foreign_groups.queues
+            request = _of_queue(queue, state.position) if queue is not None and is_ours else None
+            return () if request is None else (request,)
+
+        for key, asked in _each("PodGroup", list(self._groups), conditions, on_error):
+            if not asked:
+                del self._groups[key]
+                continue
+            yield from asked[:left]
+            left -= len(asked)
+            if left <= 0:
+                break
+        keys = list(islice(cluster.pending_status.counts, max(0, left)))
+        for _, asked in _each(
+            "PodGroup", keys, lambda key: (_counts(cluster.groups[key]),), on_error
+        ):
+            yield from asked
+        for name, asked in _each("Queue/", list(self._queues), status, on_error):
+            if not asked:
+                del self._queues[name]
+            yield from asked
+
+    def _read_changes(self) -> None:
+        """Add the groups and queues that changed since the last call; at first, and after the list of changes was
+        emptied, all that may have something to report."""
+        cluster = self._state.cluster
+        if self._version != cluster.changed_groups_version:
+            keys: Iterable[str] = cluster.groups
+        else:
+            keys = islice(cluster.changed_groups, self._read, None)
+        for key in keys:
+            group = cluster.groups.get(key)
+            if group is not None and _may_lack_condition(group):
+                self._groups[key] = None
+        self._version, self._read = cluster.changed_groups_version, len(cluster.changed_groups)
+        if self._position == 0:
+            self._queues.update(dict.fromkeys(cluster.queues))
+        else:
+            changed: list[str] = []
+            for name, position in reversed(cluster.pending_status.queues.items()):
+                if position <= self._position:
+                    break
+                changed.append(name)
+            self._queues.update(dict.fromkeys(reversed(changed)))
+        self._position = self._state.position
+
+
+def _may_lack_condition(group: PodGroup) -> bool:
+    """Return whether the object of the group or of one of its pods may lack a condition."""
+    reported = group.reported_status
+    return bool(
+        group.refusals
+        or group.nominations
+        or group.is_broken
+        or (group.facts is not None and reported.ready_since > reported.conditions_reported_at)
+    )
 
 
 def _phase(group: PodGroup) -> PodGroupPhaseRequest:

@@ -166,7 +166,7 @@ class Cluster:
         if share is None or pod is None:
             return
         name, kind, request = share
-        node = self.nodes.node(name)
+        node = self.nodes.ensure_node(name)
         if sign > 0:
             node.pods[pod.facts.uid] = None
         else:
@@ -181,7 +181,7 @@ class Cluster:
 
     def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
         """Add a pod to the ledger of its queue or remove it, according to its status."""
-        queue = self.queue(group.queue)
+        queue = self.queues[group.queue]
         status = pod.status
         if status in ALLOCATED:
             if sign > 0 and pod.charge is None:
@@ -200,7 +200,7 @@ class Cluster:
 
     # Queues
 
-    def queue(self, name: str) -> Queue:
+    def ensure_queue(self, name: str) -> Queue:
         """Return the queue of this name; create it (without an object) if it does not exist."""
         queue = self.queues.get(name)
         if queue is None:
@@ -217,7 +217,7 @@ class Cluster:
         for name in self.changed_queues:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
-                self.pending_status.queues[one.name] = None
+                self.pending_status.record_queue(one.name, self.position)
                 for resource in one.take_released(
                     lambda card: quota_charging.cards_of_charge(self, card)
                 ):
@@ -238,12 +238,13 @@ class Cluster:
         if queue.facts is None and not queue.groups and self.queues.get(queue.name) is queue:
             lifted = detach_subtree(self, queue)
             del self.queues[queue.name]
+            self.pending_status.queues.pop(queue.name, None)
             attach_queues(self, lifted)
             self.changed_rows.queues[queue.name] = None
 
     # Pod groups
 
-    def group(self, key: str) -> PodGroup:
+    def ensure_group(self, key: str) -> PodGroup:
         """Return the pod group of this key; create it if it does not exist."""
         group = self.groups.get(key)
         if group is None:
@@ -252,7 +253,7 @@ class Cluster:
 
     def put_group(self, facts: GroupFacts, digest: str) -> None:
         """Add or update a PodGroup object."""
-        group = self.group(f"{facts.namespace}/{facts.name}")
+        group = self.ensure_group(f"{facts.namespace}/{facts.name}")
         is_new = group.facts is None
         if group.spec != spec_of(facts):
             self.internal_errors.resume(group.key)
@@ -280,7 +281,7 @@ class Cluster:
         owner = pod.facts.owner
         inherited = self.owners.get(owner.uid, {}) if owner else {}
         origin = origin_of(pod.facts, inherited, self.namespaces)
-        group = self.group(origin.key)
+        group = self.ensure_group(origin.key)
         group.needs_object = origin.needs_object
         group.created_ns = pod.facts.created_ns
         group.min_available = origin.min_available
@@ -300,7 +301,7 @@ class Cluster:
             self.forget_queue(before)
         group.queue = queue
         self.internal_errors.resume(group.key)
-        self.queue(queue).groups[group.key] = None
+        self.ensure_queue(queue).groups[group.key] = None
         self._charge_group(group, 1)
         invalidate_victims(self, group)
 
@@ -316,7 +317,7 @@ class Cluster:
     def _set_reservation(self, group: PodGroup, entries: tuple[Charge, Charge]) -> None:
         if (group.inqueue, group.elastic) == entries:
             return
-        queue = self.queue(group.queue)
+        queue = self.queues[group.queue]
         queue.add_charge("inqueue", group.inqueue, -1)
         queue.add_charge("elastic", group.elastic, -1)
         group.inqueue, group.elastic = entries
@@ -335,6 +336,7 @@ class Cluster:
         if group.facts is None and not group.pods:
             self._forget_group(group)
             return
+        group.keep_min_members()
         update_preemption_state(self, group)
         keys = self._update_phase(group, charges_changed=charges_changed)
         stale = [one for one in group.refusals if all(one != key[0] for key in keys)]
@@ -409,7 +411,7 @@ class Cluster:
         group.nominations = nominations
         for uid, held in nominations.items():
             self.nodes.nominate(held.node, uid, held.request, 1)
-            self.queue(group.queue).add_charge("nominated", held.charge, 1)
+            self.queues[group.queue].add_charge("nominated", held.charge, 1)
         if nominations:
             self.changed_queues[group.queue] = None
 
@@ -417,7 +419,7 @@ class Cluster:
         """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
         for uid, held in group.nominations.items():
             remove_nomination(self, uid, held)
-            self.queue(group.queue).add_charge("nominated", held.charge, -1)
+            self.queues[group.queue].add_charge("nominated", held.charge, -1)
             if not is_bound:
                 self.mark_node_freed(held.node)
         if group.nominations:

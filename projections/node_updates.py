@@ -15,7 +15,7 @@ from projections.wakeup_events import ALL_PODS
 
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     """Add or update a node."""
-    node = cluster.nodes.node(facts.name)
+    node = cluster.nodes.ensure_node(facts.name)
     mix = node.card_layout
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)

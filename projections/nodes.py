@@ -218,7 +218,7 @@ class NodeTable:
         """Grows when a group of several pods holds more or less, or could lose more or fewer pods."""
         self._is_stale = True
 
-    def node(self, name: str) -> Node:
+    def ensure_node(self, name: str) -> Node:
         """Return the node of this name; create it (absent) if it does not exist."""
         node = self.nodes.get(name)
         if node is None:
@@ -227,7 +227,7 @@ class NodeTable:
 
     def put(self, facts: NodeFacts, digest: str) -> Node:
         """Add or update a node."""
-        node = self.node(facts.name)
+        node = self.ensure_node(facts.name)
         came = node.facts is None
         if node.facts is None or node.facts.labels != facts.labels:
             self.hyper_tree.update_node(facts.name, facts.labels)
@@ -282,7 +282,7 @@ class NodeTable:
 
     def nominate(self, name: str, uid: str, request: Request, sign: int) -> None:
         """Nominate a pod to a node, or (-1) remove the nomination."""
-        node = self.node(name)
+        node = self.ensure_node(name)
         if sign > 0:
             node.nominated_pods[uid] = None
         else:

@@ -16,17 +16,20 @@ def reported_in(facts: GroupFacts) -> Status:
 
 
 class PendingStatus:
-    """Pod groups and queues whose status may have to be updated, by key."""
+    """Pod groups whose status has to be updated, and queues that changed, by key.
+
+    Asking which updates are due consumes nothing: each reader remembers how far it has read
+    (`engine/pending_requests.py`).
+    """
 
     def __init__(self) -> None:
         self.phases: dict[str, None] = {}
         """Groups whose objects have another phase."""
         self.counts: dict[str, None] = {}
         """Groups whose objects have the right phase and other counts of pods."""
-        self.conditions: dict[str, None] = {}
-        """Groups whose conditions, or those of their pods, may have to be updated."""
-        self.queues: dict[str, None] = {}
-        """Queues whose reported allocated amounts may differ."""
+        self.queues: dict[str, int] = {}
+        """Queues whose allocated amounts or objects changed, and the position of the last change; the latest is last.
+        """
 
     def record_change(self, group: PodGroup, position: int) -> None:
         """Record that a pod group changed with the record at `position`."""
@@ -37,11 +40,12 @@ class PendingStatus:
         is_whole = bool(group.pods) and group.is_ready
         if is_whole != bool(reported_status.ready_since):
             reported_status.ready_since = position if is_whole else 0
-            if is_whole and group.facts is not None:
-                self.conditions[group.key] = None
-        if group.refusals or group.nominations or group.is_broken:
-            self.conditions[group.key] = None
         self.update(group)
+
+    def record_queue(self, name: str, position: int) -> None:
+        """Record that a queue changed with the record at `position`."""
+        self.queues.pop(name, None)
+        self.queues[name] = position
 
     def update(self, group: PodGroup) -> None:
         """Determine whether the status of the PodGroup object has to be updated."""
@@ -64,5 +68,5 @@ class PendingStatus:
 
     def forget(self, key: str) -> None:
         """Remove a pod group."""
-        for kept in (self.phases, self.counts, self.conditions):
+        for kept in (self.phases, self.counts):
             kept.pop(key, None)

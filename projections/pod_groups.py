@@ -144,7 +144,7 @@ class PodGroup:
     pods_by_node: dict[tuple[SubGroupKey | None, str], int] | None
     """Sub-group and node to the number of charged pods there; None if no topology constraint needs it."""
     cached_min_members: MinMemberSet | None
-    """The first `minMember` pods, once they were requested."""
+    """The first `minMember` pods, once pods with unlike requests competed for these places."""
     fingerprint: tuple[object, ...]
     victim_fingerprint: tuple[object, ...]
 
@@ -306,13 +306,28 @@ class PodGroup:
 
     @property
     def min_member_set(self) -> MinMemberSet:
-        """Return the first `minMember` pods; built again if the minimum changed."""
-        if self.cached_min_members is None or not self.cached_min_members.is_for(
-            self.min_available, self.enforced_roles
-        ):
-            live = [pod for pod in self.pods.values() if pod.status not in GONE]
-            self.cached_min_members = MinMemberSet(self.min_available, self.enforced_roles, live)
-        return self.cached_min_members
+        """Return the first `minMember` pods: those that are kept, if they are for the present minimum, else computed."""
+        return self._kept_min_members or self._find_min_members()
+
+    def keep_min_members(self) -> None:
+        """Keep the first `minMember` pods from now on if pods with unlike requests compete for these places."""
+        if len(self.live_classes) < 2 or self._kept_min_members is not None:
+            return
+        if sum(self.live_classes.values()) > self.min_available:
+            unlike = {(one.request, one.cards) for one in self.classes.values()}
+            if len(unlike) > 1:
+                self.cached_min_members = self._find_min_members()
+
+    @property
+    def _kept_min_members(self) -> MinMemberSet | None:
+        kept = self.cached_min_members
+        if kept is None or not kept.is_for(self.min_available, self.enforced_roles):
+            return None
+        return kept
+
+    def _find_min_members(self) -> MinMemberSet:
+        live = [pod for pod in self.pods.values() if pod.status not in GONE]
+        return MinMemberSet(self.min_available, self.enforced_roles, live)
 
     @property
     def has_enough_pods(self) -> bool:

@@ -11,14 +11,15 @@ def put_queue(
     cluster: Cluster, facts: QueueFacts | None, name: str, digest: str, problem: str = ""
 ) -> None:
     """Add, update or (None) remove the object of a queue."""
-    queue = cluster.queue(name)
+    queue = cluster.ensure_queue(name)
     if facts is not None and problem:
         facts = structs.replace(facts, faults=(*facts.faults, ("InvalidQueue", problem)))
     cluster.queue_objects += (facts is not None) - (queue.facts is not None)
     is_told = queue.has_same_spec(facts)
     lifted = [] if is_told else detach_subtree(cluster, queue)
-    queue.facts, queue.digest, queue.rejects_status_updates = facts, digest, False
-    cluster.pending_status.queues[name] = None
+    queue.set_object(facts, digest)
+    queue.rejects_status_updates = False
+    cluster.pending_status.record_queue(name, cluster.position)
     if is_told:
         return  # Only the status that the scheduler writes has changed.
     attach_queues(cluster, lifted)

@@ -158,10 +158,10 @@ class Queue:
 
     __slots__ = (
         "_changes",
-        "_deserved",
         "allocated",
         "below",
         "children",
+        "deserved",
         "digest",
         "elastic",
         "evictable",
@@ -201,7 +201,8 @@ class Queue:
         """Reserved for admitted groups and not yet used by them."""
         self.elastic: Amounts = {}
         """Used by groups above their minimum."""
-        self._deserved: tuple[QueueFacts | None, Amounts] = (None, {})
+        self.deserved: Amounts = {}
+        """What its object states as deserved, with the quotas of cards."""
         self._changes: tuple[Amounts, Amounts] = ({}, {})
         """Changes by the current record of what is used, and of what is used or reserved."""
         self.parent: Queue | None = None
@@ -213,6 +214,12 @@ class Queue:
         """Ledger to the sum over all queues below it."""
         self.reported_errors: tuple[tuple[str, str], ...] = ()
         """Errors of its object that are in the log."""
+
+    def set_object(self, facts: QueueFacts | None, digest: str) -> None:
+        """Set the facts and the digest of its object; None and "" without an object."""
+        self.facts, self.digest = facts, digest
+        stated = {} if facts is None else {**facts.deserved, **facts.quota}
+        self.deserved = {name: one for name, one in stated.items() if one}
 
     def has_same_spec(self, facts: QueueFacts | None) -> bool:
         """Return whether the object is unchanged except for the reported amounts in its status."""
@@ -257,14 +264,6 @@ class Queue:
         if not self.below:
             return own.get(name, 0)
         return own.get(name, 0) + self.below.get(ledger, {}).get(name, 0)
-
-    @property
-    def deserved(self) -> Amounts:
-        """Return what its object states as deserved, with the quotas of cards; cached per object."""
-        if self._deserved[0] is not self.facts:
-            stated = {**self.facts.deserved, **self.facts.quota} if self.facts else {}
-            self._deserved = (self.facts, {name: one for name, one in stated.items() if one})
-        return self._deserved[1]
 
     @property
     def faults(self) -> Faults:

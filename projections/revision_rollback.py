@@ -31,7 +31,7 @@ def discard_unconfirmed(state: RollbackState, resource: str) -> None:
         case "Queue":
             for name, queue in state.cluster.queues.items():
                 queue.rejects_status_updates = False
-                state.cluster.pending_status.queues[name] = None
+                state.cluster.pending_status.record_queue(name, state.cluster.position)
         case _:
             pass
 

@@ -31,7 +31,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 9
+VERSION: Final = 10
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -111,7 +111,6 @@ class Image(Struct, frozen=True):
     eviction_backoff: dict[str, int]
     suspended: dict[str, dict[str, Suspension]]
     failed_actions: dict[str, FailedAction]
-    pending_conditions: dict[str, None]
     others: dict[str, dict[str, tuple[str, str]]]
     quarantined: dict[str, dict[str, Quarantine]]
     faults: dict[str, Pairs]
@@ -164,7 +163,6 @@ def take(state: State) -> bytes:
         eviction_backoff=cluster.eviction_backoff,
         suspended=cluster.internal_errors.groups,
         failed_actions=cluster.internal_errors.actions,
-        pending_conditions=cluster.pending_status.conditions,
         others=cluster.others,
         quarantined=state.quarantined,
         faults=cluster.config_errors.current,
@@ -239,8 +237,7 @@ def restore(payload: bytes) -> State:
     cluster.finish_record()
     cluster.clear_changed_rows()
     cluster.wakeup_events, state.deferred_work = image.due, image.deferred
-    cluster.pending_status.conditions = image.pending_conditions
-    cluster.pending_status.queues = dict.fromkeys(cluster.queues)
+    cluster.pending_status.queues = dict.fromkeys(cluster.queues, image.position)
     return state
 
 
@@ -263,14 +260,14 @@ def _restore_quarantine(state: State, name: str, kept: dict[str, Quarantine]) ->
 def _restore_groups(state: State, image: Image) -> None:
     cluster = state.cluster
     for kept in image.queues:
-        queue = cluster.queue(kept.name)
-        queue.facts, queue.digest = kept.facts, kept.digest
+        queue = cluster.ensure_queue(kept.name)
+        queue.set_object(kept.facts, kept.digest)
         queue.reported_errors = kept.reported_errors
         cluster.queue_objects += kept.facts is not None
         update_reported_errors(cluster, queue)
     rebuild_queue_tree(cluster)
     for saved in image.groups:
-        group = cluster.group(saved.key)
+        group = cluster.ensure_group(saved.key)
         group.set_object(saved.facts)
         group.uid, group.digest = saved.uid, saved.digest
         group.needs_object, group.priority = saved.needs_object, saved.priority

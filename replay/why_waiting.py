@@ -156,7 +156,7 @@ def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable
     """The cards that the pod names and its queue may use; nothing for a pod without cards."""
     if pod is None or cluster.policy.quota != "capacity-card":
         return
-    queue = cluster.queue(group.queue)
+    queue = cluster.queues[group.queue]
     chosen = choose_cards(cluster, queue, pod.pod_class, {})
     if isinstance(chosen, Shortage):
         yield Hurdle("card", False, chosen.message)
@@ -224,7 +224,7 @@ def _admission(session: Session, group: PodGroup) -> tuple[Limit, ...]:
     least = quota_charging.min_request(cluster, group)
     if group.phase != WAITING or least is None:
         return ()
-    queue = cluster.queue(group.queue)
+    queue = cluster.queues[group.queue]
     reclaimable = session.reclaimable.of_queue(group, least) if cluster.policy.evicting else {}
     return reserved_limits(cluster, queue, least, reclaimable)
 
@@ -297,7 +297,7 @@ def _quota(session: Session, group: PodGroup, pod: Pod | None) -> tuple[Limit, .
         for name, amount in one.requested_charge:
             total[name] = total.get(name, 0) + amount
     cluster = session.cluster
-    return charged_limits(cluster, cluster.queue(group.queue), tuple(total.items()), {})
+    return charged_limits(cluster, cluster.queues[group.queue], tuple(total.items()), {})
 
 
 def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: bool) -> Judged | None:
@@ -305,7 +305,7 @@ def _judged(session: Session, group: PodGroup, pod: Pod | None, *, is_short: boo
     if pod is None:
         return None
     cluster, rankings = session.cluster, session.rankings
-    cards = cards_allowed(cluster, cluster.queue(group.queue), pod.pod_class, {})
+    cards = cards_allowed(cluster, cluster.queues[group.queue], pod.pod_class, {})
     fitting = int(np.count_nonzero(rankings.of(pod.pod_class, cards).scores() >= 0))
     return Judged(
         pod=pod.key,

@@ -154,7 +154,7 @@ def _nominated(cluster: Cluster, pod: Pod, nomination: Nomination) -> Iterator[R
     text = f"nominated for node {nomination.node}, where pods are terminating"
     if pod.reported_at >= nomination.position or pod.facts.scheduled_message == text:
         return
-    there = cluster.nodes.node(nomination.node).pods
+    there = cluster.nodes.nodes[nomination.node].pods
     is_evicting = any(cluster.pods[uid].evicted for uid in there)
     yield _unschedulable(pod, nomination.position, text, nomination.node if is_evicting else "")
 

@@ -131,7 +131,7 @@ def _choice(
     rankings: NodeRankings, overlay: NodeOverlay, place: NodeScope, pod: Pod, node: Node
 ) -> Choice:
     cluster, pod_class = rankings.cluster, pod.pod_class
-    queue = cluster.queue(overlay.group.queue)
+    queue = cluster.queues[overlay.group.queue]
     cards = cards_allowed(cluster, queue, pod_class, overlay.extra)
     plain = rankings.of(pod_class, cards).scores()
     scores = place.scores(rankings.of(pod_class, cards), pod_class)

@@ -228,7 +228,7 @@ def cards_to_charge(
     cluster, pod_class = session.cluster, pod.pod_class
     if problem := refused_demand(cluster.policy, pod_class):
         return Unschedulable("UnsupportedDemand", "", problem, pod.key, never_fits=True)
-    queue = cluster.queue(group.queue)
+    queue = cluster.queues[group.queue]
     plain = pod.requested_charge
     if cluster.policy.quota == "capacity-card":
         plain = tuple(one for one in pod.requested_charge if one[0] in ("cpu", "memory"))
@@ -246,7 +246,7 @@ def precheck(session: Session, group: PodGroup) -> Unschedulable | None:
         return Unschedulable(group.problem[0], "", group.problem[1])
     cluster = session.cluster
     allocates = group.phase != WAITING or "enqueue" not in cluster.policy.actions
-    short = quota_check.why_queue_closed(cluster, cluster.queue(group.queue), allocates=allocates)
+    short = quota_check.why_queue_closed(cluster, cluster.queues[group.queue], allocates=allocates)
     if short is not None:
         return quota_unschedulable(short)
     return None

@@ -151,7 +151,7 @@ class NodeOverlay:
     def _add_released(self, pod: Pod, sign: int) -> None:
         """Update the sums over victims, so that reading them does not visit each victim."""
         self.moved.append(pod.group_key)
-        queue = self.cluster.queue(self.cluster.groups[pod.group_key].queue)
+        queue = self.cluster.queues[self.cluster.groups[pod.group_key].queue]
         add(self._released_by_queue.setdefault(queue.name, {}), pod.charge or (), sign)
         for one in queue.lineage:
             add(self.lost_by_lineage.setdefault(one.name, {}), pod.charge or (), sign)
@@ -168,7 +168,7 @@ class NodeOverlay:
         self._mark_nominated(is_expected=True)
 
     def _shift_evicted(self, pod: Pod, sign: int) -> None:
-        node = self.cluster.nodes.node(pod.node)
+        node = self.cluster.nodes.nodes[pod.node]
         if sign > 0:
             node.overlay_removed[pod.facts.uid] = None
         else:
@@ -178,13 +178,13 @@ class NodeOverlay:
         if theirs == self.group.queue:
             self._charge(pod.charge or (), -sign)
             return
-        for above in self.cluster.queue(theirs).lineage[1:]:
+        for above in self.cluster.queues[theirs].lineage[1:]:
             add(self.released_above.setdefault(above.name, {}), pod.charge or (), sign)
 
     def _mark_nominated(self, *, is_expected: bool) -> None:
         """Mark the nominated pods of the group as expected on their nodes, or lift these marks."""
         for uid, nomination in self.group.nominations.items():
-            node = self.cluster.nodes.node(nomination.node)
+            node = self.cluster.nodes.nodes[nomination.node]
             if is_expected:
                 node.nominated_pods[uid] = None
             else:
@@ -192,7 +192,7 @@ class NodeOverlay:
             self.cluster.nodes.invalidate(nomination.node)
 
     def _shift_nomination(self, nomination: Nomination, sign: int) -> None:
-        node = self.cluster.nodes.node(nomination.node)
+        node = self.cluster.nodes.nodes[nomination.node]
         self.cluster.nodes.shift(node, "nominated", nomination.request, sign)
         self._charge(nomination.charge, sign)
 

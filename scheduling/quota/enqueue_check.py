@@ -58,7 +58,7 @@ def _by_quota(cluster: Cluster, reclaimable: ReclaimableResources, group: PodGro
     least = quota_charging.min_request(cluster, group)
     if least is None:
         return "permit"
-    queue = cluster.queue(group.queue)
+    queue = cluster.queues[group.queue]
     short = may_enqueue(cluster, queue, least)
     if short is not None and cluster.policy.evicting:
         short = may_enqueue(cluster, queue, least, reclaimable.of_queue(group, least))

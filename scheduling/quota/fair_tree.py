@@ -251,7 +251,7 @@ class FairTree:
         found = self._nodes.get(name)
         if found is None:
             found = self._root
-            for one, weight in path_of(self._cluster.queue(name), self._cluster.queues):
+            for one, weight in path_of(self._cluster.queues[name], self._cluster.queues):
                 child = found.children.get(one)
                 if child is None:
                     child = found.children[one] = FairNode(found, weight)

@@ -184,7 +184,7 @@ class QueueHeap:
 
     def _current_key(self, name: str) -> QueueSortKey:
         fair = self._fair if self._tree_heap is None else None
-        return QueueSortKey(self._cluster, self._cluster.queue(name), fair)
+        return QueueSortKey(self._cluster, self._cluster.queues[name], fair)
 
 
 Offer: TypeAlias = tuple[FairKey, QueueSortKey, int]

@@ -37,7 +37,7 @@ class ReclaimableResources:
 
     def of_queue(self, group: PodGroup, least: Amounts) -> dict[str, Amounts]:
         """Return, for each queue whose limits bind the group, what could be released, by charge name."""
-        queue = self._cluster.queue(group.queue)
+        queue = self._cluster.queues[group.queue]
         own: Amounts = {}
         for offered, _ in self._of_lower_priority(group):
             for name, amount in offered.items():
@@ -53,7 +53,7 @@ class ReclaimableResources:
         own: Amounts = {}
         for _, requests in self._of_lower_priority(group):
             own = _sum(own, requests)
-        queue = self._cluster.queue(group.queue)
+        queue = self._cluster.queues[group.queue]
         return _sum(own, self._reclaimable_from_others(queue, _CLUSTER, least))
 
     def _of_lower_priority(self, group: PodGroup) -> list[tuple[Amounts, Amounts]]:
@@ -65,7 +65,7 @@ class ReclaimableResources:
             if one in PREEMPTING
         ):
             return []
-        offered = self._cluster.queue(group.queue).evictable
+        offered = self._cluster.queues[group.queue].evictable
         return [sums for priority, sums in offered.items() if priority < group.priority]
 
     def _reclaimable_from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:

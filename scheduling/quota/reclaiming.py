@@ -217,7 +217,7 @@ class _RemainingCharges:
 
     def queue_of(self, pod: Pod) -> Queue:
         """Return the queue that is charged for a pod."""
-        return self.cluster.queue(self.cluster.groups[pod.group_key].queue)
+        return self.cluster.queues[self.cluster.groups[pod.group_key].queue]
 
     def has(self, queue: Queue, name: str) -> int:
         """Return what a queue still has of a resource."""

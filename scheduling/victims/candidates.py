@@ -53,7 +53,7 @@ def _is_candidate(preemptor: Preemptor, pod: Pod) -> bool:
         )
     if group.queue == preemptor.group.queue or pod.status != RUNNING:
         return False
-    facts = preemptor.cluster.queue(group.queue).facts
+    facts = preemptor.cluster.queues[group.queue].facts
     return facts is None or facts.is_reclaimable
 
 
@@ -74,10 +74,10 @@ def victim_order(preemptor: Preemptor, groups: Iterable[PodGroup]) -> dict[str, 
     cluster = preemptor.cluster
     found = {group.key: group for group in groups}
     names = dict.fromkeys(group.queue for group in found.values())
-    sort_keys = sorted(QueueSortKey(cluster, cluster.queue(name)) for name in names)
+    sort_keys = sorted(QueueSortKey(cluster, cluster.queues[name]) for name in names)
     ranks = {sort_key.queue.name: rank for rank, sort_key in enumerate(sort_keys)}
     ancestors_shared = {
-        name: shared_ancestors(preemptor.queue, cluster.queue(name)) for name in names
+        name: shared_ancestors(preemptor.queue, cluster.queues[name]) for name in names
     }
     return {
         key: (

@@ -79,7 +79,7 @@ def donor_groups(preemptor: Preemptor) -> Iterator[PodGroup]:
     """Yield the groups with possible victims: of lower priority in the queue, or of other queues."""
     cluster = preemptor.cluster
     for name in _queues(preemptor):
-        for key in cluster.queue(name).groups:
+        for key in cluster.queues[name].groups:
             if _is_donor(preemptor, cluster.groups[key]):
                 yield cluster.groups[key]
 

@@ -60,4 +60,4 @@ class Preemptor(Struct):
     @property
     def queue(self) -> Queue:
         """Return the queue of the group."""
-        return self.session.cluster.queue(self.overlay.group.queue)
+        return self.session.cluster.queues[self.overlay.group.queue]

@@ -119,12 +119,12 @@ def _could_reclaim_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[
     """Return True if the queue of a pod, after releasing `given` (this pod included), would be entitled to reclaim
     for it."""
     extra = {name: -amount for name, amount in given.items()}
-    return may_reclaim(preemptor.cluster, preemptor.cluster.queue(queue), pod.charge or (), extra)
+    return may_reclaim(preemptor.cluster, preemptor.cluster.queues[queue], pod.charge or (), extra)
 
 
 def _share_left(preemptor: Preemptor, name: str) -> Fraction:
     given = {one: -amount for one, amount in preemptor.overlay.released_by_queue(name).items()}
-    return share_with(preemptor.cluster, preemptor.cluster.queue(name), given)
+    return share_with(preemptor.cluster, preemptor.cluster.queues[name], given)
 
 
 def _starving_tier(policy: Policy) -> list[Plugin]:
@@ -232,7 +232,7 @@ def _by_fair_tree(preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         before = fair.assumed(group)
         held.setdefault(group.key, before)
         fair.assume({group.key: with_more(before, pod.pod_class.request, -1)})
-        if fair.key(preemptor.queue) < fair.key(cluster.queue(group.queue)):
+        if fair.key(preemptor.queue) < fair.key(cluster.queues[group.queue]):
             chosen.append(pod)
         else:
             fair.assume({group.key: before})

@@ -21,7 +21,7 @@ def pod(state: State, name: str) -> Pod:
 
 def twice(state: State) -> None:
     """The same pod on a second node."""
-    state.cluster.nodes.node("n2").pods[pod(state, "a-1").facts.uid] = None
+    state.cluster.nodes.ensure_node("n2").pods[pod(state, "a-1").facts.uid] = None
 
 
 def unbooked(state: State) -> None:

@@ -103,5 +103,7 @@ def test_the_first_pods_stay_in_line_as_pods_come_change_and_go(
         if known is None or shape[3]:
             group.add_pod(came)
         live = [one for one in group.pods.values() if one.status not in GONE]
+        group.keep_min_members()
         assert group.min_member_set.wanted == group.min_available
         recount(group.cached_min_members, live, "the gang's")
+        recount(group.min_member_set, live, "the gang's")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.pending_requests import bindings_and_evictions, has_status_updates, status_updates
+from engine.pending_requests import StatusUpdates, bindings_and_evictions
 from events.messages import DeletionSeen, ObjectSeen, PodGroupPhaseRequest, QueueStatusRequest
 from events.normalize import JsonObject
 from projections.foreign_pod_groups import schedulers_of
@@ -49,7 +49,7 @@ def is_left_alone(told: Told) -> bool:
     """Whether the group belongs to others; then it waits nowhere, and nobody tells it or its queue anything."""
     cluster = told.state.cluster
     found = cluster.groups["default/g"]
-    asked = [*bindings_and_evictions(told.state), *status_updates(told.state)]
+    asked = [*bindings_and_evictions(told.state), *StatusUpdates(told.state).requests()]
     told_of = [
         one.name for one in asked if isinstance(one, PodGroupPhaseRequest | QueueStatusRequest)
     ]
@@ -69,7 +69,8 @@ def test_a_group_whose_job_names_another_scheduler_is_left_alone_in_whatever_pha
     told_.cycle()
     assert is_left_alone(told_)
     assert told_.state.cluster.groups["default/g"].phase == "Inqueue"
-    assert not has_status_updates(told_.state, updates_status=True)
+    assert list(told_.engine.requests()) == []
+    assert not told_.engine.has_status_updates
 
 
 def test_a_group_that_came_before_its_job_is_left_alone_once_the_job_is_seen() -> None:
@@ -107,10 +108,14 @@ def test_a_queue_is_told_nothing_as_long_as_another_scheduler_uses_it() -> None:
     told_ = told()
     told_.see(ObjectSeen(job("volcano")), ObjectSeen(group()))
     told_.cycle()
-    assert [one for one in status_updates(told_.state) if isinstance(one, QueueStatusRequest)] == []
+    assert [
+        one for one in StatusUpdates(told_.state).requests() if isinstance(one, QueueStatusRequest)
+    ] == []
     told_.see(DeletionSeen(group()))
     told_.cycle()
-    (request,) = [one for one in status_updates(told_.state) if isinstance(one, QueueStatusRequest)]
+    (request,) = [
+        one for one in StatusUpdates(told_.state).requests() if isinstance(one, QueueStatusRequest)
+    ]
     assert request.allocated == {"cpu": "0", "memory": "0"}
 
 

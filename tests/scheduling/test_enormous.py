@@ -51,7 +51,7 @@ def test_enormous_reservations_add_up_to_what_a_database_can_hold() -> None:
     told.show_all("PodGroup", *[raw("PodGroup", f"g-{one}", spec=spec) for one in range(MANY)])
     told.show_the_rest()
     told.cycle()
-    assert told.state.cluster.queue("default").inqueue["memory"] > MAX
+    assert told.state.cluster.queues["default"].inqueue["memory"] > MAX
     rows = queue_rows(told.state.cluster, "default")
     assert max(cell for row in rows for cell in row if isinstance(cell, int)) == MAX
 
@@ -67,6 +67,6 @@ def test_an_enormous_quota_is_as_good_as_any_large_one() -> None:
     told.see(ObjectSeen(pod("p", cards=2, metadata={"annotations": {"volcano.sh/card.name": "X"}})))
     told.cycle()
     assert bound(told) == ["n1"]
-    facts = told.state.cluster.queue("default").facts
+    facts = told.state.cluster.queues["default"].facts
     assert facts is not None
     assert facts.quota == {"X": AMOUNT_MAX}

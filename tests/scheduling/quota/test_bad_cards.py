@@ -113,7 +113,7 @@ def test_a_pod_that_cannot_be_served_is_told_once_and_served_when_it_can(bad: Ba
     told.see(ObjectSeen(user("late", "A", GOOD)), ObjectSeen(machine("n3", "B")))
     told.cycle()
     assert said(told) == ["late: bound"]
-    assert told.state.cluster.queue("default").allocated == {"A": 2}
+    assert told.state.cluster.queues["default"].allocated == {"A": 2}
     told.see(ObjectSeen(user("bad", "A", GOOD)))
     told.cycle()
     assert said(told) == ["bad: bound"]
@@ -135,7 +135,7 @@ def test_a_quota_that_is_nonsense_is_told_each_time_it_becomes_so() -> None:
         told.see(ObjectSeen(queue(QUOTA)))
         told.cycle()
         assert said(told) == [f"new{number}: bound"]
-    assert told.state.cluster.queue("default").allocated == {"A": 3}
+    assert told.state.cluster.queues["default"].allocated == {"A": 3}
 
 
 def test_a_quota_below_use_evicts_nobody_and_refuses_once() -> None:
@@ -158,7 +158,7 @@ def test_less_than_none_in_a_queue_is_told_and_counts_as_none() -> None:
     told.see(ObjectSeen(raw("Queue", "default", spec={"capability": {"cpu": "-1"}})))
     told.cycle()
     assert said(told) == ["queue: InvalidQuantity"]
-    facts = told.state.cluster.queue("default").facts
+    facts = told.state.cluster.queues["default"].facts
     assert facts is not None
     assert facts.capability == {"cpu": 0}
 

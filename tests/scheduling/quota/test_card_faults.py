@@ -102,7 +102,7 @@ def test_pods_count_where_they_ask_for_other_cards_than_their_group_said() -> No
     told.see(ObjectSeen(pod("p", cards=2, metadata=metadata)))
     told.cycle()
     assert faults(told) == [("PodGroup/default/g", "CardRequestDiffers")]
-    assert told.state.cluster.queue("default").allocated["X"] == 2
+    assert told.state.cluster.queues["default"].allocated["X"] == 2
     told.see(ObjectSeen(group('{"X": 3}', phase="Running")))
     told.cycle()
     assert faults(told) == []

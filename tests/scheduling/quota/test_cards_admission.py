@@ -32,7 +32,7 @@ def queue(
         cluster.cards.shift(card, GPU, 1)
     annotation = msgspec.json.encode(quota).decode()
     meta = Metadata(name="q", annotations={QUOTA_ANNOTATION: annotation})
-    found = cluster.queue("q")
+    found = cluster.ensure_queue("q")
     found.facts = queue_facts(QueueObject(metadata=meta))
     cluster.queue_objects = 1
     found.allocated = {card: count for card, count in used.items() if count}

@@ -36,6 +36,6 @@ def test_a_group_that_has_lost_its_hopeless_pod_reserves_what_it_said_again() ->
     told.see(ObjectSeen(too_large))
     told.cycle()
     assert told.state.cluster.groups["default/g"].refusals["allocate"].never_fits
-    assert told.state.cluster.queue("default").inqueue == {}
+    assert told.state.cluster.queues["default"].inqueue == {}
     told.see(gone(too_large))
-    assert told.state.cluster.queue("default").inqueue == {"cpu": 1000, "X": 9}
+    assert told.state.cluster.queues["default"].inqueue == {"cpu": 1000, "X": 9}

@@ -1,0 +1,81 @@
+"""Everything that a State holds, attribute by attribute, with the order of every dict and list, as text."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from projections.snapshot import take
+from projections.state import State
+
+NOT_COMPARED: Final = {
+    (
+        "Cluster",
+        "charges",
+    ): "a cache that questions fill; each entry follows from the class and the known cards",
+    (
+        "NodeTable",
+        "changed_slots",
+    ): "a journal for readers with caches: a trial makes them read its nodes again",
+    ("NodeTable", "updated_slots"): "likewise",
+}
+"""Class and attribute to why it may differ."""
+
+
+def attributes_of(value: object) -> Iterator[tuple[str, object]]:
+    """Yield the attributes of an object: slots, fields of a Struct, or its dict."""
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+    elif hasattr(value, "__dict__"):
+        names = tuple(vars(value))
+    else:
+        names = tuple(name for one in type(value).__mro__ for name in getattr(one, "__slots__", ()))
+    for name in names:
+        if (type(value).__name__, name) not in NOT_COMPARED:
+            yield name, getattr(value, name)
+
+
+def lines_of(value: object, path: str = "", seen: dict[int, str] | None = None) -> Iterator[str]:
+    """Yield a line for each value that an object holds, with the path that leads there."""
+    seen = {} if seen is None else seen
+    if value is None or isinstance(value, str | bytes | int | float):
+        yield f"{path} = {value!r}"
+    elif isinstance(value, dict):
+        yield f"{path} has keys {list(map(str, value))}"
+        for key, one in value.items():
+            if one is not None:
+                yield from lines_of(one, f"{path}[{key!s}]", seen)
+    elif isinstance(value, list | tuple):
+        yield f"{path} has length {len(value)}"
+        for index, one in enumerate(value):
+            yield from lines_of(one, f"{path}[{index}]", seen)
+    elif isinstance(value, set | frozenset):
+        yield f"{path} = {sorted(map(str, value))}"
+    elif isinstance(value, np.ndarray):
+        yield f"{path} = {value.dtype} {value.tolist()}"
+    elif id(value) in seen:
+        yield f"{path} is {seen[id(value)]}"
+    elif callable(value) or type(value) is object:
+        yield f"{path} is of type {type(value).__name__}"
+    else:
+        if not (isinstance(value, msgspec.Struct) and value.__struct_config__.frozen):
+            seen[id(value)] = path
+        yield f"{path} is of type {type(value).__name__}"
+        for name, one in attributes_of(value):
+            yield from lines_of(one, f"{path}.{name}", seen)
+
+
+def structure_of(state: State) -> list[str]:
+    """Return all lines of a State, and the bytes of its snapshot."""
+    return [*lines_of(state, "state"), f"snapshot = {take(state)!r}"]
+
+
+def check_same(before: list[str], after: list[str], what: str) -> None:
+    """Raise AssertionError with the first differences."""
+    if before == after:
+        return
+    left, right = dict.fromkeys(before), dict.fromkeys(after)
+    gone = [one for one in before if one not in right][:5]
+    come = [one for one in after if one not in left][:5]
+    raise AssertionError(f"{what} changed State: {gone} became {come}")
