@@ -17,7 +17,7 @@ def queue(name: str, quota: dict[str, int], allocated: dict[str, int], priority:
     """A queue with a card quota."""
     made = Queue(name)
     plain: QueueFacts = queue_facts(QueueObject(metadata=Metadata(name=name, uid=f"uid-{name}")))
-    made.facts = structs.replace(plain, quota=quota, priority=priority)
+    made.set_object(structs.replace(plain, quota=quota, priority=priority), "")
     made.allocated = allocated
     return made
 

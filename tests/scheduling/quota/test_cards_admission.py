@@ -33,7 +33,7 @@ def queue(
     annotation = msgspec.json.encode(quota).decode()
     meta = Metadata(name="q", annotations={QUOTA_ANNOTATION: annotation})
     found = cluster.ensure_queue("q")
-    found.facts = queue_facts(QueueObject(metadata=meta))
+    found.set_object(queue_facts(QueueObject(metadata=meta)), "")
     cluster.queue_objects = 1
     found.allocated = {card: count for card, count in used.items() if count}
     found.inqueue = dict(held)
