@@ -227,8 +227,10 @@ class Engine:
             if len(self._known) >= KNOWN_OBJECTS_MAX:
                 self._known, self._known_before = {}, self._known
             self._known[stored.digest] = None
-        content = None if stored is None else stored.content
-        self.state.apply(record, event, content, self._on_error)
+        if stored is None:
+            self.state.apply(record, event, None, self._on_error)
+        else:
+            self.state.apply(record, event, stored.content, self._on_error, stored.parts)
         if self._views is not None:
             self._views.note(record, event)
         return record

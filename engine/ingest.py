@@ -24,7 +24,8 @@ from events.messages import (
     ObjectSeen,
     WatchMessage,
 )
-from events.normalize import Normalized, normalize
+from events.normalize import Normalized
+from events.normalize_pod import normalize_object
 from events.outcome import PodBound
 from events.record import Record, StoredObject
 from events.union import Event
@@ -108,17 +109,39 @@ def digest_known(cluster: Cluster, seen: Normalized) -> str | None:
             return digest if uid == seen.uid else None
 
 
+class _SpecGlance(msgspec.Struct):
+    """The field of a pod's spec that shows whether a change of it is the result of our binding."""
+
+    nodeName: str | None = None  # noqa: N815
+
+
+class _StatusGlance(msgspec.Struct):
+    """The field of its status that shows it."""
+
+    phase: str | None = None
+
+
 class _PodGlance(msgspec.Struct):
-    """The fields of a pod that show whether a change of it is the result of our binding."""
+    """Both fields."""
 
-    class Spec(msgspec.Struct):
-        nodeName: str | None = None  # noqa: N815
+    spec: _SpecGlance | None = None
+    status: _StatusGlance | None = None
 
-    class Status(msgspec.Struct):
-        phase: str | None = None
 
-    spec: Spec | None = None
-    status: Status | None = None
+_SPEC_GLANCE: Final = msgspec.json.Decoder(_SpecGlance | None)
+_STATUS_GLANCE: Final = msgspec.json.Decoder(_StatusGlance | None)
+_POD_GLANCE: Final = msgspec.json.Decoder(_PodGlance)
+
+
+def _node_and_phase(stored: StoredObject) -> tuple[str | None, str | None]:
+    """Return node and phase of a pod. Raise msgspec.ValidationError."""
+    if (parts := stored.parts) is None:
+        glance = _POD_GLANCE.decode(stored.content)
+        spec, status = glance.spec, glance.status
+    else:
+        spec = _SPEC_GLANCE.decode(parts.spec) if parts.spec else None
+        status = _STATUS_GLANCE.decode(parts.status) if parts.status else None
+    return None if spec is None else spec.nodeName, None if status is None else status.phase
 
 
 class _Comparison(msgspec.Struct):
@@ -182,7 +205,7 @@ class Ingest:
 
     def _on_object(self, message: ObjectSeen | DeletionSeen, raw: bytes) -> None:
         try:
-            seen = normalize(raw, secret_annotations=self._secret)
+            seen = normalize_object(raw, secret_annotations=self._secret)
         except ManifestError as error:
             self._report_unreadable(raw, str(error), "Object//", None)
             return
@@ -297,7 +320,7 @@ class Ingest:
 
     def _compare_object(self, comparison: _Comparison, raw: bytes) -> None:
         try:
-            seen = normalize(raw, secret_annotations=self._secret)
+            seen = normalize_object(raw, secret_annotations=self._secret)
         except ManifestError:
             # It was recorded as unreadable when the watch showed it; which object it is cannot be said.
             comparison.is_readable = False
@@ -364,11 +387,9 @@ class Ingest:
         if pod is None or not pod.decision or pod.digest == seen.stored.digest:
             return None
         try:
-            glance = msgspec.json.decode(seen.stored.content, type=_PodGlance)
+            node, phase = _node_and_phase(seen.stored)
         except msgspec.ValidationError:
             return None
-        node = glance.spec.nodeName if glance.spec else None
-        phase = glance.status.phase if glance.status else None
         if node != pod.node:
             return None
         return pod.decision if pod.assumed or phase != pod.facts.phase else None

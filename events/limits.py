@@ -137,9 +137,14 @@ def whole_number(text: str | None, most: int = INT32_MAX) -> int | None:
     return -number if sign == "-" else number
 
 
+def may_be_too_deep(raw: bytes) -> bool:
+    """Whether JSON has enough brackets for more than DEPTH_MAX levels."""
+    return raw.count(b"{") + raw.count(b"[") > DEPTH_MAX
+
+
 def is_too_deep(raw: bytes) -> bool:
     """Whether JSON has more than DEPTH_MAX levels."""
-    if raw.count(b"{") + raw.count(b"[") <= DEPTH_MAX:
+    if not may_be_too_deep(raw):
         return False
     brackets = _STRING.sub(b"", raw).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > DEPTH_MAX

@@ -13,7 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from events.errors import ManifestError
-from events.limits import decode_deep, is_nested_too_deep, name_problem, tame
+from events.limits import (
+    decode_deep,
+    is_nested_too_deep,
+    may_be_too_deep,
+    name_problem,
+    tame,
+)
 from events.long_fields import without_long_fields
 from events.record import StoredObject
 
@@ -89,14 +95,14 @@ def normalize_manifest(
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     resource_version = _text(metadata.pop("resourceVersion", None))
-    _strip_annotations(metadata, secret_annotations)
+    strip_annotations(metadata, secret_annotations)
     spec = manifest.get("spec")
     if isinstance(spec, dict):
-        _strip_pod_spec(spec)
-        _strip_templates(spec)
-    heartbeats = _take_heartbeats(manifest)
+        strip_pod_spec(spec)
+        strip_templates(spec)
+    heartbeats = take_heartbeats(manifest.get("status"))
     content = _ENCODER.encode(manifest)
-    if is_nested_too_deep(manifest):
+    if may_be_too_deep(content) and is_nested_too_deep(manifest):
         content = tame(content)
     return Normalized(
         stored=StoredObject(digest=sha256(content).hexdigest(), content=content),
@@ -114,7 +120,8 @@ def _text(value: Json) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def _strip_annotations(metadata: JsonObject, secret: frozenset[str]) -> None:
+def strip_annotations(metadata: JsonObject, secret: frozenset[str]) -> None:
+    """Remove the last applied configuration and the annotations that the settings name."""
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         annotations.pop(_LAST_APPLIED, None)
@@ -122,8 +129,8 @@ def _strip_annotations(metadata: JsonObject, secret: frozenset[str]) -> None:
             del annotations[key]
 
 
-def _take_heartbeats(manifest: JsonObject) -> dict[str, str]:
-    status = manifest.get("status")
+def take_heartbeats(status: Json) -> dict[str, str]:
+    """Remove the heartbeat times from the conditions of a status; return them by type."""
     conditions = status.get("conditions") if isinstance(status, dict) else None
     heartbeats: dict[str, str] = {}
     for condition in conditions if isinstance(conditions, list) else ():
@@ -134,7 +141,7 @@ def _take_heartbeats(manifest: JsonObject) -> dict[str, str]:
     return heartbeats
 
 
-def _strip_templates(spec: JsonObject) -> None:
+def strip_templates(spec: JsonObject) -> None:
     """Pod templates of workloads: `spec.template`, `spec.tasks[].template`, `spec.jobTemplate`."""
     if not ("template" in spec or "tasks" in spec or "jobTemplate" in spec):
         return
@@ -145,11 +152,12 @@ def _strip_templates(spec: JsonObject) -> None:
             template = holder.get(key) if isinstance(holder, dict) else None
             inner = template.get("spec") if isinstance(template, dict) else None
             if isinstance(inner, dict):
-                _strip_pod_spec(inner)
-                _strip_templates(inner)
+                strip_pod_spec(inner)
+                strip_templates(inner)
 
 
-def _strip_pod_spec(spec: JsonObject) -> None:
+def strip_pod_spec(spec: JsonObject) -> None:
+    """Remove commands, arguments, environment values and probe headers from a pod's spec."""
     for key in _CONTAINERS:
         containers = spec.get(key)
         for container in containers if isinstance(containers, list) else ():

@@ -52,8 +52,20 @@ GENESIS = Head(position=0, digest="0" * 64, epoch=0)
 """The head of an empty log."""
 
 
+class PodParts(Struct, frozen=True):
+    """The canonical JSON of the parts of a pod, as they stand in its content."""
+
+    metadata: bytes
+    spec: bytes
+    """Empty if the pod has no spec."""
+    status: bytes
+    """Empty if the pod has no status."""
+
+
 class StoredObject(Struct, frozen=True):
     """A normalized Kubernetes object, to be stored once under its digest."""
 
     digest: str
     content: bytes
+    parts: PodParts | None = None
+    """The parts of a pod where they are known, so that the content need not be scanned for them."""

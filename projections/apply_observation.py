@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from events.cluster import ObjectDeleted
 from events.limits import CUT, DEPTH_MAX, SPEC_FIELD_BYTES_MAX, TOO_LONG, object_name_problem
-from events.record import Record
+from events.record import PodParts, Record
 from projections.cluster import Cluster
 from projections.config_errors import REQUEST_DIFFERS
 from projections.config_errors import Pairs as Faults
@@ -114,8 +114,9 @@ class Reading:
         return Metadata(name=name, namespace=namespace or None, uid=self.uid)
 
 
-def read_pod(cluster: Cluster, reading: Reading) -> Pod:
-    """Return the observed pod. A pod that cannot be read is kept, with the reason."""
+def read_pod(cluster: Cluster, reading: Reading, parts: PodParts | None = None) -> Pod:
+    """Return the observed pod. A pod that cannot be read is kept, with the reason. `parts` are those of its content,
+    where they are known."""
     classes = cluster.inter_pod_affinity.classes
 
     def bare(problem: str, metadata: Metadata) -> tuple[PodFacts, PodClass]:
@@ -123,7 +124,7 @@ def read_pod(cluster: Cluster, reading: Reading) -> Pod:
         return pod_facts(plain)[0], classes.of(("unreadable", problem), lambda: plain, problem)
 
     def whole(content: bytes) -> tuple[PodFacts, PodClass]:
-        found = read_facts(content)
+        found = read_facts(content, parts)
         if isinstance(found, str):
             return bare(found, reading.metadata())
         facts, key = found

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.nodes import NodeTable
 from projections.nominations import nomination_of, update_nomination
@@ -22,7 +23,6 @@ from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination, PodGroup
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
 from projections.pods import PENDING, RELEASING, Pod
-from projections.sized_cache import ENTRY_BYTES
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 CHANGED_POD_KINDS_MAX: Final = 256

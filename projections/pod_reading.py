@@ -9,7 +9,16 @@ from typing import Final
 import msgspec
 
 from events.limits import decode_deep
-from projections.objects import PodObject, read, read_metadata, read_parts, read_pod_spec
+from events.record import PodParts
+from events.sized_cache import lengths, sized_cache
+from projections.objects import (
+    PodObject,
+    read,
+    read_metadata,
+    read_parts,
+    read_pod_spec,
+    read_pod_status,
+)
 from projections.pod_class import ClassKey
 from projections.pods import (
     PodFacts,
@@ -19,14 +28,23 @@ from projections.pods import (
     metadata_facts,
     spec_facts,
 )
-from projections.sized_cache import lengths, sized_cache
 
 PARTS_BYTES_MAX: Final = 8 << 20
 """Bytes of metadata, and of specs, whose facts are cached: enough for pods that were created or changed lately."""
 
 
-def read_facts(content: bytes) -> tuple[PodFacts, ClassKey] | str:
-    """Return what muster reads of a pod and the key of its class, or the reason why it cannot be read."""
+def read_facts(content: bytes, parts: PodParts | None = None) -> tuple[PodFacts, ClassKey] | str:
+    """Return what muster reads of a pod and the key of its class, or the reason why it cannot be read.
+
+    `parts` are those of the content, where they are known.
+    """
+    if parts is not None:
+        try:
+            status = read_pod_status(parts.status)
+            meta = _cached_metadata_facts(parts.metadata)
+            return combine_facts(meta, _cached_spec_facts(parts.spec), status)
+        except (msgspec.ValidationError, RecursionError):
+            pass  # The content as a whole tells what is wrong with it.
     try:
         return decode_deep(content, _read)
     except msgspec.ValidationError as error:

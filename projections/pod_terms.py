@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from events.sized_cache import lengths, sized_cache
 from projections.objects import Container, Few, FewPairs, Int32, Many, PodSpec, Weight
 from projections.selector import Requirement
-from projections.sized_cache import lengths, sized_cache
 
 TERMS_BYTES_MAX: Final = 2 << 20
 """Bytes of affinity and spread constraints for which the referenced labels are cached."""

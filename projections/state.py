@@ -11,7 +11,7 @@ from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
 from events.errors import MusterError, UsageError
 from events.messages import ObjectRevision, ResumePoint
-from events.record import Record
+from events.record import PodParts, Record
 from events.revision import is_newer
 from events.union import Decision, Event, Observation, Outcome
 from events.watch import (
@@ -108,9 +108,15 @@ class State:
         return next_deadline(self)
 
     def apply(
-        self, record: Record, event: Event, content: bytes | None, on_error: OnError = ignore
+        self,
+        record: Record,
+        event: Event,
+        content: bytes | None,
+        on_error: OnError = ignore,
+        parts: PodParts | None = None,
     ) -> None:
-        """Apply one record. `content` is the object that came with it, if any.
+        """Apply one record. `content` is the object that came with it, if any; `parts` are those of a pod's content,
+        where they are known.
 
         Call `on_error` if reading the object or applying the record raises. After an ApplyError this State is
         partly changed: fold a new one without the record (`projections/left_out.py`).
@@ -121,7 +127,7 @@ class State:
             self._skip(record, event)
             return
         try:
-            self._apply(record, event, content, on_error)
+            self._apply(record, event, content, on_error, parts)
             self.cluster.finish_record()
         except MusterError:
             raise
@@ -137,14 +143,19 @@ class State:
             self._record_seen(record.subject.partition("/")[0], record, event)
 
     def _apply(
-        self, record: Record, event: Event, content: bytes | None, on_error: OnError
+        self,
+        record: Record,
+        event: Event,
+        content: bytes | None,
+        on_error: OnError,
+        parts: PodParts | None,
     ) -> None:
         if isinstance(event, ObjectObserved):
             # The most frequent event by far.
             kind = record.subject.partition("/")[0]
             self._record_seen(kind, record, event)
             if kind == "Pod":
-                self._pod_observed(record, event, content, on_error)
+                self._pod_observed(record, event, content, on_error, parts)
                 return
             content = _content(record, content)
             reading = apply_observation.Reading(record, event.uid, content, on_error)
@@ -249,14 +260,19 @@ class State:
                 yield ObjectRevision("", IDENTITY[1].strip("/"), uid, "")
 
     def _pod_observed(
-        self, record: Record, event: ObjectObserved, content: bytes | None, on_error: OnError
+        self,
+        record: Record,
+        event: ObjectObserved,
+        content: bytes | None,
+        on_error: OnError,
+        parts: PodParts | None,
     ) -> None:
         cluster = self.cluster
         old = cluster.pods.get(event.uid)
         if old is not None and old.digest == record.object:
             return
         reading = apply_observation.Reading(record, event.uid, _content(record, content), on_error)
-        pod = apply_observation.read_pod(cluster, reading)
+        pod = apply_observation.read_pod(cluster, reading, parts)
         if reading.is_failed and old is not None:
             # The last known request is a better estimate of its use of the node than nothing.
             pod = Pod(old.facts, old.pod_class, reading.digest)

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
+from events.sized_cache import lengths, sized_cache
 from projections.cluster import Cluster
 from projections.pod_terms import AffinityTerm, Labels, PodAffinityTerm, selects
 from projections.pods import Pod
-from projections.sized_cache import lengths, sized_cache
 from projections.wakeup_events import ALL_PODS, WakeupEvents
 
 MET_BYTES_MAX: Final = 4 << 20

@@ -22,6 +22,7 @@ from events.messages import (
 )
 from events.normalize import JsonObject
 from events.outcome import BindFailed
+from events.record import PodParts
 from projections import apply_observation, snapshot
 from projections.apply_observation import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.internal_error import InternalError, OnError, ignore
@@ -128,10 +129,10 @@ def test_an_object_whose_reader_raises_is_named_and_others_are_served(
 def test_a_running_pod_that_cannot_be_read_any_more_keeps_its_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def raising(content: bytes) -> object:
+    def raising(content: bytes, parts: PodParts | None = None) -> object:
         if b"attack" in content:
             raise IndexError("a bug")
-        return read_facts(content)
+        return read_facts(content, parts)
 
     monkeypatch.setattr(apply_observation, "read_facts", raising)
     told = begun()

@@ -11,8 +11,8 @@ import pytest
 from engine.engine import Engine
 from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import Json, JsonObject
+from events.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
 from projections.pod_class import PodClass
-from projections.sized_cache import ENTRY_BYTES, SHARE, lengths, sized_cache
 from projections.snapshot import restore, take
 from tests.checkout import ROOT
 from tests.properties.witness import same

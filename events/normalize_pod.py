@@ -1,0 +1,157 @@
+"""Normalize pods part by part.
+
+Most watch events of a pod repeat its metadata and spec and bring a new status. A pod is split into these parts in one
+scan; the normalized forms of metadata and specs that were seen lately are cached by their bytes as sent, without the
+revision and the managed fields. The parts are kept beside the content, so that the fold need not scan it again.
+
+The result equals that of `events/normalize.py`, to which every object that is out of the ordinary is left.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from events.limits import (
+    DEPTH_MAX,
+    SPEC_FIELD_BYTES_MAX,
+    UNDECODABLE,
+    is_nested_too_deep,
+    name_problem,
+)
+from events.normalize import (
+    Json,
+    JsonObject,
+    Normalized,
+    normalize,
+    strip_annotations,
+    strip_pod_spec,
+    strip_templates,
+    take_heartbeats,
+)
+from events.record import PodParts, StoredObject
+from events.sized_cache import sized_cache
+
+PARTS_BYTES_MAX: Final = 8 << 20
+"""Bytes of metadata, and of specs, whose normalized forms are cached: enough for pods that were created or changed
+lately."""
+
+_KIND: Final = b'"kind":"Pod"'
+
+
+class _Pod(Struct, forbid_unknown_fields=True):
+    """A pod, split into its parts."""
+
+    apiVersion: str  # noqa: N815
+    kind: str
+    metadata: dict[str, Raw]
+    spec: Raw = Raw(b"")
+    status: Raw = Raw(b"")
+
+
+class _Names(Struct, frozen=True):
+    """The names in the metadata of a pod."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class _Metadata(Struct, frozen=True):
+    """The metadata of a pod in its normalized form, and the names in it."""
+
+    content: bytes
+    names: _Names
+
+
+class _UnusualError(Exception):
+    """A pod that `events/normalize.py` has to normalize."""
+
+
+_POD: Final = msgspec.json.Decoder(_Pod)
+_NAMES: Final = msgspec.json.Decoder(_Names)
+_TEXT: Final = msgspec.json.Decoder(str)
+_OBJECT: Final = msgspec.json.Decoder(dict)
+_VALUE: Final = msgspec.json.Decoder()
+_AS_SENT: Final = msgspec.json.Encoder()
+_CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def normalize_object(raw: bytes, *, secret_annotations: frozenset[str] = frozenset()) -> Normalized:
+    """Return the normalized object of raw JSON, a pod with its parts. Raise ManifestError as `normalize` does."""
+    if _KIND in raw and len(raw) <= SPEC_FIELD_BYTES_MAX:
+        try:
+            return _normalize_pod(raw, secret_annotations)
+        except (_UnusualError, *UNDECODABLE):
+            pass
+    return normalize(raw, secret_annotations=secret_annotations)
+
+
+def _normalize_pod(raw: bytes, secret: frozenset[str]) -> Normalized:
+    pod = _POD.decode(raw)
+    if pod.kind != "Pod" or pod.apiVersion != "v1":
+        raise _UnusualError
+    fields = pod.metadata
+    fields.pop("managedFields", None)
+    fields.pop("selfLink", None)
+    revision = fields.pop("resourceVersion", None)
+    metadata = _metadata(_AS_SENT.encode(fields), secret)
+    heartbeats: dict[str, str] = {}
+    content = b'{"apiVersion":"v1","kind":"Pod","metadata":%b' % metadata.content
+    spec = status = b""
+    if pod.spec:
+        spec = _spec(bytes(pod.spec))
+        content += b',"spec":%b' % spec
+    if pod.status:
+        decoded: Json = _VALUE.decode(pod.status)
+        heartbeats = take_heartbeats(decoded)
+        status = _canonical(decoded)
+        content += b',"status":%b' % status
+    content += b"}"
+    names = metadata.names
+    return Normalized(
+        stored=StoredObject(
+            sha256(content).hexdigest(), content, PodParts(metadata.content, spec, status)
+        ),
+        kind="Pod",
+        namespace=names.namespace,
+        name=names.name,
+        uid=names.uid,
+        resource_version="" if revision is None else _TEXT.decode(revision),
+        heartbeats=heartbeats,
+    )
+
+
+def _canonical(part: Json) -> bytes:
+    """Return the canonical JSON of a part of an object. Raise _UnusualError if it is nested too deep."""
+    content = _CANONICAL.encode(part)
+    if content.count(b"{") + content.count(b"[") >= DEPTH_MAX and is_nested_too_deep([part]):
+        raise _UnusualError
+    return content
+
+
+def _size(raw: bytes, _secret: frozenset[str] = frozenset()) -> int:
+    """Return the bytes of a part as sent and, as at most that many remain, of its normalized form."""
+    return 2 * len(raw)
+
+
+@sized_cache(PARTS_BYTES_MAX, _size)
+def _metadata(raw: bytes, secret: frozenset[str]) -> _Metadata:
+    """Return metadata in its normalized form."""
+    names = _NAMES.decode(raw)
+    if not names.name or any(map(name_problem, (names.name, names.namespace, names.uid))):
+        raise _UnusualError
+    metadata: JsonObject = _OBJECT.decode(raw)
+    strip_annotations(metadata, secret)
+    return _Metadata(_canonical(metadata), names)
+
+
+@sized_cache(PARTS_BYTES_MAX, _size)
+def _spec(raw: bytes) -> bytes:
+    """Return a spec in its normalized form."""
+    spec: Json = _VALUE.decode(raw)
+    if isinstance(spec, dict):
+        strip_pod_spec(spec)
+        strip_templates(spec)
+    return _canonical(spec)
