@@ -25,7 +25,7 @@ from daemon.log.opening import open_log
 from daemon.loop import Loop, Running
 from daemon.notifying_log import NotifyingLog
 from daemon.settings import Settings
-from events.messages import Accepted, Reply, Request, ResumePoint, WatchMessage
+from events.messages import Accepted, PodConditionRequest, Reply, Request, ResumePoint, WatchMessage
 from projections.batch import Batch
 from projections.internal_error import ignore
 
@@ -68,6 +68,8 @@ class Feed:
         self.count = 0
         """Events taken in."""
         self.is_filled = asyncio.Event()
+        self._conditions = 0
+        """Conditions of pods that were written."""
         self._appended = asyncio.Event()
 
     async def messages(self) -> AsyncIterator[list[WatchMessage]]:
@@ -75,7 +77,8 @@ class Feed:
         yield self._cluster()
         loop = self.loop
         assert loop is not None
-        await self._until(lambda: loop.is_synced and loop.cycles > 1 and not _has_work(loop))
+        await self._until(lambda: loop.is_synced and loop.cycles > 1 and not _is_cut_short(loop))
+        await self._until(lambda: self._conditions >= self._shape.waiting)
         self.is_filled.set()
         events = lives(LIVES_MAX, self._shape.nodes)
         while True:
@@ -103,6 +106,7 @@ class Feed:
 
     async def attempt(self, request: Request) -> tuple[Reply, int]:
         """Everything that is asked is done."""
+        self._conditions += isinstance(request, PodConditionRequest)
         return Accepted(), 1
 
     def _cluster(self) -> list[WatchMessage]:
@@ -181,9 +185,6 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
     ]
 
 
-def _has_work(loop: Loop) -> bool:
-    """Whether the first cycles deferred work, or conditions of the waiting pods are left to be written."""
-    engine = loop.engine
-    if engine is None or engine.is_cut_short:
-        return True
-    return bool(engine.state.cluster.pending_status.conditions)
+def _is_cut_short(loop: Loop) -> bool:
+    """Whether the first cycles deferred work."""
+    return loop.engine is None or loop.engine.is_cut_short

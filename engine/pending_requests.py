@@ -153,7 +153,8 @@ class StatusUpdates:
         if self._version != cluster.changed_groups_version:
             keys: Iterable[str] = cluster.groups
         else:
-            keys = islice(cluster.changed_groups, self._read, None)
+            # A slice: `islice` would step over everything before, at each turn of the loop.
+            keys = cluster.changed_groups[self._read :]
         for key in keys:
             group = cluster.groups.get(key)
             if group is not None and _may_lack_condition(group):
