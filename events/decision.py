@@ -83,7 +83,8 @@ class EvictionDecided(Fact, frozen=True, kw_only=True):
 
 
 class PodGroupUnschedulable(Fact, frozen=True, kw_only=True):
-    """A pod group, or the rest of it, cannot be placed now. It stands until an event that the hints name."""
+    """A pod group, or the rest of it, cannot be placed now. It stands until the group changes or an event of
+    `requeue_on` happens."""
 
     kind = "pod_group_unschedulable.v1"
 
@@ -97,10 +98,8 @@ class PodGroupUnschedulable(Fact, frozen=True, kw_only=True):
     """What limits it: a resource or a card name."""
     pod: str = ""
     """The pod at which the reason was found, `namespace/name`."""
-    requeue_on_quota: tuple[str, ...] = ()
-    """Resources and cards whose quota in the queue, when it grows or is released, may let pods of the group in."""
-    requeue_on_node: bool = False
-    """Whether a change of nodes, too, may let pods of the group in."""
+    requeue_on: tuple[str, ...] = ()
+    """The events that could change the answer (`events/requeue.py`)."""
     never_fits: bool = False
     """Whether the nodes could not hold the minimum of the gang even if they were empty, or too many of them have been
     closed for long. Nothing is reserved for the group."""
@@ -157,7 +156,7 @@ class SearchDeferred(Fact, frozen=True, kw_only=True):
     Until all nodes are examined, the action neither evicts for the group nor finds it unschedulable.
     """
 
-    kind = "search_deferred.v1"
+    kind = "search_deferred.v2"
 
     pod_group: str
     queue: str
@@ -175,8 +174,8 @@ class SearchDeferred(Fact, frozen=True, kw_only=True):
     cursors: tuple[SearchCursor, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     """Reason to the number of nodes that could not be freed for the first pod without a node."""
-    barred: tuple[str, ...] = ()
-    """Resources and cards of which the queue has no quota left for its pods."""
+    requeue_on: tuple[str, ...] = ()
+    """The events that could change what was found so far (`events/requeue.py`)."""
 
 
 class DeferredAction(Struct, frozen=True, kw_only=True):

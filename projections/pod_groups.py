@@ -49,8 +49,7 @@ class Refusal(Struct, frozen=True):
     message: str
     pod: str
     position: int
-    requeue_on_quota: tuple[str, ...] = ()
-    requeue_on_node: bool = False
+    requeue_on: tuple[str, ...] = ()
     never_fits: bool = False
     fits_only_closed_nodes: bool = False
     is_timed_out: bool = False

@@ -1,4 +1,4 @@
-"""Codes of refusals, grouped by the events that could clear them."""
+"""Codes of refusals, by what they are about."""
 
 from typing import Final
 
@@ -16,19 +16,19 @@ QUEUE_CODES: Final = frozenset(
         "QueueNotOpen",
     }
 )
-"""Limits of the queue: wait until it releases quota or is allowed more."""
+"""Limits of the queue."""
 
 NODE_CODES: Final = frozenset({"NotEnoughResources"})
-"""No node fits: wait until a node that could run one of the pods gets resources back."""
+"""No node fits."""
 
 COMMON_CODES: Final = frozenset({"ResourceOverused"})
-"""Too much of the whole cluster is promised: wait until demand decreases or capacity increases."""
+"""Too much of the whole cluster is promised."""
 
 CARD_CODES: Final = frozenset({"GetTaskRequestResourceFailed", "UnnamedCard"})
-"""The known cards do not match the request: wait until a node is added or changed."""
+"""The known cards do not match the request."""
 
 TOPOLOGY_CODES: Final = frozenset({"TopologyNotReady", "UnknownTier"})
-"""The HyperNodes do not allow it: wait until one of them is added, changed or removed."""
+"""The HyperNodes do not allow it."""
 
 GROUP_CODES: Final = frozenset(
     {
@@ -40,16 +40,16 @@ GROUP_CODES: Final = frozenset(
         "UnsupportedDemand",
     }
 )
-"""The group itself is the cause: wait until it changes."""
+"""The group itself is the cause."""
 
 WORK_CODES: Final = frozenset({"TooManyUnlikePods"})
-"""Trying to place the group would take too much work: wait until the group changes or the cluster is smaller."""
+"""Trying to place the group would take too much work."""
 
 EVICTION_CODES: Final = frozenset({"NoVictims", "NotEntitled"})
-"""No pod may be evicted for the group: wait until a pod can newly be evicted, or resources are released."""
+"""No pod may be evicted for the group."""
 
 INTERNAL_CODES: Final = frozenset({INTERNAL_ERROR})
-"""Deciding about the group raised an exception: wait until the group changes or a delay has passed."""
+"""Deciding about the group raised an exception."""
 
 CODES: Final = (
     QUEUE_CODES

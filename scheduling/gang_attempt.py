@@ -11,10 +11,11 @@ from typing import TypeAlias
 
 from msgspec import structs
 
+from events.requeue import CLASS_BUDGET, ROOM, quota_events
 from projections.nodes import Node
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
-from projections.refusals import CARD_CODES, NODE_CODES, QUEUE_CODES
+from projections.refusals import CARD_CODES, QUEUE_CODES
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
 from scheduling.quota import quota_check
@@ -46,10 +47,8 @@ class GangAttempt:
         self.overlay = NodeOverlay(session.cluster, group)
         self.reason: Unschedulable | None = None
         """The first reason why a pod has no node."""
-        self._requeue_on_quota: dict[str, None] = {}
-        """Further quota limits that refused pods of the group."""
-        self._requeue_on_node = False
-        """True if, beside that reason, a pod of the group was refused by nodes."""
+        self._requeue_on: dict[str, None] = {}
+        """The events that could help further pods of the group that were refused."""
         self._failed: dict[Role, None] = {}
         session.groups_examined += 1
         with self.overlay:
@@ -84,15 +83,8 @@ class GangAttempt:
         """Return why the group cannot be placed."""
         reason = self.reason
         assert reason is not None, f"{self.group.key} was refused for no reason"
-        limits = tuple(
-            one
-            for one in (*reason.requeue_on_quota, *self._requeue_on_quota)
-            if one != reason.limit
-        )
-        limits = tuple(dict.fromkeys(limits))
-        reason = structs.replace(
-            reason, requeue_on_quota=limits, requeue_on_node=self._requeue_on_node
-        )
+        events = dict.fromkeys((*reason.requeue_on, *self._requeue_on))
+        reason = structs.replace(reason, requeue_on=tuple(events))
         if reason.code != "NotEnoughResources":
             return reason
         return gang_unschedulable(
@@ -155,23 +147,23 @@ class GangAttempt:
             self.overlay.place(pod, node, later=True)
             self.where.record(node)
             return True
-        self._requeue_on_quota.update(dict.fromkeys(choice.over_quota))
+        self._requeue_on.update(dict.fromkeys(quota_events(choice.over_quota)))
         if self.reason is not None:
-            self._requeue_on_node = self._requeue_on_node or self.reason.code not in NODE_CODES
+            self._requeue_on.update(dict.fromkeys(ROOM))
             return False
         needed = min_pods_of_class(self.group, pod.pod_class)
         self.reason = no_feasible_node(rankings, pod, choice, needed, self.where.candidate_nodes)
         return False
 
     def _record_refusal(self, pod: Pod, reason: Unschedulable) -> None:
-        """Record that a pod was refused by quota: the first reason is reported, any later one becomes a requeue
-        hint."""
+        """Record that a pod was refused by quota: the first reason is reported; what could change any later one is
+        added to it."""
         if self.reason is None:
             self.reason = self._with_fit_when_empty(pod, reason)
         elif reason.code in QUEUE_CODES:
-            self._requeue_on_quota.update(dict.fromkeys((reason.limit, *reason.requeue_on_quota)))
+            self._requeue_on.update(dict.fromkeys(reason.requeue_on))
         elif reason.code in CARD_CODES:
-            self._requeue_on_node = True
+            self._requeue_on.update(dict.fromkeys(ROOM))
 
     def _with_fit_when_empty(self, pod: Pod, reason: Unschedulable) -> Unschedulable:
         """Return a refusal by the queue; if the group was refused as never fitting before, check whether that still
@@ -280,7 +272,7 @@ def too_many_classes(session: Session, group: PodGroup) -> Unschedulable | None:
         f"its pods are of {len(group.classes)} classes, each with its own requests or constraints: placing them takes"
         f" {work} thousand units of work, more than classBudget of {budget} thousand"
     )
-    return Unschedulable("TooManyUnlikePods", "", text)
+    return Unschedulable("TooManyUnlikePods", "", text, requeue_on=(CLASS_BUDGET,))
 
 
 def task_text(role: str) -> str:

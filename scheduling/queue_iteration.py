@@ -19,7 +19,7 @@ from projections.pod_groups import PodGroup
 from projections.scheduling_queue import EquivalenceGroup, Order
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
-from scheduling.unschedulable import Unschedulable, refusal
+from scheduling.unschedulable import Unschedulable, refusal, requeue_events
 from scheduling.work import DECISION, EQUIVALENCE_GROUP, PLACEMENT
 
 DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]]
@@ -397,8 +397,7 @@ def refuse_equivalence_group(
         or standing.limit != reason.limit
         or (standing.never_fits, standing.fits_only_closed_nodes)
         != (reason.never_fits, reason.fits_only_closed_nodes)
-        or (standing.requeue_on_quota, standing.requeue_on_node)
-        != (reason.requeue_on_quota, reason.requeue_on_node)
+        or standing.requeue_on != requeue_events(group, reason)
     ]
     for group in to_refuse:
         reason_of_group = reason if for_group is None or group is head else for_group(group, reason)

@@ -1,4 +1,4 @@
-"""Refusals: a code, the limiting resource, a message with the current numbers, and requeue hints."""
+"""Refusals: a code, the limiting resource, a message with the current numbers, and what could change the answer."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
@@ -8,6 +8,7 @@ import numpy.typing as npt
 from msgspec import Struct, structs
 
 from events.decision import PipelineWithdrawn, PodGroupUnschedulable
+from events.requeue import HYPER_NODES, NODE_UPDATED, ROOM, quota_events
 from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
@@ -31,11 +32,8 @@ class Unschedulable(Struct, frozen=True):
     limit: str
     message: str
     pod: str = ""
-    requeue_on_quota: tuple[str, ...] = ()
-    """Quota limits whose release could change the answer: cards that would have done, and limits of other pods of
-    the group."""
-    requeue_on_node: bool = False
-    """True if nodes refused other pods of the group: free room on a node could change the answer."""
+    requeue_on: tuple[str, ...] = ()
+    """The events that could change the answer, beside a change of the group itself (`events/requeue.py`)."""
     never_fits: bool = False
     """True if no node could take the pod even if it were empty; or not all pods of its gang."""
     fits_only_closed_nodes: bool = False
@@ -63,8 +61,9 @@ def quota_unschedulable(short: Shortage, pod: Pod | None = None) -> Unschedulabl
     """Return the refusal for a shortage of quota."""
     key = pod.key if pod else ""
     never_fits = short.code in CARD_CODES
+    requeue_on = (*short.requeue_on, *quota_events(short.alternatives))
     return Unschedulable(
-        short.code, short.limit, short.message, key, short.alternatives, never_fits=never_fits
+        short.code, short.limit, short.message, key, requeue_on, never_fits=never_fits
     )
 
 
@@ -77,7 +76,7 @@ def no_feasible_node(
 ) -> Unschedulable:
     """Return the refusal for a pod without a feasible node: the number of nodes for each reason. The gang has
     `needed` such pods."""
-    cards, requeue_on_quota = choice.cards, choice.over_quota
+    cards = choice.cards
     counts, limit = node_reasons(rankings, pod.pod_class, cards, candidate_nodes.inside)
     total = len(rankings.cluster.nodes.order)
     if candidate_nodes.inside is not None:
@@ -89,7 +88,7 @@ def no_feasible_node(
     )
     if both := _selector_conflict(rankings, pod.pod_class, cards):
         message += f" N{both[1:]}."
-    would_do = None if cards is None else (*cards, *requeue_on_quota)
+    would_do = None if cards is None else (*cards, *choice.over_quota)
     never_fits, fits_only_closed_nodes = _fit_when_empty(
         rankings, pod.pod_class, would_do, needed, candidate_nodes
     )
@@ -98,7 +97,7 @@ def no_feasible_node(
         limit,
         message,
         pod.key,
-        requeue_on_quota,
+        (*ROOM, *([NODE_UPDATED] if never_fits else []), *quota_events(choice.over_quota)),
         never_fits=never_fits,
         fits_only_closed_nodes=fits_only_closed_nodes,
     )
@@ -269,6 +268,23 @@ def pipeline_withdrawal(group: PodGroup, reason: Unschedulable) -> Iterator[Pipe
         yield PipelineWithdrawn(pod_group=group.key, queue=group.queue, code=reason.code)
 
 
+def without_reservation(reason: Unschedulable) -> Unschedulable:
+    """Return a refusal of a group that no node could take when empty: nothing is reserved for it."""
+    requeue_on = (
+        reason.requeue_on
+        if NODE_UPDATED in reason.requeue_on
+        else (*reason.requeue_on, NODE_UPDATED)
+    )
+    return structs.replace(reason, requeue_on=requeue_on, never_fits=True)
+
+
+def requeue_events(group: PodGroup, reason: Unschedulable) -> tuple[str, ...]:
+    """Return the events that could change the answer for a group."""
+    if group.has_topology_constraint:
+        return (*reason.requeue_on, HYPER_NODES)
+    return reason.requeue_on
+
+
 def refusal(group: PodGroup, action: str, reason: Unschedulable) -> PodGroupUnschedulable:
     """Return the record of a refusal."""
     return PodGroupUnschedulable(
@@ -279,8 +295,7 @@ def refusal(group: PodGroup, action: str, reason: Unschedulable) -> PodGroupUnsc
         limit=reason.limit,
         message=reason.message,
         pod=reason.pod,
-        requeue_on_quota=reason.requeue_on_quota,
-        requeue_on_node=reason.requeue_on_node,
+        requeue_on=requeue_events(group, reason),
         never_fits=reason.never_fits,
         fits_only_closed_nodes=reason.fits_only_closed_nodes,
     )

@@ -1,24 +1,17 @@
 """Requeue: whether a cycle is due, a pure function of State and time.
 
-A refused group is not evaluated again until an event that could change the answer. So no cycle is opened in which
-nothing could change, and a replay detects a missed cycle.
+A refused group is not evaluated again until an event that could change the answer: its refusal names these
+(`events/requeue.py`). So no cycle is opened in which nothing could change, and a replay detects a missed cycle.
 """
 
+from events import requeue
 from events.decision import SearchDeferred
 from projections.internal_error import OnError, ignore, report
 from projections.nodes import Node
-from projections.pod_groups import PodGroup, Refusal
+from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import RECLAIMING
 from projections.quota_charging import cards_of_charge
-from projections.refusals import (
-    CARD_CODES,
-    COMMON_CODES,
-    EVICTION_CODES,
-    NODE_CODES,
-    QUEUE_CODES,
-    WORK_CODES,
-)
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
@@ -70,19 +63,8 @@ def is_search_outdated(
         events.hyper_nodes_changed_at and equivalence_group.head.has_topology_constraint
     ):
         return True
-    if so_far.barred and _is_quota_released(state, equivalence_group.queue, so_far.barred, events):
-        return True
-    if equivalence_group.action in RECLAIMING and not donors.has_other_than(
-        equivalence_group.queue
-    ):
-        return False
-    is_quota_released = equivalence_group.action != "preempt" and bool(
-        events.quota_released.get(equivalence_group.queue)
-    )
-    return (
-        is_quota_released
-        or _could_evict(state, equivalence_group, events)
-        or _affected_by_pods(state, equivalence_group.head, events)
+    return any(
+        _happened(state, equivalence_group, one, events, donors) for one in so_far.requeue_on
     )
 
 
@@ -107,83 +89,64 @@ def _is_requeued(
     if events.everything:
         return True
     head = equivalence_group.head
-    if events.hyper_nodes_changed_at and head.has_topology_constraint:
-        return True
     refusal = head.refusals.get(equivalence_group.action)
     if refusal is None:
+        if events.hyper_nodes_changed_at and head.has_topology_constraint:
+            return True
         return not head.nominations or _could_place_nominated(state, equivalence_group, events)
     if head.nominations and equivalence_group.action == "allocate":
         return True  # Refused by a release before decider 4, which did not release the nominations.
-    if refusal.requeue_on_quota and _is_quota_released(
-        state, equivalence_group.queue, refusal.requeue_on_quota, events
-    ):
-        return True
-    if refusal.requeue_on_node and _could_fit(state, head, events):
-        return True
-    return _could_change(state, equivalence_group, refusal, events, donors)
+    return any(
+        _happened(state, equivalence_group, one, events, donors) for one in refusal.requeue_on
+    )
 
 
-def _could_change(
+def _happened(
     state: State,
     equivalence_group: EquivalenceGroup,
-    refusal: Refusal,
+    awaited: str,
     events: WakeupEvents,
     donors: DonorQueues,
 ) -> bool:
-    """Return True if any event since the last cycle could clear this refusal."""
-    head = equivalence_group.head
-    if equivalence_group.action == "enqueue" and _could_take_quota(
-        state, equivalence_group, refusal.code, events
-    ):
-        return True
-    if refusal.code in QUEUE_CODES:
-        return _is_quota_released(state, equivalence_group.queue, (refusal.limit,), events)
-    if refusal.code in COMMON_CODES:
-        return _releases_any(state, events.quota_released.get(""), (refusal.limit,))
-    if refusal.code in NODE_CODES:
-        could_fit_when_empty = refusal.never_fits and _could_fit_when_empty(
-            state, head.pending, events
-        )
-        return could_fit_when_empty or _could_fit(state, head, events)
-    if refusal.code in EVICTION_CODES:
-        if equivalence_group.action in RECLAIMING and not donors.has_other_than(
-            equivalence_group.queue
-        ):
-            return False
-        # For preempt, a quota that refuses is among the requeue hints.
-        ignores_quota = equivalence_group.action == "preempt" and refusal.code == "NoVictims"
-        is_quota_released = not ignores_quota and bool(
-            events.quota_released.get(equivalence_group.queue)
-        )
-        return (
-            is_quota_released
-            or _could_evict(state, equivalence_group, events)
-            or _affected_by_pods(state, head, events)
-        )
-    if refusal.code in WORK_CODES:
-        return not has_too_many_classes(state.cluster, head)
-    return refusal.code in CARD_CODES and bool(events.nodes_freed)
-
-
-def _could_take_quota(
-    state: State, equivalence_group: EquivalenceGroup, code: str, events: WakeupEvents
-) -> bool:
-    """Return True if pods were added from which the class could take the quota for its admission, or if queues
-    changed."""
-    policy = state.cluster.policy
-    if policy.reclaims and (code in COMMON_CODES or policy.has_queue_tree):
-        others = any(name != equivalence_group.queue for name in events.victims_added)
-        if others or ALL_RESOURCES in events.quota_released.get(equivalence_group.queue, ()):
-            return True
-    lowest = events.victims_added.get(equivalence_group.queue)
-    return policy.preempts and lowest is not None and lowest < equivalence_group.head.priority
-
-
-def _could_fit(state: State, group: PodGroup, events: WakeupEvents) -> bool:
-    """Return True if nodes gained what a pending pod could use."""
-    return _has_room_on_freed_nodes(state, group.pending, events) or _affected_by_pods(
-        state, group, events
-    )
+    """Return True if an awaited event (`events/requeue.py`) happened."""
+    head, queue = equivalence_group.head, equivalence_group.queue
+    match awaited:
+        case requeue.NODE_FREED:
+            return _has_room_on_freed_nodes(state, head.pending, events)
+        case requeue.NODE_UPDATED:
+            return _could_fit_when_empty(state, head.pending, events)
+        case requeue.ANY_NODE:
+            return bool(events.nodes_freed)
+        case requeue.PODS_CHANGED:
+            return _affected_by_pods(state, head, events)
+        case requeue.ANY_QUOTA:
+            return bool(events.quota_released.get(queue))
+        case requeue.QUEUE_UPDATED:
+            return _is_quota_released(state, queue, (), events)
+        case requeue.VICTIMS_OF_QUEUE:
+            return _could_evict(state, equivalence_group, events)
+        case requeue.VICTIMS_OF_OTHERS:
+            return donors.has_other_than(queue) and (
+                bool(events.quota_released.get(queue))
+                or _could_evict(state, equivalence_group, events)
+                or _affected_by_pods(state, head, events)
+            )
+        case requeue.ADMISSION_BY_QUEUE:
+            lowest = events.victims_added.get(queue)
+            return lowest is not None and lowest < head.priority
+        case requeue.ADMISSION_BY_OTHERS:
+            others = any(name != queue for name in events.victims_added)
+            return others or ALL_RESOURCES in events.quota_released.get(queue, ())
+        case requeue.HYPER_NODES:
+            return bool(events.hyper_nodes_changed_at)
+        case requeue.CLASS_BUDGET:
+            return not has_too_many_classes(state.cluster, head)
+        case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
+            limit = awaited.removeprefix(requeue.CLUSTER_QUOTA)
+            return _releases_any(state, events.quota_released.get(""), (limit,))
+        case _:
+            limit = awaited.removeprefix(requeue.QUOTA)
+            return _is_quota_released(state, queue, (limit,), events)
 
 
 def _affected_by_pods(state: State, group: PodGroup, events: WakeupEvents) -> bool:

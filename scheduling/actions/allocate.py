@@ -14,7 +14,12 @@ from scheduling.node_overlay import placements
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import may_hold_partial_reservation
 from scheduling.session import Session
-from scheduling.unschedulable import ORIGIN, Unschedulable, pipeline_withdrawal
+from scheduling.unschedulable import (
+    ORIGIN,
+    Unschedulable,
+    pipeline_withdrawal,
+    without_reservation,
+)
 
 ACTION = "allocate"
 
@@ -59,7 +64,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         if equivalence_group.is_head(group):
             reason = attempt.refusal
             if reason.fits_only_closed_nodes and _is_reservation_timed_out(equivalence_group):
-                reason = structs.replace(reason, never_fits=True)
+                reason = without_reservation(reason)
             yield from refuse_equivalence_group(equivalence_group, reason, _for_group(group))
 
 

@@ -7,8 +7,9 @@ request of a pod does not depend on its node. The messages are those of the card
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from events.requeue import ANY_NODE
 from projections.cluster import Cluster
 from projections.pod_class import CARD_NAME, PodClass
 from projections.queues import Queue
@@ -52,7 +53,7 @@ def choose_cards(
     nearest = short[0][1]
     message = "; ".join(one.message for _, one in short)
     others = tuple(one.limit for _, one in short[1:])
-    return Shortage(nearest.code, nearest.limit, message, others)
+    return structs.replace(nearest, message=message, alternatives=others)
 
 
 def _acceptable(
@@ -85,7 +86,7 @@ def _acceptable(
     others = [one for one in asked if one != kinds[0]]
     if others:
         text = f"pod asks for <{others[0]}> beside the cards that it names: {listed}"
-        return Shortage(UNNAMED, others[0], text)
+        return Shortage(UNNAMED, others[0], text, requeue_on=(ANY_NODE,))
     return tuple(known), amounts[kinds[0]]
 
 
@@ -97,7 +98,7 @@ def _unnamed(
         return None
     if cluster.policy.cards.unnamedCardPolicy != "infer":
         text = f"pod asks for <{asked[0]}> and names no card: annotation {CARD_NAME}"
-        return Shortage(UNNAMED, asked[0], text)
+        return Shortage(UNNAMED, asked[0], text, requeue_on=(ANY_NODE,))
     if len(asked) > 1:
         text = f"pod asks for cards of different resources: {', '.join(asked)}"
         return _failed(queue, asked[0], text)
@@ -106,4 +107,4 @@ def _unnamed(
 
 def _failed(queue: Queue, what: str, text: str) -> Shortage:
     message = f"Get request resource failed, Queue <{queue.name}>, error: <{text}>"
-    return Shortage(FAILED, what, message)
+    return Shortage(FAILED, what, message, requeue_on=(ANY_NODE,))

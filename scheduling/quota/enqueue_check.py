@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
+from events.requeue import CLUSTER_QUOTA
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.overcommit import min_resources_of
@@ -90,7 +91,7 @@ def _within_factor(cluster: Cluster, least: Amounts, spare: Amounts) -> Vote:
         return "permit"
     names = ", ".join(f"overused {name}" for name in sorted(over))
     message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
-    return Shortage("ResourceOverused", over[0], message)
+    return Shortage("ResourceOverused", over[0], message, requeue_on=(CLUSTER_QUOTA + over[0],))
 
 
 def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:

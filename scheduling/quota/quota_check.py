@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
+from events.requeue import QUEUE_UPDATED, quota_events
 from projections.cluster import Cluster
 from projections.deserved import deserved_of, real_capability
 from projections.pod_class import Amounts
@@ -29,16 +30,19 @@ class Shortage(Struct, frozen=True):
     message: str
     alternatives: tuple[str, ...] = ()
     """Other cards, of which any would do."""
+    requeue_on: tuple[str, ...] = ()
+    """The events that could change the answer (`events/requeue.py`), without those of `alternatives`."""
 
 
 def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
     """Return why the queue accepts no pod group at all, or None; `allocates` if the question is about pods of
     admitted groups."""
     if (reason := queue.closed_reason) is not None:
-        return Shortage(reason[0], queue.name, reason[1])
+        return Shortage(reason[0], queue.name, reason[1], requeue_on=(QUEUE_UPDATED,))
     if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
         what = f"capability <cpu 0, memory 0> is empty, deny it to {_verb(allocates)}"
-        return Shortage("EmptyQueueCapability", "", f"Queue <{queue.name}> {what}")
+        text = f"Queue <{queue.name}> {what}"
+        return Shortage("EmptyQueueCapability", "", text, requeue_on=(QUEUE_UPDATED,))
     return None
 
 
@@ -121,7 +125,7 @@ def _all_of(short: list[Shortage]) -> Shortage:
     names = ", ".join(f"insufficient {name}" for name in sorted(one.limit for one in short))
     numbers = "; ".join(one.message for one in short)
     message = f"queue resource quota insufficient: {names}: {numbers}"
-    return Shortage(short[0].code, short[0].limit, message)
+    return structs.replace(short[0], message=message)
 
 
 def _may_reserve(
@@ -213,6 +217,7 @@ def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Sho
             f"Queue <{queue.name}> has insufficient {shown} quota: requested <{requested}>, "
             f"total would be <{would_be}>, but capability is <{capability}>"
         ),
+        requeue_on=quota_events((name,)),
     )
 
 

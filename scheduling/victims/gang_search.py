@@ -49,7 +49,7 @@ from scheduling.victims.gang_victims import (
     may_evict_all,
     victim_bundles,
 )
-from scheduling.victims.outcome import decisions, is_whole
+from scheduling.victims.outcome import decisions, is_whole, victim_events
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.wanted import wanted
 from scheduling.work import BUNDLE
@@ -111,11 +111,12 @@ class GangSearch:
     @property
     def reason(self) -> Unschedulable:
         """Return why no pod is evicted."""
+        events = victim_events(self.action)
         if self._problem:
-            return Unschedulable("NotEntitled", "", self._problem)
+            return Unschedulable("NotEntitled", "", self._problem, requeue_on=events)
         listed = ", ".join(f"{count} {text}" for text, count in sorted(self.counts.items()))
         message = f"{self.action}: no domain can be freed: {listed or 'no domain was searched'}."
-        return Unschedulable("NoVictims", "", message)
+        return Unschedulable("NoVictims", "", message, requeue_on=events)
 
     def deferred(self, *, is_outdated: bool, is_over: bool = False) -> SearchDeferred:
         """Return what was found so far. If the search `is_over` it starts from the beginning."""
@@ -126,6 +127,7 @@ class GangSearch:
             action=self.action,
             wanted=wanted(self.session.state.policy_position, group),
             nodes=self._nodes_looked,
+            requeue_on=victim_events(self.action),
         )
         if is_over or self._last is None:
             return start

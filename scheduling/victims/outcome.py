@@ -4,10 +4,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 from events.decision import Eviction, EvictionDecided, GangBindDecided, PipelineDecided
+from events.requeue import ANY_QUOTA, PODS_CHANGED, VICTIMS_OF_OTHERS, VICTIMS_OF_QUEUE
 from events.union import Decision
 from projections.pod_groups import PodGroup
-from projections.policy import RECLAIMING
+from projections.policy import GANG_EVICTING, RECLAIMING
 from scheduling.node_overlay import NodeOverlay, placements
+
+
+def victim_events(action: str) -> tuple[str, ...]:
+    """Return the events after which an action may find victims that it did not find before."""
+    if action in RECLAIMING:
+        return (VICTIMS_OF_OTHERS,)
+    if action in GANG_EVICTING:
+        return (VICTIMS_OF_QUEUE, PODS_CHANGED, ANY_QUOTA)
+    return (VICTIMS_OF_QUEUE, PODS_CHANGED)
 
 
 def is_whole(overlay: NodeOverlay) -> bool:

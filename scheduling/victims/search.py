@@ -21,6 +21,7 @@ import numpy.typing as npt
 from msgspec import structs
 
 from events.decision import FreedNode, SearchCursor, SearchDeferred
+from events.requeue import quota_events, quota_names
 from events.union import Decision
 from projections import quota_charging
 from projections.nodes import Node
@@ -40,7 +41,7 @@ from scheduling.ranking import Cards, NodeRanking
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 from scheduling.victims.candidates import victim_candidates
-from scheduling.victims.outcome import decisions, is_whole
+from scheduling.victims.outcome import decisions, is_whole, victim_events
 from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.preemptor_class import preemptor_class
@@ -88,7 +89,7 @@ class PreemptionSearch:
         self._counts_before: Counter[str] = Counter()
         self._is_within = is_within
         self._problem = ""
-        self._requeue_on_quota: dict[str, None] = {}
+        self._limits: dict[str, None] = {}
         """Quota limits that refused pods of the group."""
         self._failed: dict[int, None] = {}
         self._looked: dict[int, int] = {}
@@ -112,16 +113,19 @@ class PreemptionSearch:
     def reason(self) -> Unschedulable:
         """Return why no pod is evicted."""
         if self._problem:
-            return Unschedulable("NotEntitled", "", self._problem)
+            return Unschedulable("NotEntitled", "", self._problem, requeue_on=self._requeue_on)
         total = len(self.session.cluster.nodes.order)
         counts = self._counts_before if self._is_within else self.counts
         listed = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
         message = (
             f"{self.action}: 0/{total} nodes are available: {listed or 'no node was searched'}."
         )
-        return Unschedulable(
-            "NoVictims", "", message, requeue_on_quota=tuple(sorted(self._requeue_on_quota))
-        )
+        return Unschedulable("NoVictims", "", message, requeue_on=self._requeue_on)
+
+    @property
+    def _requeue_on(self) -> tuple[str, ...]:
+        """Return the events that could change the result."""
+        return (*victim_events(self.action), *quota_events(sorted(self._limits)))
 
     def decisions(self) -> Iterator[Decision]:
         """Yield the evictions and the nominations for the group."""
@@ -137,6 +141,7 @@ class PreemptionSearch:
             action=self.action,
             wanted=wanted(self.session.state.policy_position, group),
             nodes=nodes,
+            requeue_on=victim_events(self.action),
         )
         if is_over:
             return start
@@ -152,18 +157,18 @@ class PreemptionSearch:
                 for pod, name, placed in self._cursors.values()
             ),
             counts=dict(sorted((self._counts_before if self._is_within else self.counts).items())),
-            barred=tuple(sorted(self._requeue_on_quota)),
+            requeue_on=self._requeue_on,
         )
 
     def include_counts_of(self, other: "PreemptionSearch") -> None:
         """Report the counts of the failed search among other groups if the search in the group itself fails too."""
         self._counts_before = other.counts
-        self._requeue_on_quota.update(other._requeue_on_quota)  # noqa: SLF001  # of the same class
+        self._limits.update(other._limits)  # noqa: SLF001  # of the same class
 
     def _resume(self, so_far: SearchDeferred) -> None:
         self._nodes_before = so_far.nodes
         self._counts_before = Counter(so_far.counts)
-        self._requeue_on_quota = dict.fromkeys(so_far.barred)
+        self._limits = dict.fromkeys(quota_names(so_far.requeue_on))
         self._planned_nodes = [one.node for one in reversed(so_far.freed) for _ in range(one.pods)]
         by_key = {pod.key: pod for pod in self.group.pending}
         for one in so_far.cursors:
@@ -230,14 +235,10 @@ class PreemptionSearch:
         pod = preemptor.pod
         choice = cards_to_charge(self.session, self.group, pod, self.overlay.extra)
         if not isinstance(choice, CardChoice):
-            limits = (
-                (choice.limit, *choice.requeue_on_quota)
-                if choice.limit
-                else choice.requeue_on_quota
-            )
-            self._requeue_on_quota.update(dict.fromkeys(limits))
+            limits = (choice.limit, *quota_names(choice.requeue_on))
+            self._limits.update(dict.fromkeys([one for one in limits if one]))
             return False
-        self._requeue_on_quota.update(dict.fromkeys(choice.over_quota))
+        self._limits.update(dict.fromkeys(choice.over_quota))
         self.session.work.add_pod(pod.pod_class)
         ranking = self.session.rankings.of(pod.pod_class, choice.cards)
         node = ranking.best()
@@ -311,7 +312,7 @@ class PreemptionSearch:
         if node is not None and node.facts is not None:
             self.session.work.add_node_search(None, node.slot)
             short = _quota_short(preemptor, node)
-            self._requeue_on_quota.update(dict.fromkeys(short))
+            self._limits.update(dict.fromkeys(short))
             if _admitting_nodes(preemptor)[node.slot] and not self._choose_victims(
                 preemptor, node, short
             ):
@@ -342,7 +343,7 @@ class PreemptionSearch:
         for node in self._nodes(preemptor, counts, known, preemptor_class_key):
             before = len(self.overlay.evicted)
             short = _quota_short(preemptor, node)
-            self._requeue_on_quota.update(dict.fromkeys(short))
+            self._limits.update(dict.fromkeys(short))
             found = self._choose_victims(preemptor, node, short)
             if not found:
                 gone = self.overlay.evicted[before:]

@@ -18,6 +18,7 @@ from events.decision import (
     Placement,
     PodGroupUnschedulable,
     SearchCursor,
+    SearchDeferred,
 )
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.outcome import StatusUpdated
@@ -129,9 +130,15 @@ def test_an_old_shape_is_read_as_the_present_one() -> None:
         action="a",
         code="c",
         message="m",
-        requeue_on_quota=("cpu",),
+        requeue_on=("quota/cpu",),
         fits_only_closed_nodes=True,
     )
+    body = (
+        b'{"pod_group":"d/g","queue":"q","action":"preempt","wanted":"w","nodes":3,"barred":["A"]}'
+    )
+    found = decode("search_deferred.v1", body, position=3)
+    assert isinstance(found, SearchDeferred)
+    assert found.requeue_on == ("victims/own-queue", "pods-changed", "quota/A")
     body = b'{"uid":"u","resource_version":"7","heartbeats":{"Ready":"t"}}'
     for kind in ("pod", "node", "workload", "pod_group"):
         found = decode(f"{kind}_observed.v1", body, position=3)
@@ -161,3 +168,36 @@ def test_what_cannot_be_read_names_its_position(
 ) -> None:
     with pytest.raises(error, match="position 41"):
         decode(kind, body, position=41)
+
+
+@pytest.mark.parametrize(
+    ("old", "requeue_on"),
+    [
+        ({"code": "NotEnoughResources", "limit": "cpu"}, ["node-freed", "pods-changed"]),
+        (
+            {"code": "NotEnoughResources", "is_hopeless": True, "barred": ["A"]},
+            ["node-freed", "pods-changed", "node-updated", "quota/A"],
+        ),
+        ({"code": "InsufficientCPUQuota", "limit": "cpu"}, ["quota/cpu"]),
+        (
+            {"code": "InsufficientScalarQuota", "limit": "A", "barred": ["B"], "lacks_node": True},
+            ["quota/A", "quota/B", "node-freed", "pods-changed"],
+        ),
+        ({"code": "ResourceOverused", "limit": "cpu"}, ["cluster-quota/cpu"]),
+        ({"code": "UnnamedCard", "limit": "A"}, ["any-node"]),
+        ({"code": "NoVictims", "action": "reclaim"}, ["victims/other-queues"]),
+        ({"code": "NoVictims", "barred": ["A"]}, ["victims/own-queue", "pods-changed", "quota/A"]),
+        ({"code": "QueueNotOpen", "limit": "q"}, ["queue-updated"]),
+        ({"code": "UnknownTier", "limit": "HyperNode"}, ["hyper-nodes"]),
+        ({"code": "TooManyUnlikePods"}, ["class-budget"]),
+        ({"code": "NotEnoughPods"}, []),
+    ],
+    ids=lambda one: str(one.get("code")) if isinstance(one, dict) else "",
+)
+def test_an_old_refusal_waits_for_what_its_code_meant(
+    old: dict[str, object], requeue_on: list[str]
+) -> None:
+    fields = {"pod_group": "d/g", "queue": "q", "action": "preempt", "message": "m", **old}
+    found = decode("refusal_decided.v1", msgspec.json.encode(fields), position=3)
+    assert isinstance(found, PodGroupUnschedulable)
+    assert found.requeue_on == tuple(requeue_on)

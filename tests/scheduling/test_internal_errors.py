@@ -314,7 +314,7 @@ def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
 def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raising(monkeypatch, wake, "_could_change")
+    raising(monkeypatch, wake, "_happened")
     told = Broken()
     told.begin(*(grouped(f"b{n}") for n in range(9)), groups=(pod_group(least=9),), nodes=2)
     assert told.said() == [(BAD, "NotEnoughResources")]
@@ -322,7 +322,7 @@ def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     def bug(*_args: object) -> object:
         raise IndexError
 
-    monkeypatch.setattr(wake, "_could_fit", bug)
+    monkeypatch.setattr(wake, "_has_room_on_freed_nodes", bug)
     told.see(ObjectSeen(node("n8", cpu=9)))
     told.cycle()
     assert told.said() == [(BAD, "bound")]

@@ -58,6 +58,18 @@ async def test_another_reason_is_told() -> None:
     assert [one.code for one in refusals] == ["InsufficientCPUQuota", "QueueNotOpen"]
 
 
+async def test_a_refusal_names_what_could_change_it() -> None:
+    refusals, _ = await told(BIG)
+    assert [one.requeue_on for one in refusals] == [("node-freed", "pods-changed", "node-updated")]
+    refusals, _ = await told(QUOTA)
+    assert [one.requeue_on for one in refusals] == [("quota/cpu",)]
+    closed = (
+        "  - {at: 2s, patch: [{kind: Queue, name: default, merge: {status: {state: Closed}}}]}\n"
+    )
+    refusals, _ = await told(QUOTA + closed)
+    assert refusals[-1].requeue_on == ("queue-updated",)
+
+
 async def test_a_cluster_in_which_nothing_happens_is_left_alone() -> None:
     _, cycles = await told(BIG.replace("steps:\n", "until: 600s\n"))
     assert cycles == 1
