@@ -194,6 +194,73 @@ class Node:
         return all(amount <= self.future(name) for name, amount in request)
 
 
+class SavedNode(Struct, frozen=True):
+    """What a trial placement may change of a node, as it was before."""
+
+    node: Node
+    sums: tuple[Amounts, Amounts, Amounts, Amounts]
+    """`occupied`, `releasing`, `nominated` and `free`."""
+    pods: tuple[dict[str, None], dict[str, None], dict[str, None]]
+    """`nominated_pods`, `overlay_added` and `overlay_removed`."""
+    is_leaving: bool
+
+
+class NodeTrial:
+    """A trial placement on the node table: `undo` restores every value, with the order of dicts.
+
+    Only the journal of changed slots grows, because readers with caches have to read the nodes of the trial again.
+    """
+
+    def __init__(self, table: "NodeTable") -> None:
+        self._table = table
+        self._saved: dict[str, SavedNode] = {}
+        self._leaving: dict[str, None] | None = None
+        self._columns = tuple(table.free)
+
+    def save(self, node: Node) -> None:
+        """Save a node before its first change."""
+        if node.name in self._saved:
+            return
+        self._saved[node.name] = SavedNode(
+            node,
+            (
+                node.occupied.copy(),
+                node.releasing.copy(),
+                node.nominated.copy(),
+                node.free.copy(),
+            ),
+            (node.nominated_pods.copy(), node.overlay_added.copy(), node.overlay_removed.copy()),
+            node.name in self._table.leaving,
+        )
+
+    def shift(self, node: Node, kind: str, request: Request, sign: int) -> None:
+        """Add `sign` times the request to `occupied`, `releasing` or `nominated` of the node."""
+        self.save(node)
+        if sign < 0 and kind != "occupied" and self._leaving is None:
+            self._leaving = self._table.leaving.copy()
+        self._table.shift(node, kind, request, sign)
+
+    def undo(self) -> None:
+        """Restore the table as it was before the trial."""
+        table = self._table
+        if self._leaving is not None:
+            table.leaving = self._leaving
+        for name, saved in self._saved.items():
+            if not saved.is_leaving:
+                table.leaving.pop(name, None)
+            node = saved.node
+            node.occupied, node.releasing, node.nominated, node.free = saved.sums
+            node.nominated_pods, node.overlay_added, node.overlay_removed = saved.pods
+            if node.facts is not None and table.is_laid_out:
+                for resource, amount in node.free.items():
+                    table.free[resource][node.slot] = amount
+                table.changed_slots.append(node.slot)
+        if len(table.free) > len(self._columns):
+            for resource in [one for one in table.free if one not in self._columns]:
+                del table.free[resource], table.allocatable[resource]
+        self._saved, self._leaving = {}, None
+
+
 class NodeTable:
     """All present nodes, sorted by name, as columns.
 

@@ -10,7 +10,7 @@ from typing import Self
 from events.decision import Placement
 from projections import quota_charging
 from projections.cluster import Cluster
-from projections.nodes import Node, Request
+from projections.nodes import Node, NodeTrial, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import Nomination, PodGroup
 from projections.pods import Charge, Pod
@@ -47,15 +47,20 @@ class NodeOverlay:
         self._released_by_queue: dict[str, Amounts] = {}
         self._held: list[tuple[Node, str, Request]] = []
         self._lifted_nominations: dict[str, Nomination] = {}
+        self._trial = NodeTrial(cluster.nodes)
 
     def __enter__(self) -> Self:
         """Begin: lift the nominations of the group from their nodes, as the overlay places its pods."""
-        self._mark_nominated(is_expected=False)
+        try:
+            self._unmark_nominated()
+        except BaseException:
+            self._trial.undo()
+            raise
         return self
 
     def __exit__(self, *_raised: object) -> None:
-        """Undo everything, also after an exception. The placements can still be read."""
-        self._discard()
+        """Restore every value of the node table, also after an exception. The placements can still be read."""
+        self._trial.undo()
 
     @property
     def placed(self) -> list[tuple[Pod, Node]]:
@@ -83,9 +88,9 @@ class NodeOverlay:
         if is_last:
             return
         kind = "nominated" if later else "occupied"
-        node.overlay_added[pod.facts.uid] = None
         self._held.append((node, kind, pod.pod_class.request))
-        self.cluster.nodes.shift(node, kind, pod.pod_class.request, 1)
+        self._trial.shift(node, kind, pod.pod_class.request, 1)
+        node.overlay_added[pod.facts.uid] = None
         self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), 1)
         if not later:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
@@ -94,7 +99,7 @@ class NodeOverlay:
         """Undo the latest placements until `left` pods are placed. None of them may be the last pod of a gang."""
         while len(self._held) > left:
             node, kind, request = self._held.pop()
-            self.cluster.nodes.shift(node, kind, request, -1)
+            self._trial.shift(node, kind, request, -1)
             pod, _ = (self.later if kind == "nominated" else self.now).pop()
             del node.overlay_added[pod.facts.uid]
             self._record_sub_group(pod, None)
@@ -156,24 +161,13 @@ class NodeOverlay:
         for one in queue.lineage:
             add(self.lost_by_lineage.setdefault(one.name, {}), pod.charge or (), sign)
 
-    def _discard(self) -> None:
-        for node, kind, request in reversed(self._held):
-            self.cluster.nodes.shift(node, kind, request, -1)
-        for pod, node in (*self.now, *self.later):
-            node.overlay_added.pop(pod.facts.uid, None)
-        for pod in reversed(self.evicted):
-            self._shift_evicted(pod, -1)
-        for nomination in self._lifted_nominations.values():
-            self._shift_nomination(nomination, 1)
-        self._mark_nominated(is_expected=True)
-
     def _shift_evicted(self, pod: Pod, sign: int) -> None:
         node = self.cluster.nodes.nodes[pod.node]
+        self._trial.shift(node, "releasing", pod.pod_class.request, sign)
         if sign > 0:
             node.overlay_removed[pod.facts.uid] = None
         else:
             del node.overlay_removed[pod.facts.uid]
-        self.cluster.nodes.shift(node, "releasing", pod.pod_class.request, sign)
         theirs = self.cluster.groups[pod.group_key].queue
         if theirs == self.group.queue:
             self._charge(pod.charge or (), -sign)
@@ -181,19 +175,17 @@ class NodeOverlay:
         for above in self.cluster.queues[theirs].lineage[1:]:
             add(self.released_above.setdefault(above.name, {}), pod.charge or (), sign)
 
-    def _mark_nominated(self, *, is_expected: bool) -> None:
-        """Mark the nominated pods of the group as expected on their nodes, or lift these marks."""
+    def _unmark_nominated(self) -> None:
+        """Remove the marks of the nominated pods of the group from their nodes."""
         for uid, nomination in self.group.nominations.items():
             node = self.cluster.nodes.nodes[nomination.node]
-            if is_expected:
-                node.nominated_pods[uid] = None
-            else:
-                node.nominated_pods.pop(uid, None)
+            self._trial.save(node)
+            node.nominated_pods.pop(uid, None)
             self.cluster.nodes.invalidate(nomination.node)
 
     def _shift_nomination(self, nomination: Nomination, sign: int) -> None:
         node = self.cluster.nodes.nodes[nomination.node]
-        self.cluster.nodes.shift(node, "nominated", nomination.request, sign)
+        self._trial.shift(node, "nominated", nomination.request, sign)
         self._charge(nomination.charge, sign)
 
     def _charge(self, charge: Charge, sign: int) -> None:

@@ -340,14 +340,18 @@ def test_a_decision_that_cannot_be_applied_still_stops(monkeypatch: pytest.Monke
 
 
 def test_a_trial_that_is_not_undone_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = NodeOverlay.place
+    real, leave = NodeOverlay.place, NodeOverlay.__exit__
 
     def bug(self: NodeOverlay, one: Pod, there: Node, **named: bool) -> None:
         real(self, one, there, **named)
-        self.cluster.nodes.shift(there, "occupied", (("cpu", 1),), 1)
         raise ZeroDivisionError
 
+    def leave_a_rest(self: NodeOverlay, *raised: object) -> None:
+        leave(self, *raised)
+        self.cluster.nodes.shift(self.now[0][1], "occupied", (("cpu", 1),), 1)
+
     monkeypatch.setattr(NodeOverlay, "place", bug)
+    monkeypatch.setattr(NodeOverlay, "__exit__", leave_a_rest)
     told = Broken()
     with pytest.raises(AssertionError, match="occupied"):
         told.begin(grouped("b0"), grouped("b1"), groups=(pod_group(),))

@@ -1,0 +1,144 @@
+"""A trial placement leaves State as it was, in every value and in the order of every dict."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from projections.pods import Pod
+from projections.state import State
+from replay.why_waiting import waiting
+from scheduling.gang_placement import place_gang
+from scheduling.node_overlay import NodeOverlay
+from scheduling.session import Session
+from scheduling.victims.gang_search import GangSearch
+from scheduling.victims.search import PreemptionSearch
+from tests.properties.machine import History
+from tests.scenarios.play import HERE, play, scenario_of
+from tests.structure import check_same, lines_of, structure_of
+
+FILES: Final = sorted(HERE.rglob("*.yaml"))
+EVICTING: Final = [
+    one for one in FILES if "reempt" in one.read_text() or "reclaim" in one.read_text()
+]
+OTHERS: Final = [one for one in FILES if one not in EVICTING]
+
+ALL_TRIALS: Final = 100
+FAILS_EVERY: Final = 7
+"""Every so many placements and evictions one raises."""
+
+
+class BugError(Exception):
+    """An exception in the middle of a trial."""
+
+
+class Trials:
+    """Compares the cluster before and after each trial, and lets some of them raise."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
+        self.done: Counter[str] = Counter()
+        self._before: dict[int, list[str]] = {}
+        self._fails = fails
+        self._calls = 0
+        enter, leave = NodeOverlay.__enter__, NodeOverlay.__exit__
+        place, evict = NodeOverlay.place, NodeOverlay.evict
+
+        def entered(overlay: NodeOverlay) -> NodeOverlay:
+            self._before[id(overlay)] = list(lines_of(overlay.cluster, "cluster"))
+            return enter(overlay)
+
+        def left(overlay: NodeOverlay, *raised: object) -> None:
+            leave(overlay, *raised)
+            self.done["evicting" if overlay.evicted else "placing"] += 1
+            self.done["raised"] += raised[0] is not None
+            after = list(lines_of(overlay.cluster, "cluster"))
+            check_same(self._before.pop(id(overlay)), after, f"a trial for {overlay.group.key}")
+
+        def placed(overlay: NodeOverlay, *given: object, **named: object) -> None:
+            place(overlay, *given, **named)  # type: ignore[arg-type]
+            self._raise_at_times()
+
+        def evicted(overlay: NodeOverlay, pod: Pod) -> None:
+            evict(overlay, pod)
+            self._raise_at_times()
+
+        for name, one in (
+            ("__enter__", entered),
+            ("__exit__", left),
+            ("place", placed),
+            ("evict", evicted),
+        ):
+            patch.setattr(NodeOverlay, name, one)
+
+    def _raise_at_times(self) -> None:
+        self._calls += 1
+        if self._fails and self._calls % FAILS_EVERY == 0:
+            raise BugError
+
+
+async def test_each_trial_of_the_scenarios_leaves_state_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trials = Trials(monkeypatch)
+    for path in (*EVICTING[::3], *OTHERS[::9]):
+        await play(scenario_of(path))
+    assert trials.done["placing"] > ALL_TRIALS
+    assert trials.done["evicting"] > ALL_TRIALS // 4
+
+
+def try_everything(state: State) -> int:
+    """Try each waiting group in each way, on a State that is not decided on; return how many attempts that were."""
+    session, count = Session(state), 0
+    for group in list(state.cluster.groups.values()):
+        if not group.pending:
+            continue
+        attempts: list[Callable[[], object]] = [
+            partial(waiting, session, group),
+            partial(place_gang, session, group),
+            *(partial(PreemptionSearch, session, one, group) for one in ("preempt", "reclaim")),
+            *(partial(GangSearch, session, one, group) for one in ("gangpreempt", "gangreclaim")),
+        ]
+        for attempt in attempts:
+            count += 1
+            with suppress(BugError):
+                attempt()
+    return count
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_hundred_attempts_in_a_row_leave_state_byte_equal(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    total = raised = 0
+    for path in EVICTING[::4]:
+        state = (await play(scenario_of(path))).end.state
+        if not state.cluster.nodes.is_laid_out:
+            continue
+        before = structure_of(state)
+        with monkeypatch.context() as patch:
+            trials = Trials(patch, fails=fails)
+            for _ in range(3):
+                total += try_everything(state)
+            raised += trials.done["raised"]
+        check_same(before, structure_of(state), path.stem)
+    assert total >= ALL_TRIALS
+    assert bool(raised) == fails
+
+
+def test_each_trial_of_any_history_leaves_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = Trials(monkeypatch)
+    profile = settings(
+        max_examples=40,
+        stateful_step_count=25,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(History, settings=profile)
+    assert trials.done["placing"] > ALL_TRIALS
+    assert trials.done["evicting"]
