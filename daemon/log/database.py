@@ -1,7 +1,7 @@
 """What SQLite and PostgreSQL do differently, and the errors of both in our words."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -33,6 +33,18 @@ name that is no text, which the driver then cannot even quote in its complaint.)
 
 Script: TypeAlias = list[tuple[str, Sequence[tuple[object, ...]]]]
 """Statements with the rows of parameters for which each is executed, in order."""
+
+
+class Append(Struct):
+    """A transaction that moves the head of the log and writes rows."""
+
+    move: tuple[int, str, int, int, str, int]
+    """Position, digest and epoch of the new head, then those of the head that is expected."""
+    script: Script
+    reached: Callable[[str], None]
+    """Called at `inside_commit` (all is written, not committed) and `after_commit`."""
+    is_committing: bool = False
+    """Whether COMMIT was sent: if the append then fails, it may have taken place."""
 
 
 class Contents(Enum):
@@ -84,6 +96,12 @@ class Database(Protocol):
     async def run_script(self, connection: AsyncConnection, script: Script) -> None:
         """Execute statements one after the other, within the transaction that is open."""
 
+    async def append(self, connection: AsyncConnection, step: Append) -> bool:
+        """Move the head and execute the script in a transaction, and wake the waiting readers once it is committed.
+
+        Return False, with nothing written, if the head is not the expected one.
+        """
+
     def explain(self, error: Exception) -> LogError:
         """The error in our words: the log is damaged, or cannot be reached or written."""
 
@@ -106,9 +124,6 @@ class Database(Protocol):
 
     async def wait(self, seconds: float) -> None:
         """Until something may have been appended, but not longer than `seconds`."""
-
-    async def announce(self, connection: AsyncConnection, position: int) -> None:
-        """Within the transaction of an append: wake the waiting readers, once it is committed."""
 
     async def close(self) -> None:
         """Let go of every connection and of the lock."""

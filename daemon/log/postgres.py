@@ -18,6 +18,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 from daemon.log import tables
 from daemon.log.database import (
     DRIVER_ERRORS,
+    Append,
     Found,
     Script,
     cause_of,
@@ -192,9 +193,20 @@ class PostgresDatabase:
         for statement, rows in script:
             await connection.exec_driver_sql(statement, list(rows))
 
-    async def announce(self, connection: AsyncConnection, position: int) -> None:
-        """Delivered by the server if the transaction is committed."""
-        await connection.exec_driver_sql("SELECT pg_notify($1, $2)", (CHANNEL, str(position)))
+    async def append(self, connection: AsyncConnection, step: Append) -> bool:
+        """One statement after the other. The server delivers the notification if the transaction is committed."""
+        run = connection.exec_driver_sql
+        await run(self.statements.begin)
+        if (await run(self.statements.swap_head, step.move)).rowcount != 1:
+            await run("ROLLBACK")
+            return False
+        await self.run_script(connection, step.script)
+        await run("SELECT pg_notify($1, $2)", (CHANNEL, str(step.move[0])))
+        step.reached("inside_commit")
+        step.is_committing = True
+        await run("COMMIT")
+        step.reached("after_commit")
+        return True
 
     async def close(self) -> None:
         """Let go of every connection."""

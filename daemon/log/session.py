@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from daemon.log.database import DRIVER_ERRORS, Database, located
+from daemon.log.database import DRIVER_ERRORS, Append, Database, Script, located
 from daemon.log.reading import check_head, head_of
 from events.errors import FencedError, LogError, LogUnavailableError
 from events.record import Head
@@ -41,11 +41,29 @@ class Session:
         self._connection = connection
         return await self._explained(check_head(connection, self._database))
 
-    async def transaction(self, work: Work, *, leads_to: Head | None = None) -> None:
-        """Do work in a transaction. Where its answer is lost, the head tells whether it took place.
+    async def append(self, script: Script, before: Head, after: Head) -> None:
+        """Move the head and execute a script in a transaction. Where its answer is lost, the head tells whether it took
+        place."""
+        connection = self._connection
+        assert connection is not None
+        step = Append(_move(before, after), script, self._faults)
+        try:
+            self._faults("before_commit")
+            is_moved = await self._database.append(connection, step)
+        except DRIVER_ERRORS as error:
+            await self.discard()
+            failure = await located(self._database, error)
+            if not step.is_committing or not await self._took_place(after):
+                raise failure from error
+        except BaseException:
+            await self.discard()
+            raise
+        else:
+            if not is_moved:
+                raise self._fenced(before)
 
-        Without `leads_to` a lost answer is a failure, and the caller finds out by itself.
-        """
+    async def transaction(self, work: Work) -> None:
+        """Do work in a transaction. A lost answer is a failure: the caller finds out whether it took place."""
         connection = self._connection
         assert connection is not None
         try:
@@ -62,7 +80,7 @@ class Session:
         except BaseException:
             await self.discard()
             raise
-        await self._commit(connection, leads_to)
+        await self._commit(connection)
 
     async def reconnect(self) -> Head:
         """A new connection, and the head once no transaction of the old one can move it any more."""
@@ -93,24 +111,23 @@ class Session:
 
     async def swap_head(self, connection: AsyncConnection, before: Head, after: Head) -> None:
         """Move the head, or learn that someone else did."""
-        values = (after.position, after.digest, after.epoch)
-        expected = (before.position, before.digest, before.epoch)
         sql = self._database.statements.swap_head
-        if (await connection.exec_driver_sql(sql, (*values, *expected))).rowcount != 1:
-            raise FencedError(
-                f"{self._database.place}: its head is no longer at position {before.position} "
-                f"of epoch {before.epoch}: someone else writes this log"
-            )
+        if (await connection.exec_driver_sql(sql, _move(before, after))).rowcount != 1:
+            raise self._fenced(before)
 
-    async def _commit(self, connection: AsyncConnection, leads_to: Head | None) -> None:
+    def _fenced(self, before: Head) -> FencedError:
+        return FencedError(
+            f"{self._database.place}: its head is no longer at position {before.position} "
+            f"of epoch {before.epoch}: someone else writes this log"
+        )
+
+    async def _commit(self, connection: AsyncConnection) -> None:
         try:
             await connection.exec_driver_sql("COMMIT")
             self._faults("after_commit")
         except DRIVER_ERRORS as error:
             await self.discard()
-            failure = await located(self._database, error)
-            if leads_to is None or not await self._took_place(leads_to):
-                raise failure from error
+            raise await located(self._database, error) from error
         except BaseException:
             await self.discard()
             raise
@@ -167,3 +184,15 @@ class Session:
             await connection.exec_driver_sql("ROLLBACK")
         except DRIVER_ERRORS:
             await self.discard()
+
+
+def _move(before: Head, after: Head) -> tuple[int, str, int, int, str, int]:
+    """The parameters of `swap_head`."""
+    return (
+        after.position,
+        after.digest,
+        after.epoch,
+        before.position,
+        before.digest,
+        before.epoch,
+    )

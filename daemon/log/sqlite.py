@@ -12,9 +12,11 @@ import os
 import re
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
@@ -26,6 +28,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool
 
 from daemon.log.database import (
     DRIVER_ERRORS,
+    Append,
     Contents,
     Found,
     Script,
@@ -55,6 +58,9 @@ OLDEST = (3, 24, 0)
 
 LOOKED_AT_BYTES = 64 << 20
 """So much of a file that has lost its tables is looked through for records."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MAGIC = b"SQLite format 3\0"
 _RECORDS = re.compile(rb"(daemon_started|object_observed|pod_observed|node_observed)\.v[0-9]")
@@ -236,15 +242,11 @@ class SqliteDatabase:
 
     async def run_script(self, connection: AsyncConnection, script: Script) -> None:
         """All of it in one visit to the thread of the connection: a visit costs more than a statement."""
-        raw = await connection.get_raw_connection()
-        driver = raw.driver_connection
-        assert isinstance(driver, aiosqlite.Connection)
-        # The public methods of aiosqlite each make a visit of their own.
-        run = driver._execute  # noqa: SLF001
-        await run(_execute_all, driver._conn, script)  # type: ignore[no-untyped-call]  # noqa: SLF001
+        await _visit(connection, _execute_all, script)
 
-    async def announce(self, connection: AsyncConnection, position: int) -> None:
-        """SQLite sends no notification."""
+    async def append(self, connection: AsyncConnection, step: Append) -> bool:
+        """The whole transaction in one visit. SQLite sends no notification."""
+        return await _visit(connection, _append, self.statements, step)
 
     async def close(self) -> None:
         """Let go of every connection, then of the lock."""
@@ -267,6 +269,38 @@ def _url(path: Path, options: dict[str, str]) -> URL:
     return URL.create("sqlite+aiosqlite", database=name, query={**options, "uri": "true"})
 
 
+async def _visit(
+    connection: AsyncConnection,
+    work: Callable[Concatenate[sqlite3.Connection, P], T],
+    *given: P.args,
+    **named: P.kwargs,
+) -> T:
+    """Return what a function returns that is called in the thread of a connection."""
+    raw = await connection.get_raw_connection()
+    driver = raw.driver_connection
+    assert isinstance(driver, aiosqlite.Connection)
+    # The public methods of aiosqlite each make a visit of their own.
+    run = driver._execute  # noqa: SLF001
+    result: T = await run(work, driver._conn, *given, **named)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return result
+
+
 def _execute_all(connection: sqlite3.Connection, script: Script) -> None:
     for statement, rows in script:
-        connection.executemany(statement, rows)
+        if len(rows) == 1:
+            connection.execute(statement, rows[0])
+        else:
+            connection.executemany(statement, rows)
+
+
+def _append(connection: sqlite3.Connection, sql: Statements, step: Append) -> bool:
+    connection.execute(sql.begin)
+    if connection.execute(sql.swap_head, step.move).rowcount != 1:
+        connection.execute("ROLLBACK")
+        return False
+    _execute_all(connection, step.script)
+    step.reached("inside_commit")
+    step.is_committing = True
+    connection.execute("COMMIT")
+    step.reached("after_commit")
+    return True

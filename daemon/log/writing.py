@@ -180,13 +180,8 @@ class Writer:
         if not group:
             return
         after = group[-1].after
-
-        async def insert(connection: AsyncConnection) -> None:
-            await self._session.swap_head(connection, group[0].before, after)
-            await self._insert(connection, group)
-
         try:
-            await self._session.transaction(insert, leads_to=after)
+            await self._session.append(self._script(group), group[0].before, after)
         except LogError as error:
             self._fail(group, error)
         except BaseException:
@@ -197,8 +192,8 @@ class Writer:
             for pending in group:
                 pending.written = True
 
-    async def _insert(self, connection: AsyncConnection, group: list[Pending]) -> None:
-        """Parameters in lists of tuples, as the driver takes them."""
+    def _script(self, group: list[Pending]) -> Script:
+        """The rows of a group. Parameters in lists of tuples, as the driver takes them."""
         sql = self._database.statements
         objects = [row for pending in group for row in pending.objects]
         script: Script = [(sql.insert_object, objects)] if objects else []
@@ -207,8 +202,7 @@ class Writer:
         views = [pending.views for pending in group if pending.views is not None]
         if len(views) == len(group):
             script += changes_script(sql, views, before=before, after=after)
-        await self._database.run_script(connection, script)
-        await self._database.announce(connection, after)
+        return script
 
     def _group(self) -> list[Pending]:
         group: list[Pending] = []
