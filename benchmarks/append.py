@@ -292,7 +292,7 @@ def _write(connection: sqlite3.Connection, sql: Statements, one: Prepared) -> No
         ):
             if rows:
                 connection.executemany(statement, rows)
-        row = (view.name, view.version, after.position, f"{change.checksum:032x}")
+        row = (view.name, view.version, after.position, f"{change.checksum:016x}")
         connection.execute(sql.mark_view, row)
 
 

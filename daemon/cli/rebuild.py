@@ -20,13 +20,12 @@ from daemon.cli.output import (
 from daemon.log.opening import is_postgresql, open_log
 from daemon.log.renewing import renew
 from daemon.log.store import SqlLog
+from daemon.log.tables import table_name
 from daemon.view_rebuild import write_views_anew
 from events.errors import UsageError
 from projections.views.catalogue import VIEWS
-from projections.views.project import row_hash
+from projections.views.project import checksum_of
 from projections.views.rows import Row, View
-
-_MODULUS = 1 << 128
 
 
 class Found(Struct, frozen=True):
@@ -115,15 +114,12 @@ async def rebuild_views(log: SqlLog, progress: Progress | None = None) -> list[F
     return found
 
 
-async def _rows(log: SqlLog, view: View) -> Counter[tuple[str, Row]]:
-    """Every row of a view and of its history, with its table."""
-    tables = [view.name, *([f"{view.name}_history"] if view.history else [])]
-    return Counter(
-        [(table, row) for table in tables for row in (await log.ask(f"select * from {table}")).rows]  # noqa: S608  # names of ours
-    )
+async def _rows(log: SqlLog, view: View) -> Counter[Row]:
+    """Every stored row of a view, those of the past included."""
+    return Counter((await log.ask(f"select * from {table_name(view)}")).rows)  # noqa: S608  # names of ours
 
 
-async def _kept(log: SqlLog, before: list[Counter[tuple[str, Row]]]) -> dict[str, bool]:
+async def _kept(log: SqlLog, before: list[Counter[Row]]) -> dict[str, bool]:
     """Return whether each view stood at the end of the log, with the checksum of its rows."""
     stood = {one.name: one for one in await log.projections()}
     kept = {}
@@ -132,10 +128,16 @@ async def _kept(log: SqlLog, before: list[Counter[tuple[str, Row]]]) -> dict[str
         kept[view.name] = (
             one is not None
             and (one.version, one.position) == (view.version, log.head.position)
-            and one.checksum
-            == sum(row_hash(row) for table, row in rows if table == view.name) % _MODULUS
+            and one.checksum == checksum_of(_current(view, rows))
         )
     return kept
+
+
+def _current(view: View, rows: Counter[Row]) -> list[Row]:
+    """Return the current rows among the stored ones, with the columns of the view."""
+    if not view.history:
+        return list(rows)
+    return [row[: len(view.columns)] for row in rows if row[-1] is None]
 
 
 def _standing(found: Found) -> str:

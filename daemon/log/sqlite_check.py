@@ -6,13 +6,13 @@ up to the first position that is not there. Functions here block, and read as mu
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from daemon.log import tables
+from projections.views.catalogue import VIEWS
 
 BY_TABLE: Final = (3, 33, 0)
 """The first library that checks one table at a time; older ones check the whole file each time."""
@@ -53,7 +53,7 @@ def missing_names(connection: sqlite3.Connection) -> list[str]:
 
 def expected_names() -> set[str]:
     """What the schema of this release has."""
-    found = {SCHEMA, *TRIGGERS}
+    found = {SCHEMA, *TRIGGERS, *(view.name for view in VIEWS)}
     for table in tables.metadata.tables.values():
         found |= {table.name, *(str(index.name) for index in table.indexes)}
     return found
@@ -152,19 +152,27 @@ def _torn_index(connection: sqlite3.Connection, table: str) -> str | None:
     """The index that is to blame, where the table itself can be read; None where it cannot."""
     if _unread(connection, table) is not None:
         return None
-    found = list(_index_names(connection, table))
-    for name in found:
+    found = _indexes(connection, table)
+    for name, partial in found.items():
         try:
-            query = f"SELECT count(*) FROM {table} INDEXED BY {name} WHERE {_key(connection, name)} IS NOT NULL"  # noqa: S608
+            condition = f"{_key(connection, name)} IS NOT NULL{partial}"
+            query = f"SELECT count(*) FROM {table} INDEXED BY {name} WHERE {condition}"  # noqa: S608
             connection.execute(query).fetchall()
         except (sqlite3.Error, UnicodeError):
             return name
-    return found[0] if len(found) == 1 else None
+    return next(iter(found)) if len(found) == 1 else None
 
 
-def _index_names(connection: sqlite3.Connection, table: str) -> Iterator[str]:
-    for row in connection.execute(f"PRAGMA index_list('{table}')"):
-        yield str(row[1])
+def _indexes(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """Index to the condition that a query needs to use it, where it does not hold every row. The primary key of a
+    history is the table itself, which has no row ids."""
+    found = connection.execute(f"PRAGMA index_list('{table}')").fetchall()
+    is_history = any(table == tables.table_name(view) for view in VIEWS if view.history)
+    return {
+        str(row[1]): " AND to_position IS NULL" if row[4] else ""
+        for row in found
+        if not (is_history and row[3] == "pk")
+    }
 
 
 def _key(connection: sqlite3.Connection, index: str) -> str:

@@ -31,12 +31,13 @@ from projections.views.rows import View
 
 
 class ViewSql(Struct, frozen=True):
-    """How the rows of one view are written. A view without history has empty statements for it."""
+    """How the rows of one view are written: with `remove` and `upsert`, or with `close` and `open` if it has a history.
+    The other two are empty."""
 
-    remove: str
-    upsert: str
-    close: str
-    open: str
+    remove: str = ""
+    upsert: str = ""
+    close: str = ""
+    open: str = ""
 
 
 class Statements(Struct, frozen=True):
@@ -151,26 +152,23 @@ def _read_rows(dialect: Dialect) -> str:
 
 
 def _view_sql(view: View, dialect: Dialect) -> ViewSql:
-    table = tables.metadata.tables[view.name]
+    table = tables.table_of(view)
     keys = view.column_names[: view.keys]
-    remove = delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
-    close = begin = ""
-    if view.history:
-        history = tables.metadata.tables[f"{view.name}_history"]
-        named = (*keys, "from_position")
-        close = _compiled(
-            update(history)
-            .values(to_position=bindparam("to"))
-            .where(*(history.c[name] == bindparam(f"key_{name}") for name in named)),
-            dialect,
-            ["to", *(f"key_{name}" for name in named)],
+    if not view.history:
+        remove = delete(table).where(*(table.c[name] == bindparam(f"key_{name}") for name in keys))
+        return ViewSql(
+            remove=_compiled(remove, dialect, [f"key_{name}" for name in keys]),
+            upsert=_compiled(_upsert(table, dialect), dialect, view.column_names),
         )
-        whole = [*view.column_names, "from_position"]
-        opened = insert(history).values({name: bindparam(name) for name in whole})
-        begin = _compiled(opened, dialect, whole)
+    named = (*keys, "from_position")
+    close = (
+        update(table)
+        .values(to_position=bindparam("to"))
+        .where(*(table.c[name] == bindparam(f"key_{name}") for name in named))
+    )
+    whole = [*view.column_names, "from_position"]
+    begin = insert(table).values({name: bindparam(name) for name in whole})
     return ViewSql(
-        remove=_compiled(remove, dialect, [f"key_{name}" for name in keys]),
-        upsert=_compiled(_upsert(table, dialect), dialect, view.column_names),
-        close=close,
-        open=begin,
+        close=_compiled(close, dialect, ["to", *(f"key_{name}" for name in named)]),
+        open=_compiled(begin, dialect, whole),
     )

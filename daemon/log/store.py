@@ -206,9 +206,7 @@ class SqlLog:
 
         async def clear(connection: AsyncConnection) -> None:
             for view in VIEWS:
-                await connection.execute(delete(tables.metadata.tables[view.name]))
-                if view.history:
-                    await connection.execute(delete(tables.metadata.tables[f"{view.name}_history"]))
+                await connection.execute(delete(tables.table_of(view)))
                 await mark(connection, self._database.statements, view, 0, 0)
 
         await self._writing.run(clear)

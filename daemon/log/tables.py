@@ -1,8 +1,11 @@
 """The tables of a log, as they stand after every migration.
 
 `log` and `objects` are append only (triggers of the first migration); `log_head` is one row that
-every append compares and swaps; `snapshot` only saves time; the rest are views and where they stand.
+every append compares and swaps; `snapshot` only saves time; the rest are views and where they stand. Of a view with a
+history only the history is a table; the current rows are an SQL view of it (migration 0003).
 """
+
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -13,14 +16,16 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    Select,
     Table,
     Text,
+    select,
 )
 
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
@@ -92,6 +97,23 @@ _INDEXES = {"placement": ("pod",), "decision": ("subject",), "outcome": ("decisi
 """View to the column people look it up by, beside its key."""
 
 
+def table_name(view: View) -> str:
+    """Return the name of the table in which the rows of a view are stored."""
+    return f"{view.name}_history" if view.history else view.name
+
+
+def table_of(view: View) -> Table:
+    """Return the table in which the rows of a view are stored."""
+    return metadata.tables[table_name(view)]
+
+
+def current_rows(view: View, *more: str) -> Select[Any]:
+    """Return a query of the current rows of a view: its columns, and `more` columns of its table."""
+    table = table_of(view)
+    query = select(*(table.c[name] for name in (*view.column_names, *more)))
+    return query.where(table.c.to_position.is_(None)) if view.history else query
+
+
 def _columns(view: View) -> list[Column[str] | Column[int]]:
     kinds = {"text": Text, "integer": BigInteger}
     columns: list[Column[str] | Column[int]] = []
@@ -103,17 +125,22 @@ def _columns(view: View) -> list[Column[str] | Column[int]]:
 
 def _view_tables(view: View) -> None:
     keys = view.column_names[: view.keys]
-    indexes = [Index(f"{view.name}_{c}", c) for c in _INDEXES.get(view.name, ())]
-    Table(view.name, metadata, *_columns(view), PrimaryKeyConstraint(*keys), *indexes)
-    if view.history:
-        Table(
-            f"{view.name}_history",
-            metadata,
-            *_columns(view),
-            Column("from_position", BigInteger, nullable=False),
-            Column("to_position", BigInteger),
-            PrimaryKeyConstraint(*keys, "from_position"),
-        )
+    if not view.history:
+        indexes = [Index(f"{view.name}_{c}", c) for c in _INDEXES.get(view.name, ())]
+        Table(view.name, metadata, *_columns(view), PrimaryKeyConstraint(*keys), *indexes)
+        return
+    history = Table(
+        table_name(view),
+        metadata,
+        *_columns(view),
+        Column("from_position", BigInteger, nullable=False),
+        Column("to_position", BigInteger),
+        PrimaryKeyConstraint(*keys, "from_position"),
+        sqlite_with_rowid=False,
+    )
+    is_current = history.c.to_position.is_(None)
+    columns = [history.c[key] for key in keys]
+    Index(f"{view.name}_current", *columns, sqlite_where=is_current, postgresql_where=is_current)
 
 
 for _view in VIEWS:

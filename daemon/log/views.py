@@ -43,7 +43,7 @@ def changes_script(
             if rows
         ]
         script.append(
-            (sql.mark_view, [(view.name, view.version, after, f"{change.checksum:032x}")])
+            (sql.mark_view, [(view.name, view.version, after, f"{change.checksum:016x}")])
         )
     return script
 
@@ -52,7 +52,7 @@ async def mark(
     connection: AsyncConnection, sql: Statements, view: View, position: int, checksum: int
 ) -> None:
     """Write down where a view stands."""
-    row = (view.name, view.version, position, f"{checksum:032x}")
+    row = (view.name, view.version, position, f"{checksum:016x}")
     await connection.exec_driver_sql(sql.mark_view, row)
 
 
@@ -101,11 +101,7 @@ async def stand(connection: AsyncConnection) -> list[Projection]:
 async def standing_rows(connection: AsyncConnection, view: str) -> list[Row]:
     """The rows of a view that stand now, by key; with `from_position` behind where it has a history."""
     shape = BY_NAME[view]
-    table = tables.metadata.tables[f"{view}_history" if shape.history else view]
-    columns = list(table.columns)
-    query = select(*columns)
-    if shape.history:
-        query = select(*columns[:-1]).where(table.c.to_position.is_(None))
+    query = tables.current_rows(shape, *(("from_position",) if shape.history else ()))
     rows: list[Row] = [tuple(row) for row in await connection.execute(query)]
     return sorted(rows, key=lambda row: [str(cell) for cell in row[: shape.keys]])
 
@@ -128,7 +124,7 @@ async def now_standing(
 
 
 async def differing_view(connection: AsyncConnection, begin: str) -> str | None:
-    """The first view of which the rows are not those of its checksum, as of one moment.
+    """The table of the first view of which the rows are not those of its checksum, as of one moment.
 
     A view that is behind, or of other code, is not looked at: a start rebuilds it.
     """
@@ -139,15 +135,9 @@ async def differing_view(connection: AsyncConnection, begin: str) -> str | None:
             view = BY_NAME.get(one.name)
             if view is None or (one.version, one.position) != (view.version, head):
                 continue
-            sources = [select(tables.metadata.tables[view.name])]
-            if view.history:
-                history = tables.metadata.tables[f"{view.name}_history"]
-                columns = [history.c[name] for name in view.column_names]
-                sources.append(select(*columns).where(history.c.to_position.is_(None)))
-            for source in sources:
-                found = [tuple(row) for row in await connection.execute(source)]
-                if await asyncio.to_thread(checksum_of, found) != one.checksum:
-                    return view.name
+            found = [tuple(row) for row in await connection.execute(tables.current_rows(view))]
+            if await asyncio.to_thread(checksum_of, found) != one.checksum:
+                return tables.table_name(view)
     finally:
         await connection.exec_driver_sql("ROLLBACK")
     return None

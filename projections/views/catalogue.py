@@ -4,7 +4,7 @@ from projections.views.rows import View
 
 QUEUE_QUOTA = View(
     name="queue_quota",
-    version=1,
+    version=2,
     keys=2,
     history=True,
     columns=(
@@ -24,7 +24,7 @@ unlimited."""
 
 NODE_CARD = View(
     name="node_card",
-    version=2,
+    version=3,
     keys=2,
     history=True,
     columns=(
@@ -42,7 +42,7 @@ NODE_CARD = View(
 
 POD_GROUP = View(
     name="pod_group",
-    version=1,
+    version=2,
     keys=1,
     history=True,
     columns=(

@@ -1,8 +1,8 @@
 """Views as data: their columns, and how a batch changes their rows.
 
-A view with `history` has a second table, `<name>_history`, with its columns followed by `from_position` and
-`to_position` (null: current). `from_position` is the last position of the batch that created the row, `to_position`
-the last position of the batch that ended it.
+Of a view with `history` only the table `<name>_history` is stored, with its columns followed by `from_position` and
+`to_position` (null: current); `<name>` is an SQL view of the current rows. `from_position` is the last position of the
+batch that created the row, `to_position` the last position of the batch that ended it.
 """
 
 from msgspec import Struct, field
@@ -28,18 +28,23 @@ class View(Struct, frozen=True):
 
 
 class RowChanges(Struct):
-    """Changes of the rows of one view by one batch, written in this order."""
+    """Changes of the rows of one view by one batch."""
 
     removed: list[Row] = field(default_factory=list)
-    """Keys of removed rows."""
+    """Without a history: keys of removed rows."""
     upserted: list[Row] = field(default_factory=list)
-    """Rows that are new or replace the row with the same key."""
+    """Without a history: rows that are new or replace the row with the same key."""
     closed: list[Row] = field(default_factory=list)
     """For the history: `(to_position, *key, from_position)` of rows that end."""
     opened: list[Row] = field(default_factory=list)
     """For the history: `(*row, from_position)` of rows that begin; `to_position` is null."""
     checksum: int = 0
-    """Checksum of the whole view after the batch: the sum of the hashes of its rows modulo 2**128."""
+    """Checksum of the whole view after the batch: the sum of the checksums of its current rows modulo 2**64."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no row changes."""
+        return not (self.removed or self.upserted or self.closed or self.opened)
 
 
 ViewChanges = dict[str, RowChanges]

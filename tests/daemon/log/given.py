@@ -72,7 +72,6 @@ def card_views(node: str, free: int, *, at: int, since: int | None = None) -> Vi
     row = (node, "A100", "nvidia.com/gpu", 8, 8, 8 - free, free)
     return {
         "node_card": RowChanges(
-            upserted=[row],
             closed=[] if since is None else [(at, node, "A100", since)],
             opened=[(*row, at)],
             checksum=at,

@@ -14,7 +14,7 @@ from daemon.log.opening import open_log
 from daemon.log.verify import verify
 from daemon.log.views import merge
 from events.errors import LogUnavailableError
-from projections.views.catalogue import NODE_CARD
+from projections.views.catalogue import TOPOLOGY_NODE
 from projections.views.rows import Row, RowChanges
 from tests.daemon.log.given import batches
 from tests.daemon.log.sql_contract import Trouble
@@ -84,7 +84,7 @@ async def test_closing_writes_what_is_queued(log: Log, tmp_path: Path) -> None:
 
 
 Steps = list[dict[int, int | None]]
-"""A step gives nodes another number of free cards, or takes them away."""
+"""A step gives nodes another position on their switch, or takes them away."""
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 3), st.none() | st.integers(0, 8), min_size=1)))
@@ -94,22 +94,22 @@ def test_merged_changes_leave_the_rows_that_single_ones_leave(steps: Steps) -> N
     for change in changes:
         _apply(singly, change)
     together: dict[Row, Row] = {}
-    merged = merge([{"node_card": change} for change in changes])
-    _apply(together, merged.get("node_card", RowChanges()))
+    merged = merge([{"topology_node": change} for change in changes])
+    _apply(together, merged.get("topology_node", RowChanges()))
     assert together == singly
 
 
 def _change(step: dict[int, int | None], at: int) -> RowChanges:
     change = RowChanges(checksum=at)
-    for node, free in step.items():
-        if free is None:
-            change.removed.append((f"n{node}", "A100"))
+    for node, place in step.items():
+        if place is None:
+            change.removed.append((f"n{node}",))
         else:
-            change.upserted.append((f"n{node}", "A100", "nvidia.com/gpu", 8, 8, 8 - free, free))
+            change.upserted.append((f"n{node}", "leaf", str(place), "", "", ""))
     return change
 
 
 def _apply(rows: dict[Row, Row], change: RowChanges) -> None:
     for key in change.removed:
         rows.pop(key, None)
-    rows.update((row[: NODE_CARD.keys], row) for row in change.upserted)
+    rows.update((row[: TOPOLOGY_NODE.keys], row) for row in change.upserted)
