@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from projections.plugin_arguments import Warn
+from projections.plugin import Warn
 from projections.policy_values import items_at, object_at, truth_at, whole_at
 
 WORK_BUDGET: Final = 800

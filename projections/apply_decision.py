@@ -27,7 +27,7 @@ from projections.config_errors import REQUEST_DIFFERS
 from projections.deferred_work import DeferredWork
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
 from projections.queue_objects import update_reported_errors
-from projections.sla import start_reservation_timeout
+from projections.reservation_timeouts import start_reservation_timeout
 from projections.suspensions import ACTION_RETRY_NS, INTERNAL_ERROR, FailedAction
 from projections.wakeup_events import WakeupEvents
 

@@ -17,8 +17,8 @@ from projections.hyper_audit import recount as recount_hyper_nodes
 from projections.inter_pod_affinity_index import recount
 from projections.job_order import job_order
 from projections.nodes import SHORT_MAX, Node
-from projections.overcommit import backlog_of
 from projections.pending_status import reported_in
+from projections.plugin import GroupState
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
@@ -394,18 +394,12 @@ def _audit_cluster_totals(state: AuditedState) -> None:
     """Check the sums over the whole cluster against nodes and groups."""
     cluster, cluster_totals = state.cluster, state.cluster.cluster_totals
     used: Amounts = {}
-    backlog: Amounts = {}
     for node in cluster.nodes.nodes.values():
         if node.facts is not None:
             _add(used, node.occupied.items())
-    for key, group in cluster.groups.items():
-        owed = backlog_of(cluster, group)
-        assert cluster_totals.backlogs.get(key, ()) == owed, (
-            f"pod group {key} backlog, counted {owed}"
-        )
-        _add(backlog, owed)
     _same("used", cluster_totals.used, used)
-    _same("backlog", cluster_totals.backlog, backlog)
+    for plugin in cluster.plugins.of(GroupState):
+        plugin.recount(cluster)
     for key in (
         *cluster_totals.backlogs,
         *cluster_totals.deadlines,

@@ -19,8 +19,8 @@ from projections.inter_pod_affinity_index import (
 )
 from projections.job_order import equivalence_keys, job_order
 from projections.nodes import NodeTable
-from projections.overcommit import record_used, release_overcommit, update_backlog
 from projections.pending_status import PendingStatus
+from projections.plugin import GroupState, PluginSet, build_plugins
 from projections.pod_class import Amounts
 from projections.pod_group_resolution import group_key_of, origin_of
 from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
@@ -42,12 +42,11 @@ from projections.preemption_triggers import (
     update_preemption_state,
     without_evicting,
 )
-from projections.proportion import update_requests
 from projections.queue_tree import attach_queues, detach_subtree, rebuild_queue_tree
 from projections.queues import DEFAULT, Queue, add
 from projections.quota_charging import Cards
+from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
-from projections.sla import forget_deadlines, update_deadline
 from projections.suspensions import InternalErrors
 from projections.wakeup_events import ALL_RESOURCES, ChangedRows, WakeupEvents
 
@@ -61,7 +60,9 @@ class Cluster:
     def __init__(self) -> None:
         self.position = self.queue_objects = 0
         """Position of the record that is being applied; number of queues with an object."""
-        self.policy: Policy = parse_policy(BUILT_IN)[0]
+        self.policy: Policy
+        self.plugins: PluginSet
+        self.set_policy(parse_policy(BUILT_IN)[0])
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.nodes = NodeTable()
         self.totals: Amounts = {}
@@ -172,12 +173,18 @@ class Cluster:
         else:
             node.pods.pop(pod.facts.uid, None)
         if node.facts is not None:
-            record_used(self, request, sign)
+            self.record_use(request, sign)
         self.nodes.shift(node, "occupied", request, sign)
         if kind == "releasing":
             self.nodes.shift(node, "releasing", request, sign)
         self.changed_rows.nodes[name] = None
         self.nodes.forget(node)
+
+    def record_use(self, request: Charge, sign: int) -> None:
+        """Add the request of a pod on a present node, or remove it; also when the node is added or removed."""
+        add(self.cluster_totals.used, request, sign)
+        for plugin in self.plugins.of(GroupState):
+            plugin.use_changed(self, request, sign)
 
     def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
         """Add a pod to the ledger of its queue or remove it, according to its status."""
@@ -222,8 +229,9 @@ class Cluster:
                     lambda card: quota_charging.cards_of_charge(self, card)
                 ):
                     self.mark_quota_released(one.name, resource)
-        update_requests(self)
-        release_overcommit(self)
+        self.plugins.quota.record_applied(self)
+        for plugin in self.plugins.of(GroupState):
+            plugin.record_applied(self)
         self.changed_queues.clear()
         for index in self.inter_pod_affinity.classes.free():
             self.charges.pop(index, None)
@@ -370,8 +378,11 @@ class Cluster:
         if charges_changed or phase != group.phase:
             group.phase = phase
             self._set_reservation(group, quota_charging.reservation(self, group))
-            update_backlog(self, group)
-        update_deadline(self, group)
+            for plugin in self.plugins.of(GroupState):
+                plugin.charges_changed(self, group)
+        update_reservation_timeout(self, group)
+        for plugin in self.plugins.of(GroupState):
+            plugin.group_changed(self, group)
         return () if group.key in self.bind_backoff else equivalence_keys(self, group)
 
     def _without_suspended(
@@ -392,8 +403,10 @@ class Cluster:
         self.scheduling_queue.remove(group)
         self.remove_nominations(group)
         self._set_reservation(group, ((), ()))
-        update_backlog(self, group, is_gone=True)
-        forget_deadlines(self, group.key)
+        self.cluster_totals.reservation_timeouts.pop(group.key, None)
+        for plugin in self.plugins.of(GroupState):
+            plugin.charges_changed(self, group, is_gone=True)
+            plugin.group_deleted(self, group.key)
         del self.groups[group.key]
         self.wakeup_events.groups.pop(group.key, None)
         for kept in (self.bind_backoff, self.bind_failures):
@@ -457,13 +470,21 @@ class Cluster:
         for group in list(self.groups.values()):
             self.update_group(group)
 
+    def set_policy(self, policy: Policy) -> None:
+        """Set the policy and its plugins, and nothing that depends on them."""
+        self.policy, self.plugins = policy, build_plugins(policy.tiers)
+
     def change_policy(self, policy: Policy) -> None:
         """Set another policy and recompute what depends on it."""
         # The sort key changes: remove all groups, so that no new key is compared with an old one.
         for group in self.groups.values():
             self.scheduling_queue.remove(group)
             self.internal_errors.resume(group.key)
-        self.policy = policy
+        names = {one.name for one in policy.plugins}
+        for plugin in self.plugins.of(GroupState):
+            if plugin.name not in names:
+                plugin.removed(self)
+        self.set_policy(policy)
         self.wakeup_events.everything = True
         rebuild_queue_tree(self)
         self.cluster_totals.requests.clear()

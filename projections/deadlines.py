@@ -7,9 +7,11 @@ from itertools import islice
 from typing import Protocol
 
 from events.watch import BindRejectedByNode
-from projections import sla, suspensions
+from projections import suspensions
 from projections.cluster import Cluster
+from projections.plugin import GroupState
 from projections.quarantine import Quarantine, rejected
+from projections.reservation_timeouts import expire_reservations
 
 
 class DeadlineState(Protocol):
@@ -39,7 +41,9 @@ def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
     for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
         cluster.end_bind_backoff(key)
     suspensions.expire_timeouts(cluster, at_ns)
-    sla.expire_timeouts(cluster, at_ns)
+    for plugin in cluster.plugins.of(GroupState):
+        plugin.expire(cluster, at_ns)
+    expire_reservations(cluster, at_ns)
     for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:
         _end_eviction_backoff(cluster, uid)
     for name in list(state.quarantined):

@@ -1,51 +1,25 @@
 """Compute the place of a pod group in the job order, and the keys under which it waits."""
 
-from collections.abc import Callable
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from projections import quota_charging
-from projections.overcommit import min_resources_of
-from projections.pod_class import Amounts
+from projections.plugin import GroupState, JobOrder
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
 from projections.preemption_triggers import eviction_keys
-from projections.quota_charging import QuotaState
-from projections.shares import dominant
-from projections.sla import deadline_of, is_overdue
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 
-def job_order(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
+def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: the values of the plugins, then age, UID and name."""
-    values = tuple([_PLUGINS[plugin](cluster, group) for plugin in cluster.policy.job_order])
+    values = tuple([one.job_order(cluster, group) for one in cluster.plugins.of(JobOrder)])
     return (*values, group.created_ns, group.uid, group.key)
 
 
-def _priority(cluster: QuotaState, group: PodGroup) -> object:
-    return -group.priority
-
-
-def _gang(cluster: QuotaState, group: PodGroup) -> object:
-    return group.is_ready
-
-
-def _drf(cluster: QuotaState, group: PodGroup) -> object:
-    return dominant(group.held, cluster.cluster_totals.totals) if group.held else 0
-
-
-def _sla(cluster: QuotaState, group: PodGroup) -> object:
-    deadline = deadline_of(cluster, group)
-    return (1, 0) if deadline is None else (0, deadline)
-
-
-_PLUGINS: Final[dict[str, Callable[[QuotaState, PodGroup], object]]] = {
-    "priority": _priority,
-    "gang": _gang,
-    "drf": _drf,
-    "sla": _sla,
-}
-"""Sort value of a group by plugin; smaller is earlier."""
-
-
-def equivalence_keys(cluster: QuotaState, group: PodGroup) -> tuple[EquivalenceKey, ...]:
+def equivalence_keys(cluster: Cluster, group: PodGroup) -> tuple[EquivalenceKey, ...]:
     """Return the equivalence keys under which a group waits; none if it waits for nothing."""
     if group.is_foreign:
         return ()
@@ -60,8 +34,8 @@ def equivalence_keys(cluster: QuotaState, group: PodGroup) -> tuple[EquivalenceK
     step: tuple[object, ...] | None = None
     if group.pending_classes:
         step = _next_step(group)
-        if step is not None and is_overdue(cluster, group):
-            step = ("overdue", *step)
+        if step is not None:
+            step = (*_of_plugins(cluster, group, enqueues=False), *step)
         keys.append(("allocate", step or alone))
     keys += eviction_keys(cluster, group, step)
     if group.best_effort_count:
@@ -69,7 +43,7 @@ def equivalence_keys(cluster: QuotaState, group: PodGroup) -> tuple[EquivalenceK
     return tuple(keys)
 
 
-def _admission(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
+def _admission(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return a key that is equal for groups that are admitted alike: minimum request, whether overdue, and the
     priority if pods may be evicted for them."""
     if cluster.policy.preempts:
@@ -77,15 +51,19 @@ def _admission(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
     return _least(cluster, group)
 
 
-def _least(cluster: QuotaState, group: PodGroup) -> tuple[object, ...]:
-    key = _amounts(quota_charging.min_request(cluster, group))
-    if cluster.policy.overcommit is not None:
-        key = (*key, _amounts(min_resources_of(cluster, group)))
-    return ("overdue", *key) if is_overdue(cluster, group) else key
+def _least(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
+    least = quota_charging.min_request(cluster, group)
+    key = ("free",) if least is None else ("least", tuple(sorted(least.items())))
+    return (*_of_plugins(cluster, group, enqueues=True), *key)
 
 
-def _amounts(least: Amounts | None) -> tuple[object, ...]:
-    return ("free",) if least is None else ("least", tuple(sorted(least.items())))
+def _of_plugins(cluster: Cluster, group: PodGroup, *, enqueues: bool) -> tuple[object, ...]:
+    """Return what distinguishes groups that a plugin does not treat alike."""
+    plugins = cluster.plugins.of(GroupState)
+    if not plugins:
+        return ()
+    keys = [one.equivalence_key(cluster, group, enqueues=enqueues) for one in plugins]
+    return tuple([part for key in keys for part in key])
 
 
 def _next_step(group: PodGroup) -> tuple[object, ...] | None:

@@ -7,7 +7,7 @@ from projections.cluster import Cluster
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
-from projections.overcommit import record_capacity, record_used
+from projections.plugin import GroupState
 from projections.pods import ALLOCATED
 from projections.queues import add
 from projections.wakeup_events import ALL_PODS
@@ -82,11 +82,7 @@ def _changed(cluster: Cluster, name: str, cards_changed: bool) -> None:
         cluster.wakeup_events.changed_pod_kinds[ALL_PODS] = None
     if cards_changed:
         cluster.recharge()
-    if cluster.policy.quota == "capacity":
-        for queue in cluster.queues:
-            cluster.mark_quota_released(queue)
-    elif cluster.policy.quota == "proportion":
-        cluster.mark_quota_released("")
+    cluster.plugins.quota.nodes_changed(cluster)
 
 
 def _count(cluster: Cluster, node: Node, sign: int) -> bool:
@@ -94,8 +90,9 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    record_capacity(cluster, node.facts.allocatable, sign)
-    record_used(cluster, tuple(node.occupied.items()), sign)
+    for plugin in cluster.plugins.of(GroupState):
+        plugin.capacity_changed(cluster, node.facts.allocatable.items(), sign)
+    cluster.record_use(tuple(node.occupied.items()), sign)
     changed = False
     for resource, card in node.facts.cards.items():
         changed |= cluster.cards.shift(card, resource, sign)

@@ -86,6 +86,26 @@ def span_at(value: object, path: str) -> int:
         raise PolicyError(f"{path}: {error}") from error
 
 
+def resource_weights(
+    given: JsonObject, prefix: str, path: str
+) -> tuple[tuple[tuple[str, int], ...], list[str]]:
+    """Return name and weight of the resources, and the arguments that are not about weights."""
+    listed = f"{prefix}resources"
+    known = ["cpu", "memory"]
+    extra = text_at(given.get(listed, ""), f"{path}.{listed}")
+    known += [name.strip() for name in extra.split(",") if name.strip()]
+    keys = {f"{prefix}{name}": name for name in known[:2]}
+    keys.update({f"{listed}.{name}": name for name in known[2:]})
+    weights = dict.fromkeys(known, 1)
+    rest: list[str] = []
+    for key, value in given.items():
+        if key in keys:
+            weights[keys[key]] = whole_at(value, f"{path}.{key}")
+        elif key != listed:
+            rest.append(key)
+    return tuple(weights.items()), rest
+
+
 def _number(value: object, path: str) -> Fraction:
     number: Fraction | None = None
     is_number = isinstance(value, (int, float, str)) and not isinstance(value, bool)

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from projections.disruption_budgets import Budgets
 from projections.nodes import NodeTable
+from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
 from projections.pods import ALLOCATED, BOUND, RUNNING, Pod
 from projections.policy import EVICTING, GANG_EVICTING, Policy
@@ -42,23 +43,15 @@ class PreemptionState(Protocol):
     priority_classes: dict[str, tuple[int, bool]]
 
 
-def is_starving(policy: Policy, group: PodGroup, placed: int = 0) -> bool:
+def is_starving(plugins: PluginSet, group: PodGroup, placed: int = 0) -> bool:
     """Return whether the group has too few pods, so that others may be evicted for it. `placed` pods count as
     provided.
 
-    In the first tier with plugins that decide it, all must agree (Volcano: `gang`: fewer pods than minMember;
-    `priority`: fewer pods than exist).
+    In the first tier with plugins that decide it, all must agree.
     """
     have = group.ready_count - group.best_effort_count + len(group.nominations) + placed
-    for tier in policy.tiers:
-        voters = [one.name for one in tier if one.takes_part("enableJobStarving")]
-        votes = [
-            have < (group.min_available if name == "gang" else len(group.pods))
-            for name in voters
-            if name in ("gang", "priority")
-        ]
-        if votes:
-            return all(votes)
+    for tier in plugins.tiers_of(JobStarving):
+        return all(one.is_starving(group, have) for one in tier)
     return False
 
 
@@ -83,7 +76,7 @@ def eviction_keys(
     if (
         refusal is None
         or refusal.code not in PREEMPTION_CODES
-        or not is_starving(cluster.policy, group)
+        or not is_starving(cluster.plugins, group)
     ):
         return ()
     closeness = group.topology_constraint

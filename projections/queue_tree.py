@@ -10,7 +10,7 @@ When a queue is added, changed or removed, only it and the queues below it are p
 from typing import Final, Protocol
 
 from projections.cluster_totals import ClusterTotals
-from projections.policy import Policy
+from projections.plugin import PluginSet
 from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
 
 ROOT: Final = "root"
@@ -19,7 +19,7 @@ ROOT: Final = "root"
 class QueueTreeState(Protocol):
     """The part of the cluster that has queues."""
 
-    policy: Policy
+    plugins: PluginSet
     cluster_totals: ClusterTotals
     queues: dict[str, Queue]
     changed_queues: dict[str, None]
@@ -65,7 +65,7 @@ def attach_queues(cluster: QueueTreeState, lifted: list[Queue]) -> None:
         cluster.cluster_totals.named_children.setdefault(_named_parent(queue), {})[queue.name] = (
             None
         )
-        if cluster.policy.has_queue_tree:
+        if cluster.plugins.quota.keeps_tree:
             _find_place(cluster, queue)
             if queue.misplaced:
                 cluster.groups_to_update.update(queue.groups)
@@ -89,7 +89,7 @@ def _named_parent(queue: Queue) -> str:
 def _below(cluster: QueueTreeState, queue: Queue) -> list[Queue]:
     """Return a queue and the queues below it by their named parents, as far as they depend on its place."""
     found = {queue.name: queue}
-    if not cluster.policy.has_queue_tree:
+    if not cluster.plugins.quota.keeps_tree:
         return [queue]
     level = [queue.name]
     for _ in range(LEVELS_MAX + 1):
@@ -143,7 +143,7 @@ def _count(cluster: QueueTreeState, queue: Queue, sign: int) -> None:
             if amounts:
                 add(above.below.setdefault(ledger, {}), tuple(amounts.items()), sign)
         above = above.parent
-    is_root = cluster.policy.has_queue_tree and queue.name == ROOT
+    is_root = cluster.plugins.quota.keeps_tree and queue.name == ROOT
     if queue.facts is not None and queue.facts.guarantee and not is_root:
         total = cluster.cluster_totals.guaranteed.setdefault(siblings_of(queue), {})
         add(total, tuple(queue.facts.guarantee.items()), sign)

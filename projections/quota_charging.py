@@ -12,6 +12,7 @@ from projections.cards import REQUEST_ANNOTATION
 from projections.cluster_totals import ClusterTotals
 from projections.group_facts import compound
 from projections.nodes import NodeTable
+from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import COMPLETED, INQUEUE, RUNS, PodGroup
 from projections.pods import GATED, Charge, Pod
@@ -52,6 +53,7 @@ class QuotaState(Protocol):
     """The part of the cluster that the charging rules read."""
 
     policy: Policy
+    plugins: PluginSet
     cluster_totals: ClusterTotals
     cards: Cards
     nodes: NodeTable
@@ -75,7 +77,7 @@ def is_unresolved(cluster: QuotaState, pod: Pod) -> bool:
     """Return whether a pod is charged for a choice of cards because its node was unknown."""
     return any(
         "|" in name or name in cluster.cards.by_resource for name, _ in pod.charge or ()
-    ) and (not cluster.policy.charges_resources)
+    ) and (not cluster.plugins.quota.charges_resources)
 
 
 def charge_on(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
@@ -98,14 +100,14 @@ def _charge(cluster: QuotaState, pod_class: PodClass, node: str) -> Charge:
 
 
 def _charge_for(cluster: QuotaState, pod_class: PodClass, on: Mapping[str, str]) -> Charge:
-    if cluster.policy.charges_resources:
+    if cluster.plugins.quota.charges_resources:
         return tuple(one for one in pod_class.request if one[0] != "pods")
     by_resource = cluster.cards.by_resource
     cards: list[tuple[str, int]] = []
     for name, amount in pod_class.request:
         if name in by_resource:
             cards.append((_card(cluster, pod_class, name, on), amount))
-    if cluster.policy.cards.cardUnlimitedCpuMemory and (cards or pod_class.cards):
+    if cluster.plugins.quota.exempts_card_pods and (cards or pod_class.cards):
         return tuple(cards)
     plain = [one for one in pod_class.request if one[0] in ("cpu", "memory")]
     return (*cards, *plain)
@@ -138,13 +140,13 @@ def min_request(cluster: QuotaState, group: PodGroup) -> Amounts | None:
     if group.facts.min_resources is None:
         return None
     stated = {name: amount for name, amount in group.facts.min_resources.items() if amount > 0}
-    if cluster.policy.charges_resources:
+    if cluster.plugins.quota.charges_resources:
         stated.pop("pods", None)
         return stated
     cards = (
         _least(cluster, group, cards_only=True) if group.live_classes else group.facts.card_request
     )
-    if cards and cluster.policy.cards.cardUnlimitedCpuMemory:
+    if cards and cluster.plugins.quota.exempts_card_pods:
         return dict(cards)
     plain: Amounts = {name: amount for name, amount in stated.items() if name in ("cpu", "memory")}
     return {**plain, **cards}
@@ -169,9 +171,9 @@ def _is_denied(cluster: QuotaState, pod_class: PodClass, name: str) -> bool:
 
     Nothing is reserved for such a pod: the reservation would block others for ever.
     """
-    if cluster.policy.charges_resources or name not in cluster.cards.by_resource:
+    if cluster.plugins.quota.charges_resources or name not in cluster.cards.by_resource:
         return False
-    return bool(pod_class.cards) or cluster.policy.cards.unnamedCardPolicy != "infer"
+    return bool(pod_class.cards) or not cluster.plugins.quota.infers_cards
 
 
 def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
@@ -194,7 +196,7 @@ def min_member_classes(group: PodGroup) -> list[tuple[PodClass, int]]:
 def request_differs(cluster: QuotaState, group: PodGroup) -> str:
     """Return how the cards requested by the pods differ from the annotation of the group; "" if they do not."""
     stated = {} if group.facts is None else group.facts.card_request
-    if not stated or cluster.policy.charges_resources:
+    if not stated or cluster.plugins.quota.charges_resources:
         return ""
     asked: Amounts = {}
     for pod in group.pods.values():
@@ -234,7 +236,7 @@ def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
             amount -= taken
         if amount:
             missing.append((name, amount))
-    if missing and any(used.values()) and not cluster.policy.charges_resources:
+    if missing and any(used.values()) and not cluster.plugins.quota.charges_resources:
         missing = _with_strays(cluster, group, missing, used)
     reserves = bool(missing) and not is_blocked(cluster, group)
     if group.phase == INQUEUE:
@@ -242,7 +244,7 @@ def reservation(cluster: QuotaState, group: PodGroup) -> tuple[Charge, Charge]:
     else:
         is_running = group.phase == RUNS and group.allocated_count >= group.min_available
         reserves = reserves and is_running
-    if reserves and cluster.policy.charges_resources and group.counts.get(GATED):
+    if reserves and cluster.plugins.quota.charges_resources and group.counts.get(GATED):
         missing = _without_gated(cluster, group, missing)
     elastic = tuple((name, amount) for name, amount in used.items() if amount > 0)
     return tuple(missing) if reserves else (), elastic

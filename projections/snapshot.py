@@ -203,7 +203,7 @@ def restore(payload: bytes) -> State:
     cluster.position = image.position
     state.cycle, state.now_ns, state.period_ns = image.cycle, image.now_ns, image.period_ns
     state.policy_position, state.policy_document = image.policy_position, image.policy
-    cluster.policy = parse_policy(image.policy)[0]
+    cluster.set_policy(parse_policy(image.policy)[0])
     cluster.scheduler_names = image.scheduler_names
     state.listed, state.commitments = image.listed, image.commitments
     state.watched, state.evictions = image.watched, image.evictions

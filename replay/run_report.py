@@ -200,7 +200,7 @@ class RunReport:
 
     def _check(self, record: Record, event: GangBindDecided) -> None:
         """Check that a decision kept its queue within its quotas of the cards that it charged."""
-        if self.state.cluster.policy.quota != "capacity-card":
+        if not self.state.cluster.plugins.quota.limits_cards:
             return
         queue = self.state.cluster.queues.get(event.queue)
         if queue is None or queue.facts is None:

@@ -157,7 +157,7 @@ def _kept_out(cluster: Cluster, node: Node) -> tuple[str, ...]:
     rankings = NodeRankings(cluster)
     for pods in waiting.values():
         pod_class = pods[0].pod_class
-        reason = obstacle_of(cluster.policy, pod_class, facts)
+        reason = obstacle_of(cluster.plugins, pod_class, facts)
         reason = reason or pod_topology_obstacle(rankings, pod_class, node)
         lacks = {
             name: amount - node.free.get(name, 0)

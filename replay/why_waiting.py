@@ -30,10 +30,12 @@ from scheduling.explain import (
 )
 from scheduling.gang_attempt import missing_pods, precheck, task_text
 from scheduling.gang_placement import place_gang, topology_problem
+from scheduling.plugin import quota_of
 from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import why_not_admitted
-from scheduling.quota.quota_check import Shortage, limit
+from scheduling.quota.quota_check import limit
 from scheduling.session import Session
+from scheduling.shortage import Shortage
 from scheduling.unschedulable import Unschedulable, node_reasons, quota_unschedulable
 
 HOLDERS_MAX: Final = 5
@@ -154,7 +156,7 @@ def _reserved_text(session: Session, group: PodGroup) -> str:
 
 def _card_hurdle(cluster: Cluster, group: PodGroup, pod: Pod | None) -> Iterable[Hurdle]:
     """The cards that the pod names and its queue may use; nothing for a pod without cards."""
-    if pod is None or cluster.policy.quota != "capacity-card":
+    if pod is None or not cluster.plugins.quota.limits_cards:
         return
     queue = cluster.queues[group.queue]
     chosen = choose_cards(cluster, queue, pod.pod_class, {})
@@ -321,7 +323,7 @@ def _held(session: Session, pod: Pod | None, reason: Unschedulable | None) -> tu
     """The holders of what the pod needs: its cards, or the short resource."""
     cluster = session.cluster
     names: tuple[str, ...] = ()
-    if pod is not None and cluster.policy.quota != "capacity":
+    if pod is not None and not quota_of(cluster).compares_shares:
         names = _wanted(cluster, pod.pod_class)
     if not names and reason is not None and reason.limit:
         names = quota_charging.cards_of_charge(cluster, reason.limit)

@@ -7,6 +7,7 @@ the current State and keeps no counts of its own.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.decision import ConfigInvalid
 from events.union import Decision
 from projections.internal_error import OnError, ignore

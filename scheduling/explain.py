@@ -15,19 +15,19 @@ from events.decision import GangBindDecided, PipelineDecided
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.nodes import Node, NodeFacts
-from projections.plugin_arguments import BinPack, NodeOrder
+from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
-from projections.policy import Policy
 from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.node_overlay import NodeOverlay
-from scheduling.node_predicates import ADMITTED, NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.plugin import ADMITTED, NodePredicate
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.ranking import Cards, NodeRankings, first_card
-from scheduling.score import Scorer
+from scheduling.score import NodeScorers
 from scheduling.topology.explain_domain import placement_domain_of
 from scheduling.topology.network import Network
 from scheduling.topology.placement_domain import NodeScope
@@ -173,7 +173,7 @@ def _scored(
 ) -> Scored:
     """Return a node with its score; `plain` is the part given by plugins that look at single nodes."""
     node = rankings.cluster.nodes.order[slot]
-    parts = score_parts(rankings.cluster.policy, pod_class, node)
+    parts = score_parts(rankings.cluster.plugins, pod_class, node)
     if plain >= 0 and (rest := plain - sum(parts.values())):
         parts["preference"] = rest
     if score >= 0 and score != plain:
@@ -186,37 +186,12 @@ def _scored(
     )
 
 
-def score_parts(policy: Policy, pod_class: PodClass, node: Node) -> dict[str, int]:
-    """Return what each scorer contributes to the score of a node; the sum is the score.
-
-    Each scorer runs alone, under the policy with all other scorers disabled.
-    """
-    silent = NodeOrder(leastrequested_weight=0, mostrequested_weight=0, balancedresource_weight=0)
-    order = policy.node_order or silent
-    alone = {
-        "least requested": structs.replace(
-            silent, leastrequested_weight=order.leastrequested_weight
-        ),
-        "most requested": structs.replace(silent, mostrequested_weight=order.mostrequested_weight),
-        "balanced": structs.replace(
-            silent,
-            balancedresource_weight=order.balancedresource_weight,
-            balanced_resources=order.balanced_resources,
-            balanced_scoring=order.balanced_scoring,
-        ),
-    }
-    variants = {
-        name: structs.replace(policy, node_order=one, binpack=None) for name, one in alone.items()
-    }
-    variants["binpack"] = structs.replace(
-        policy, node_order=None, binpack=policy.binpack or BinPack(weight=0)
-    )
+def score_parts(plugins: PluginSet, pod_class: PodClass, node: Node) -> dict[str, int]:
+    """Return what each scorer contributes to the score of a node; the sum is the score."""
     facts = node.facts
     assert facts is not None, f"{node.name} is absent"
-    return {
-        name: Scorer(variant, pod_class).of_node(facts.allocatable, node.free)
-        for name, variant in variants.items()
-    }
+    scorers = NodeScorers(plugins, pod_class).by_name
+    return {name: one.of_node(facts.allocatable, node.free) for name, one in scorers.items()}
 
 
 def charged_limits(
@@ -259,7 +234,7 @@ def reserved_limits(
                 reserved=quota_check.reserved(above, name)
                 - reclaimable.get(above.name, {}).get(name, 0),
                 requested=amount,
-                limit=quota_check.admission_limit(cluster, above, name),
+                limit=cluster.plugins.quota.admission_limit(cluster, above, name),
             )
             for name, amount in least.items()
         ]
@@ -269,7 +244,7 @@ def reserved_limits(
             kept for other, kept in queue.inqueue.items()
             if set(quota_charging.cards_of_charge(cluster, other)) & set(ours)
         )  # fmt: skip
-        most = [quota_check.admission_limit(cluster, queue, one) for one in ours]
+        most = [cluster.plugins.quota.admission_limit(cluster, queue, one) for one in ours]
         limits.append(
             Limit(
                 name=name,
@@ -331,7 +306,7 @@ def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: in
         for name, amount in pod_class.request
         if amount > node.free.get(name, 0)
     }
-    obstacle = obstacle_of(rankings.cluster.policy, pod_class, node.facts)
+    obstacle = obstacle_of(rankings.cluster.plugins, pod_class, node.facts)
     if not obstacle and cards is not None and first_card(node, cards) is None:
         there = " and ".join(node.facts.cards.values())
         has = f"node has cards {there}" if there else "node has no cards"
@@ -353,9 +328,9 @@ def pod_topology_obstacle(rankings: NodeRankings, pod_class: PodClass, node: Nod
     return "" if pod_topology is None else pod_topology.obstacle(node.slot)
 
 
-def obstacle_of(policy: Policy, pod_class: PodClass, node: NodeFacts) -> str:
+def obstacle_of(plugins: PluginSet, pod_class: PodClass, node: NodeFacts) -> str:
     """Return why the node excludes pods of this class regardless of free resources; empty if it does not."""
-    match verdict(policy, pod_class, node):
+    match verdict(plugins.of(NodePredicate), pod_class, node):
         case code if code == UNSCHEDULABLE:
             return "node is unschedulable"
         case code if code == TAINTED:

@@ -20,8 +20,8 @@ from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
-from scheduling.quota.quota_check import Shortage
 from scheduling.session import Session
+from scheduling.shortage import Shortage
 from scheduling.topology.placement_domain import ANY_NODE, NodeScope
 from scheduling.topology.sub_groups import place_sub_groups
 from scheduling.unschedulable import (
@@ -218,11 +218,11 @@ def cards_to_charge(
     """Return the cards that the pod may be charged, or why its queue refuses it."""
     session.work.add(POD)
     cluster, pod_class = session.cluster, pod.pod_class
-    if problem := refused_demand(cluster.policy, pod_class):
+    if problem := refused_demand(cluster.plugins, pod_class):
         return Unschedulable("UnsupportedDemand", "", problem, pod.key, never_fits=True)
     queue = cluster.queues[group.queue]
     plain = pod.requested_charge
-    if cluster.policy.quota == "capacity-card":
+    if cluster.plugins.quota.limits_cards:
         plain = tuple(one for one in pod.requested_charge if one[0] in ("cpu", "memory"))
     short = quota_check.may_allocate(cluster, queue, plain, extra)
     if short is not None:

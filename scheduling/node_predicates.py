@@ -1,17 +1,16 @@
 """Node predicates that do not depend on free resources: taints, selectors, affinity (rules K6.3 to K6.6)."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from projections.nodes import NodeFacts, NodeTable
-from projections.objects import Taint
+from projections.plugin import PluginSet
 from projections.pod_class import PodClass
-from projections.policy import Policy
-from projections.selector import untolerated
+from scheduling.plugin import ADMITTED, NodePredicate
 
-ADMITTED: Final = 0
 UNSCHEDULABLE: Final = 1
 TAINTED: Final = 2
 NOT_SELECTED: Final = 3
@@ -23,32 +22,22 @@ REASONS: Final = {
 }
 """Verdict to the message about nodes with it."""
 
-_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_HARD: Final = ("NoSchedule", "NoExecute")
 
-
-def verdict(policy: Policy, pod_class: PodClass, node: NodeFacts) -> int:
+def verdict(plugins: Sequence[NodePredicate], pod_class: PodClass, node: NodeFacts) -> int:
     """Return whether the node admits pods of this class, or the first predicate that fails."""
-    rules = policy.predicates
-    if rules is None:
-        return ADMITTED
-    tolerations = pod_class.tolerations
-    if node.unschedulable and untolerated((_CORDON,), tolerations, _HARD):
-        return UNSCHEDULABLE
-    if rules.taint_toleration and node.taints and untolerated(node.taints, tolerations, _HARD):
-        return TAINTED
-    if rules.node_affinity and not pod_class.selector.matches(node.name, node.labels):
-        return NOT_SELECTED
+    for one in plugins:
+        if found := one.verdict(pod_class, node):
+            return found
     return ADMITTED
 
 
-def refused_demand(policy: Policy, pod_class: PodClass) -> str:
+def refused_demand(plugins: PluginSet, pod_class: PodClass) -> str:
     """Return a hard constraint of the pods that muster does not support, or an empty text.
 
     Volumes are accepted if the policy disables all volume predicates.
     """
-    rules = policy.predicates
-    if rules and not (rules.volume_binding or rules.volume_zone or rules.volume_limits):
+    found = plugins.of(NodePredicate)
+    if found and not any(one.checks_volumes for one in found):
         return pod_class.unsupported
     return pod_class.unsupported or pod_class.claims
 
@@ -56,8 +45,8 @@ def refused_demand(policy: Policy, pod_class: PodClass) -> str:
 class NodePredicates:
     """The verdicts on all nodes for pods with the same selector and tolerations."""
 
-    def __init__(self, policy: Policy, pod_class: PodClass, table: NodeTable) -> None:
-        self._policy = policy
+    def __init__(self, plugins: PluginSet, pod_class: PodClass, table: NodeTable) -> None:
+        self._plugins = plugins.of(NodePredicate)
         self._pod_class = pod_class
         self._table = table
         self._read = len(table.updated_slots)
@@ -70,7 +59,7 @@ class NodePredicates:
             for slot in updated_slots[self._read :]:
                 facts = self._table.order[slot].facts
                 assert facts is not None
-                self.verdicts[slot] = verdict(self._policy, self._pod_class, facts)
+                self.verdicts[slot] = verdict(self._plugins, self._pod_class, facts)
             self._read = len(updated_slots)
 
     def _all(self) -> npt.NDArray[np.int8]:
@@ -86,6 +75,6 @@ class NodePredicates:
                 labels = facts.labels
                 seen = (facts.unschedulable, facts.taints, tuple([labels.get(key) for key in keys]))
             if seen not in known:
-                known[seen] = verdict(self._policy, self._pod_class, facts)
+                known[seen] = verdict(self._plugins, self._pod_class, facts)
             verdicts[slot] = known[seen]
         return verdicts

@@ -42,9 +42,8 @@ def victim_scope(cluster: Cluster, action: str, queue: str, priority: int) -> Vi
     queues: tuple[str, ...] = (queue,)
     if action in RECLAIMING:
         queues = tuple(sorted(donor_queues(cluster, queue)))
-    policy = cluster.policy
     return VictimScope(
-        queues, priority_bound(policy, action, priority), needs_surplus(policy, action)
+        queues, priority_bound(cluster, action, priority), needs_surplus(cluster, action)
     )
 
 

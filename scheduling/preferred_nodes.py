@@ -9,22 +9,22 @@ import numpy.typing as npt
 
 from projections.nodes import NodeFacts, NodeTable
 from projections.pod_class import PodClass
-from projections.policy import Policy
 from projections.selector import untolerated
+from scheduling.plugin import ScoreWeights
 from scheduling.score import FULL
 
 
 class Preferences:
     """The preferences of one equivalence class of pods under one policy."""
 
-    def __init__(self, policy: Policy, pod_class: PodClass, cards: tuple[str, ...] | None) -> None:
-        order = policy.node_order if policy.has("nodeorder", "enableNodeOrder") else None
+    def __init__(
+        self, weights: ScoreWeights, pod_class: PodClass, cards: tuple[str, ...] | None
+    ) -> None:
         self._pod_class = pod_class
-        self._affinity = order.nodeaffinity_weight if order and pod_class.preferences else 0
-        self._taints = order.tainttoleration_weight if order else 0
+        self._affinity = weights.node_affinity if pod_class.preferences else 0
+        self._taints = weights.taint_toleration
         self._cards = pod_class.cards if len(pod_class.cards) > 1 else ()
-        on = policy.has("capacity-card", "enableNodeOrder")
-        self._card_weight = round(policy.cards.nodeOrderWeight * 1000) if on else 0
+        self._card_weight = weights.card_order
         self._layout: tuple[int, int] = (-1, -1)
         self._affinity_points: npt.NDArray[np.int64] | None = None
         self._taint_points: npt.NDArray[np.int64] | None = None

@@ -15,12 +15,13 @@ from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import PodClass
-from scheduling.node_predicates import ADMITTED, NodePredicates
+from scheduling.node_predicates import NodePredicates
+from scheduling.plugin import ADMITTED, NodeOrder, ScoreWeights, score_weights
 from scheduling.pod_topology.filters import PodTopologyFilters
 from scheduling.pod_topology.images import ImagePoints, image_points
 from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.preferred_nodes import Preferences
-from scheduling.score import Scorer
+from scheduling.score import NodeScorers
 
 RANKINGS_MAX = 4096
 """Maximum number of rankings; beyond it all are dropped."""
@@ -44,9 +45,8 @@ class SharedScores:
         self._request = pod_class.request
         self._cards = cards
         self._predicates = rankings.predicates(pod_class)
-        policy = rankings.cluster.policy
-        self.scorer = Scorer(policy, pod_class)
-        self.preferences = Preferences(policy, pod_class, cards)
+        self.scorer = NodeScorers(rankings.cluster.plugins, pod_class)
+        self.preferences = Preferences(rankings.weights, pod_class, cards)
         self._points: dict[str, int] = {}
         """Card layout of a node to what it adds to the score; -1 if it has none of the cards."""
         self._scores = self._all()
@@ -239,7 +239,7 @@ class NodeRankings:
     def images(self, pod_class: PodClass) -> ImagePoints | None:
         """Return the image-locality points of a class on each node; None if images do not count."""
         if pod_class.images not in self._images:
-            points = image_points(self.cluster.policy, pod_class, self.cluster.nodes)
+            points = image_points(self.weights.image_locality, pod_class, self.cluster.nodes)
             self._images[pod_class.images] = points
         return self._images[pod_class.images]
 
@@ -250,7 +250,7 @@ class NodeRankings:
             key = (pod_class.selector, pod_class.tolerations)
             found = self._predicates_by_key.get(key)
             if found is None:
-                found = NodePredicates(self.cluster.policy, pod_class, self.cluster.nodes)
+                found = NodePredicates(self.cluster.plugins, pod_class, self.cluster.nodes)
                 self._predicates_by_key[key] = found
             self._admission_of[pod_class.index] = found
         return found
@@ -262,13 +262,18 @@ class NodeRankings:
         self._keep_up()
         found = self._pod_topology.get(pod_class.index)
         if found is None:
-            found = PodTopologyFilters(self._topology_index, self.cluster.policy, pod_class)
+            found = PodTopologyFilters(self._topology_index, self.cluster.plugins, pod_class)
             self._pod_topology[pod_class.index] = found
         return found if found.is_enabled else None
 
     def selecting(self, seen: SelectedAs) -> Selecting:
         """By which topology keys terms of other pods select such pods."""
         return self._topology_index.selecting(seen)
+
+    @property
+    def weights(self) -> ScoreWeights:
+        """Return the weights of the scores that are normalized over the feasible nodes."""
+        return score_weights(self.cluster.plugins.of(NodeOrder))
 
     def _keep_up(self) -> None:
         """Drop all caches when nodes were added or removed, or when the policy changed."""

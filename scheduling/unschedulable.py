@@ -14,12 +14,13 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
-from scheduling.node_predicates import ADMITTED, NOT_SELECTED, REASONS
+from scheduling.node_predicates import NOT_SELECTED, REASONS
+from scheduling.plugin import ADMITTED
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
 from scheduling.quota.card_selection import CardChoice
-from scheduling.quota.quota_check import Shortage
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
 from scheduling.ranking import Cards, NodeRankings
+from scheduling.shortage import Shortage
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"
 ORIGIN: Final = "Origin reason is "

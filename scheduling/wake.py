@@ -190,9 +190,7 @@ def _could_evict(state: State, equivalence_group: EquivalenceGroup, events: Wake
     lowest = events.victims_added.get(equivalence_group.queue)
     if lowest is None:
         return False
-    bound = priority_bound(
-        cluster.policy, equivalence_group.action, equivalence_group.head.priority
-    )
+    bound = priority_bound(cluster, equivalence_group.action, equivalence_group.head.priority)
     return bound is None or lowest < bound or bool(equivalence_group.head.allocated_count)
 
 
@@ -223,7 +221,7 @@ def _could_free_node(
 
 def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
     """Return True if a node has one of the cards that a pod names, or if it names none."""
-    if not cards or state.cluster.policy.quota != "capacity-card" or node.facts is None:
+    if not cards or not state.cluster.plugins.quota.limits_cards or node.facts is None:
         return True
     there = node.facts.cards.values()
     return any(card in there for card in cards)

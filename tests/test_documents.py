@@ -126,7 +126,8 @@ def test_the_policy_of_the_page_is_that_of_the_demo_and_nothing_of_it_is_skipped
 
 
 def test_every_plugin_argument_and_flag_that_counts_is_on_the_page_of_policies() -> None:
-    source = (ROOT / "projections/plugin_arguments.py").read_text(encoding="utf-8")
+    files = sorted((ROOT / "scheduling/plugins").glob("*.py"))
+    source = "".join(one.read_text(encoding="utf-8") for one in files)
     page = (ROOT / "docs/policy.md").read_text(encoding="utf-8")
     named = re.findall(r'name="([a-z.A-Z]+)"', source) + re.findall(
         r"^    (\w+): .*N815", source, re.MULTILINE

@@ -126,7 +126,7 @@ def cards(cluster: Cluster) -> Family:
             allocated[name] += node.occupied.get(resource, 0)
     quota: Tally[str] = Tally()
     for queue in cluster.queues.values():
-        if queue.facts is not None and cluster.policy.quota == "capacity-card":
+        if queue.facts is not None and cluster.plugins.quota.limits_cards:
             quota.update(queue.facts.quota)
     family = _family("muster_cards")
     for card in sorted({*total, *quota}):

@@ -65,11 +65,11 @@ def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
     if resource in facts.quota:
         return facts.quota[resource]
     if resource in ("cpu", "memory"):
-        return 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
+        return cluster.plugins.quota.default_capability
     choice = cards_of_charge(cluster, resource)
     if choice != (resource,):
         return sum(facts.quota.get(one, 0) for one in choice)
-    return 0 if cluster.policy.quota == "capacity-card" else None
+    return 0 if cluster.plugins.quota.limits_cards else None
 
 
 def _stated(queue: Queue, field: str, resource: str) -> int:

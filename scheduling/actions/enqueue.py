@@ -7,8 +7,8 @@ from msgspec import structs
 from events.decision import EnqueueDecided
 from events.requeue import ADMISSION_BY_OTHERS, ADMISSION_BY_QUEUE
 from events.union import Decision
+from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
-from projections.policy import Policy
 from projections.refusals import COMMON_CODES
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import precheck
@@ -35,17 +35,20 @@ def _admit(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     # A group with nominations that is not admitted has fallen below minMember: release its nominations.
     yield from pipeline_withdrawal(group, reason)
     if equivalence_group.is_head(group):
-        requeue_on = (*reason.requeue_on, *_victim_events(session.cluster.policy, reason))
+        requeue_on = (*reason.requeue_on, *_victim_events(session.cluster, reason))
         reason = structs.replace(reason, requeue_on=requeue_on)
         yield from refuse_equivalence_group(equivalence_group, reason)
 
 
-def _victim_events(policy: Policy, reason: Unschedulable) -> tuple[str, ...]:
+def _victim_events(cluster: Cluster, reason: Unschedulable) -> tuple[str, ...]:
     """Return the events after which pods could be evicted whose quota the group would take.
 
     Only in a tree of queues can others give quota to a queue; without one, only resources of the whole cluster.
     """
-    by_others = policy.reclaims and (reason.code in COMMON_CODES or policy.has_queue_tree)
+    policy = cluster.policy
+    by_others = policy.reclaims and (
+        reason.code in COMMON_CODES or cluster.plugins.quota.keeps_tree
+    )
     return (
         *([ADMISSION_BY_OTHERS] if by_others else []),
         *([ADMISSION_BY_QUEUE] if policy.preempts else []),

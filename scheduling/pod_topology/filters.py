@@ -6,10 +6,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pod_terms import selects
 from projections.pods import Pod
-from projections.policy import Policy
+from scheduling.plugin import NodeOrder, NodePredicate, score_weights
 from scheduling.pod_topology.affinity import (
     AFFINITY_MISMATCH,
     ANTI_AFFINITY_MISMATCH,
@@ -60,23 +61,24 @@ NODE_TEXTS: Final = {
 class PodTopologyFilters:
     """The filters and scores of one class of pods under one policy."""
 
-    def __init__(self, index: PodTopologyIndex, policy: Policy, pod_class: PodClass) -> None:
-        rules, order = policy.predicates, policy.node_order
-        if not policy.has("nodeorder", "enableNodeOrder"):
-            order = None
+    def __init__(self, index: PodTopologyIndex, plugins: PluginSet, pod_class: PodClass) -> None:
+        predicates, weights = (
+            plugins.of(NodePredicate),
+            score_weights(plugins.of(NodeOrder)),
+        )
         terms, seen = pod_class.terms, pod_class.selected_as
         self._index = index
         self._pod_class = pod_class
         self._spread = SpreadConstraints(index, pod_class)
-        self._keeps_ports = bool(rules and rules.node_ports and terms.ports)
-        self._spreads = bool(rules and rules.spread and self._spread.hard)
-        checks_affinity = bool(rules and rules.pod_affinity)
+        self._keeps_ports = bool(terms.ports) and any(one.checks_ports for one in predicates)
+        self._spreads = bool(self._spread.hard) and any(one.checks_spread for one in predicates)
+        checks_affinity = any(one.checks_pod_affinity for one in predicates)
         self._has_affinity = checks_affinity and bool(terms.required_affinity)
         self._has_anti_affinity = checks_affinity and bool(terms.required_anti_affinity)
         self._has_existing_anti_affinity = checks_affinity and seen is not None and seen.is_barred
         has_preferences = bool(terms.preferred) or (seen is not None and seen.is_weighed)
-        self._affinity_weight = order.podaffinity_weight if order and has_preferences else 0
-        self._spread_weight = order.podtopologyspread_weight if order and self._spread.soft else 0
+        self._affinity_weight = weights.pod_affinity if has_preferences else 0
+        self._spread_weight = weights.topology_spread if self._spread.soft else 0
         self._excluded: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
 
     @property

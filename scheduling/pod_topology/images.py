@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from projections.nodes import NodeTable
 from projections.pod_class import PodClass
-from projections.policy import Policy
 from scheduling.score import FULL
 
 LEAST: Final = 23 << 20
@@ -76,9 +75,8 @@ class ImagePoints:
         return points
 
 
-def image_points(policy: Policy, pod_class: PodClass, table: NodeTable) -> ImagePoints | None:
+def image_points(weight: int, pod_class: PodClass, table: NodeTable) -> ImagePoints | None:
     """Return the image points for pods of a class; None if images do not count."""
-    order = policy.node_order if policy.has("nodeorder", "enableNodeOrder") else None
-    if order is None or not order.imagelocality_weight or not pod_class.images:
+    if not weight or not pod_class.images:
         return None
-    return ImagePoints(table, pod_class.images, order.imagelocality_weight)
+    return ImagePoints(table, pod_class.images, weight)

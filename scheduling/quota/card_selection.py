@@ -13,8 +13,9 @@ from events.requeue import ANY_NODE
 from projections.cluster import Cluster
 from projections.pod_class import CARD_NAME, PodClass
 from projections.queues import Queue
-from scheduling.quota.quota_check import Shortage, limit, shortage, used
+from scheduling.quota.quota_check import limit, used
 from scheduling.quota.selector_conflict import selector_conflict
+from scheduling.shortage import Shortage, shortage
 
 UNNAMED: Final = "UnnamedCard"
 FAILED: Final = "GetTaskRequestResourceFailed"
@@ -32,7 +33,7 @@ def choose_cards(
     cluster: Cluster, queue: Queue, pod_class: PodClass, extra: Mapping[str, int]
 ) -> CardChoice | Shortage:
     """Return which cards a pod of this class may be charged now, or why none."""
-    if cluster.policy.quota != "capacity-card":
+    if not cluster.plugins.quota.limits_cards:
         return CardChoice(None)
     found = _acceptable(cluster, queue, pod_class)
     if found is None or isinstance(found, Shortage):
@@ -46,7 +47,7 @@ def choose_cards(
         if most is None or total <= most:
             fitting.append(name)
         else:
-            short.append((total - most, shortage(queue, name, amount, total, most)))
+            short.append((total - most, shortage(queue.name, name, amount, total, most)))
     if fitting:
         return CardChoice(tuple(fitting), tuple(one.limit for _, one in short))
     short.sort(key=lambda one: one[0])
@@ -96,7 +97,7 @@ def _unnamed(
     """Return the cards of a pod that requests cards without naming any."""
     if not asked:
         return None
-    if cluster.policy.cards.unnamedCardPolicy != "infer":
+    if not cluster.plugins.quota.infers_cards:
         text = f"pod asks for <{asked[0]}> and names no card: annotation {CARD_NAME}"
         return Shortage(UNNAMED, asked[0], text, requeue_on=(ANY_NODE,))
     if len(asked) > 1:

@@ -8,94 +8,91 @@ come age, UID, name.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from projections.cluster import Cluster
-from projections.deserved import deserved_of
 from projections.queues import Queue
+from scheduling.plugin import QueueKey, QueueOrder, keeps_fair_tree, quota_of
 from scheduling.quota.fair_tree import FairKey, FairNode, FairTree
-
-Share = tuple[int, int]
-"""(numerator, denominator)"""
-
-
-def share_of(cluster: Cluster, queue: Queue) -> Share:
-    """Return allocated / deserved of a queue in the resource where it is largest."""
-    deserved = deserved_of(cluster, queue)
-    if cluster.policy.quota == "capacity" and not any(deserved.values()):
-        return (1, 1)
-    best: Share = (0, 1)
-    for name, entitled in deserved.items():
-        allocated = queue.sum_of("allocated", name)
-        if not entitled:
-            # A resource that the queue does not deserve is fully used as soon as any of it is.
-            allocated, entitled = int(allocated > 0), 1
-        if allocated * best[1] > best[0] * entitled:
-            best = (allocated, entitled)
-    return best
 
 
 class _LevelKey:
     """The sort key of a queue among its siblings."""
 
-    __slots__ = ("entitled", "name", "rest", "share")
+    __slots__ = ("comes_before_equals", "name", "share")
 
-    def __init__(self, cluster: Cluster, queue: Queue, *, ordered: bool) -> None:
-        facts = queue.facts
+    def __init__(self, cluster: Cluster, queue: Queue) -> None:
+        rules = quota_of(cluster)
         self.name = queue.name
-        self.share = share_of(cluster, queue) if ordered else (0, 1)
-        entitled = (
-            facts is not None
-            and any(facts.deserved.values())
-            and cluster.policy.quota == "capacity"
-        )
-        self.entitled = entitled and ordered
-        created = facts.created_ns if facts else 0
-        self.rest = (created, facts.uid if facts else "", queue.name)
+        self.share = rules.share(cluster, queue)
+        self.comes_before_equals = rules.comes_before_equals(queue)
 
     def compare(self, other: "_LevelKey") -> int:
         """Return a negative number if this one comes first; of equal shares, the queue that deserves something does."""
         mine, theirs = self.share[0] * other.share[1], other.share[0] * self.share[1]
-        return (mine > theirs) - (mine < theirs) or other.entitled - self.entitled
+        return (mine > theirs) - (mine < theirs) or (
+            other.comes_before_equals - self.comes_before_equals
+        )
+
+
+class QuotaQueueKey:
+    """Sort key of a queue by a quota plugin: its priority, then its share where the paths of two queues diverge."""
+
+    __slots__ = ("levels", "priority")
+
+    def __init__(self, cluster: Cluster, queue: Queue) -> None:
+        self.priority = -queue.facts.priority if queue.facts else 0
+        self.levels = [_LevelKey(cluster, one) for one in reversed(queue.lineage)]
+
+    def compare(self, other: QueueKey) -> int:
+        """Return a negative number if this queue comes first."""
+        assert isinstance(other, QuotaQueueKey)
+        if self.priority != other.priority:
+            return self.priority - other.priority
+        names = ([one.name for one in key.levels] for key in (self, other))
+        mine, theirs = diverging(*names)
+        return self.levels[mine].compare(other.levels[theirs])
+
+
+def quota_queue_key(cluster: Cluster, queue: Queue) -> QuotaQueueKey:
+    """Return the sort key of a queue by the quota plugin."""
+    return QuotaQueueKey(cluster, queue)
+
+
+def diverging(ours: Sequence[str], others: Sequence[str]) -> tuple[int, int]:
+    """Return where two paths of queues diverge, as an index into each; the ends if one contains the other."""
+    if ours[0] != others[0]:
+        return 0, 0
+    for index, (mine, theirs) in enumerate(zip(ours, others, strict=False)):
+        if mine != theirs:
+            return index, index
+    return len(ours) - 1, len(others) - 1
 
 
 class QueueSortKey:
     """The sort key of a queue; smaller comes first."""
 
-    __slots__ = ("_fair", "_order", "_priority", "levels", "queue")
+    __slots__ = ("_ages", "_keys", "_path", "queue")
 
     def __init__(self, cluster: Cluster, queue: Queue, fair: FairTree | None = None) -> None:
-        facts, self.queue = queue.facts, queue
-        self._order = cluster.policy.queue_order
-        ordered = cluster.policy.quota in self._order
-        self._priority = -facts.priority if facts and ordered else 0
-        self.levels = [_LevelKey(cluster, one, ordered=ordered) for one in reversed(queue.lineage)]
-        self._fair = () if fair is None else fair.key(queue)
+        self.queue = queue
+        self._keys = [one.queue_key(cluster, fair, queue) for one in cluster.plugins.of(QueueOrder)]
+        lineage = queue.lineage[::-1]
+        self._path = [one.name for one in lineage]
+        self._ages = [_age(one) for one in lineage]
 
     def __lt__(self, other: "QueueSortKey") -> bool:
-        for plugin in self._order:
-            if plugin == "drf":
-                if self._fair != other._fair:
-                    return self._fair < other._fair
-                continue
-            mine, theirs = self._at_divergence(other)
-            if self._priority != other._priority:
-                return self._priority < other._priority
+        for mine, theirs in zip(self._keys, other._keys, strict=True):
             if sooner := mine.compare(theirs):
                 return sooner < 0
-        mine, theirs = self._at_divergence(other)
-        return (mine.rest, len(self.levels)) < (theirs.rest, len(other.levels))
+        ours, others = diverging(self._path, other._path)
+        return (self._ages[ours], len(self._path)) < (other._ages[others], len(other._path))
 
-    def _at_divergence(self, other: "QueueSortKey") -> tuple[_LevelKey, _LevelKey]:
-        """Return the keys where the paths of the two queues diverge; their own keys if one is an ancestor of the
-        other."""
-        if self.levels[0].name != other.levels[0].name:
-            return self.levels[0], other.levels[0]
-        for mine, theirs in zip(self.levels, other.levels, strict=False):
-            if mine.name != theirs.name:
-                return mine, theirs
-        return self.levels[-1], other.levels[-1]
+
+def _age(queue: Queue) -> tuple[int, str, str]:
+    facts = queue.facts
+    return (facts.created_ns if facts else 0, facts.uid if facts else "", queue.name)
 
 
 class QueueHeap:
@@ -103,14 +100,14 @@ class QueueHeap:
 
     def __init__(self, cluster: Cluster, names: Iterable[str], fair: FairTree) -> None:
         self._cluster = cluster
-        self._fair = fair if cluster.policy.has_fair_tree else None
+        self._fair = fair if keeps_fair_tree(cluster) else None
         self._tree_heap: _TreeHeap | None = None
         self._current: dict[str, QueueSortKey] = {}
         self._heap: list[QueueSortKey] = []
         """Keys of the queues; may contain stale entries."""
         if self._fair is not None:
             self._fair.changes()
-            if cluster.policy.queue_order[:1] == ("drf",):
+            if any(one.keeps_fair_tree for one in cluster.plugins.of(QueueOrder)[:1]):
                 self._tree_heap = _TreeHeap(self._fair)
         for name in names:
             self.add(name)
@@ -119,7 +116,7 @@ class QueueHeap:
         """Return the first queue; None if none is left."""
         while (sort_key := self._first()) is not None:
             name = sort_key.queue.name
-            if not self._cluster.policy.has_queue_tree or not sort_key < (
+            if not self._cluster.plugins.quota.keeps_tree or not sort_key < (
                 now := self._current_key(name)
             ):
                 return name

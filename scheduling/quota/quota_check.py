@@ -11,27 +11,16 @@ deserves.
 
 from collections.abc import Mapping
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from events.requeue import QUEUE_UPDATED, quota_events
+from events.requeue import QUEUE_UPDATED
 from projections.cluster import Cluster
-from projections.deserved import deserved_of, real_capability
 from projections.pod_class import Amounts
 from projections.queues import Queue
 from projections.quota_charging import cards_of_charge
+from scheduling.plugin import quota_of
 from scheduling.quota.reservation_flow import extra_flow
-
-
-class Shortage(Struct, frozen=True):
-    """A refusal by quota: code, the resource or card that is short, and the numbers."""
-
-    code: str
-    limit: str
-    message: str
-    alternatives: tuple[str, ...] = ()
-    """Other cards, of which any would do."""
-    requeue_on: tuple[str, ...] = ()
-    """The events that could change the answer (`events/requeue.py`), without those of `alternatives`."""
+from scheduling.shortage import Shortage, shortage
 
 
 def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False) -> Shortage | None:
@@ -39,48 +28,25 @@ def why_queue_closed(cluster: Cluster, queue: Queue, *, allocates: bool = False)
     admitted groups."""
     if (reason := queue.closed_reason) is not None:
         return Shortage(reason[0], queue.name, reason[1], requeue_on=(QUEUE_UPDATED,))
-    if cluster.policy.quota == "capacity-card" and _is_empty(cluster, queue):
-        what = f"capability <cpu 0, memory 0> is empty, deny it to {_verb(allocates)}"
-        text = f"Queue <{queue.name}> {what}"
-        return Shortage("EmptyQueueCapability", "", text, requeue_on=(QUEUE_UPDATED,))
-    return None
-
-
-def _verb(allocates: bool) -> str:
-    return "allocate" if allocates else "enqueue"
-
-
-def _is_empty(cluster: Cluster, queue: Queue) -> bool:
-    """Return True if the queue has no capability at all: no cpu, no memory, no card."""
-    if queue.facts is None:
-        return False
-    plain = [limit(cluster, queue, name) for name in ("cpu", "memory")]
-    return plain == [0, 0] and not any(queue.facts.quota.values())
+    return quota_of(cluster).closed(cluster, queue, allocates=allocates)
 
 
 def limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
     """Return the queue's limit of a resource or card; None if there is none."""
-    quota = cluster.policy.quota
-    if queue.facts is None and (quota != "proportion" or not cluster.queue_objects):
-        if not cluster.queue_objects or not quota or name in ("cpu", "memory"):
-            return None
-        return 0 if quota == "capacity-card" else None
-    facts = queue.facts
-    if quota == "capacity-card" and facts is not None:
-        if name in ("cpu", "memory"):
-            unset = 0 if cluster.policy.cards.unsetCpuMemoryIsZero else None
-            return facts.capability.get(name, unset)
-        return facts.quota.get(name, 0)
-    if quota == "proportion":
-        return deserved_of(cluster, queue).get(name, 0)
-    return real_capability(cluster, queue, name) if quota == "capacity" else None
+    return cluster.plugins.quota.limit(cluster, queue, name)
 
 
-def admission_limit(cluster: Cluster, queue: Queue, name: str) -> int | None:
-    """Return the queue's limit of a resource or card for use and reservations together; None if there is none."""
-    if cluster.policy.quota == "proportion" and queue.facts is not None:
-        return real_capability(cluster, queue, name)
-    return limit(cluster, queue, name)
+def share_of(queue: Queue, deserved: Amounts) -> tuple[int, int]:
+    """Return used / deserved of a queue in the resource where it is largest, as numerator and denominator."""
+    best = (0, 1)
+    for name, entitled in deserved.items():
+        allocated = queue.sum_of("allocated", name)
+        if not entitled:
+            # A resource that the queue does not deserve is fully used as soon as any of it is.
+            allocated, entitled = int(allocated > 0), 1
+        if allocated * best[1] > best[0] * entitled:
+            best = (allocated, entitled)
+    return best
 
 
 def used(queue: Queue, name: str, extra: Mapping[str, int]) -> int:
@@ -98,16 +64,16 @@ def may_enqueue(
     """Return why a group with this minimum is not admitted, or None. `reclaimable` is what evictions could release."""
     reclaimable = reclaimable or {}
     choices = {name: amount for name, amount in least.items() if name not in ("cpu", "memory")}
-    by_card = cluster.policy.quota == "capacity-card"
+    by_card = cluster.plugins.quota.limits_cards
     plain = {name: amount for name, amount in least.items() if not by_card or name not in choices}
     for one in queue.lineage:
         short: list[Shortage] = []
         for name, amount in plain.items():
             less = reclaimable.get(one.name, {}).get(name, 0)
             total = used(one, name, {}) + reserved(one, name) - less + amount
-            most = admission_limit(cluster, one, name)
+            most = cluster.plugins.quota.admission_limit(cluster, one, name)
             if most is not None and total > most:
-                short.append(shortage(one, name, amount, total, most))
+                short.append(shortage(one.name, name, amount, total, most))
         if short:
             return short[0] if by_card else _all_of(short)
     if choices and by_card:
@@ -157,7 +123,7 @@ def _may_reserve(
         )
         if not fits:
             total += sum(kept for other, kept in held.items() if set(reach[other]) & set(ours))
-            short = shortage(queue, name, amount, total, most)
+            short = shortage(queue.name, name, amount, total, most)
             # Reservations may move to any card that becomes free.
             others = tuple(card for card in room if card not in ours) if held else ()
             return structs.replace(short, alternatives=others)
@@ -193,7 +159,7 @@ def may_allocate(
     `extra` is charged to the queue by tentative placements; `released` is no longer charged to its ancestors
     because pods of other queues would be evicted.
     """
-    if not cluster.policy.limits_pods and cluster.policy.charges_resources:
+    if not quota_of(cluster).limits_pods:
         return None
     for one in queue.lineage:
         less = released.get(one.name, {}) if released else {}
@@ -201,28 +167,5 @@ def may_allocate(
             most = limit(cluster, one, name)
             total = used(one, name, extra) + amount - less.get(name, 0)
             if most is not None and total > most:
-                return shortage(one, name, amount, total, most)
+                return shortage(one.name, name, amount, total, most)
     return None
-
-
-def shortage(queue: Queue, name: str, amount: int, total: int, most: int) -> Shortage:
-    """Return the refusal for a resource that is short, with the message of the card-quota design."""
-    codes = {"cpu": "InsufficientCPUQuota", "memory": "InsufficientMemoryQuota"}
-    shown = {"cpu": "CPU", "memory": "memory"}.get(name, f"<{name}>")
-    requested, would_be, capability = (amount_text(name, one) for one in (amount, total, most))
-    return Shortage(
-        code=codes.get(name, "InsufficientScalarQuota"),
-        limit=name,
-        message=(
-            f"Queue <{queue.name}> has insufficient {shown} quota: requested <{requested}>, "
-            f"total would be <{would_be}>, but capability is <{capability}>"
-        ),
-        requeue_on=quota_events((name,)),
-    )
-
-
-def amount_text(name: str, amount: int) -> str:
-    """Format an amount: cpu in milli-cores, memory in Mi, other resources in thousandths."""
-    if name == "memory":
-        return f"{amount / (1 << 20):.10g} Mi"
-    return str(amount if name == "cpu" else amount * 1000)

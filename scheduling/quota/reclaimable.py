@@ -12,7 +12,6 @@ upper bound: PodDisruptionBudgets, single plugins and nodes are checked later, w
 """
 
 from projections.cluster import Cluster
-from projections.deserved import deserved_of
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.policy import PREEMPTING
@@ -58,10 +57,10 @@ class ReclaimableResources:
 
     def _of_lower_priority(self, group: PodGroup) -> list[tuple[Amounts, Amounts]]:
         """Return what pods of groups of lower priority in its queue are charged, and what they request."""
-        policy = self._cluster.policy
+        cluster = self._cluster
         if all(
-            needs_surplus(policy, one) or priority_bound(policy, one, group.priority) is None
-            for one in policy.actions
+            needs_surplus(cluster, one) or priority_bound(cluster, one, group.priority) is None
+            for one in cluster.policy.actions
             if one in PREEMPTING
         ):
             return []
@@ -71,7 +70,7 @@ class ReclaimableResources:
     def _reclaimable_from_others(self, queue: Queue, above: str, least: Amounts) -> Amounts:
         """Return what the queues below `above` could lose to this one."""
         cluster = self._cluster
-        if not cluster.policy.reclaims or not cluster.policy.charges_resources:
+        if not cluster.policy.reclaims or not cluster.plugins.quota.charges_resources:
             return {}
         if not may_reclaim(cluster, queue, tuple(least.items()), {}):
             return {}
@@ -90,7 +89,7 @@ class ReclaimableResources:
         return self._beyond.get(name, {})
 
     def _add(self, queue: Queue) -> None:
-        deserved = deserved_of(self._cluster, queue)
+        deserved = self._cluster.plugins.quota.deserved(self._cluster, queue)
         beyond = {
             name: amount - deserved.get(name, 0)
             for name, amount in queue.allocated.items()

@@ -17,10 +17,10 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import NODE_CODES
-from scheduling.node_predicates import ADMITTED
+from scheduling.plugin import ADMITTED, network_topology
 from scheduling.ranking import Cards
 from scheduling.topology.domains import Domain, Indices
-from scheduling.topology.network import PLUGIN, Network
+from scheduling.topology.network import Network
 from scheduling.unschedulable import Unschedulable
 
 Room = npt.NDArray[np.int64]
@@ -152,7 +152,7 @@ class CandidateDomains:
 
     def _cards(self, pod_class: PodClass) -> Cards:
         cluster = self._cluster
-        if cluster.policy.quota != "capacity-card" or not pod_class.cards:
+        if not cluster.plugins.quota.limits_cards or not pod_class.cards:
             return None
         return tuple(name for name in pod_class.cards if name in cluster.cards.resource)
 
@@ -171,8 +171,8 @@ class CandidateDomains:
 
     def _ranked(self, step: Indices) -> Indices:
         """Order domains of equal preference, the best first; they are given in the order of their names."""
-        plugin = self._cluster.policy.topology
-        if plugin is None or not self._cluster.policy.has(PLUGIN, "enabledHyperNodeOrder"):
+        plugin = network_topology(self._cluster)
+        if plugin is None or not plugin.orders_hyper_nodes:
             return step
         packed = self._network.utilization.binpack(self._asked, plugin.resources)
         if not self.wanted.slots:

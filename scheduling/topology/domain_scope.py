@@ -1,9 +1,10 @@
 """One domain as the scope for pods of a group."""
 
 from projections.pod_groups import PodGroup
+from scheduling.plugin import network_topology
 from scheduling.topology.candidates import CandidateDomains
 from scheduling.topology.domains import Domain
-from scheduling.topology.network import PLUGIN, Network
+from scheduling.topology.network import Network
 from scheduling.topology.placement_domain import DomainScope, ProximityScore
 from scheduling.unschedulable import GangCapacity
 
@@ -19,9 +20,8 @@ def domain_scope(
 
     `most` returns how many pods of the gang fit together, if not all of them must be in the domain.
     """
-    policy, proximity = network.rankings.cluster.policy, None
-    if policy.topology is not None and policy.has(PLUGIN, "enableNodeOrder"):
+    plugin, proximity = network_topology(network.rankings.cluster), None
+    if plugin is not None and plugin.scores_nodes:
         slots = candidates.wanted.slots
-        weight = policy.topology.weight
-        proximity = ProximityScore(network.domains, weight, slots, len(group.pods))
+        proximity = ProximityScore(network.domains, plugin.weight, slots, len(group.pods))
     return DomainScope(network.rankings.cluster.nodes, domain, proximity, most or candidates.most)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from events.decision import Placement
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey
-from scheduling.topology.network import PLUGIN, Network, slots_by_part, slots_of
+from scheduling.plugin import network_topology
+from scheduling.topology.network import Network, slots_by_part, slots_of
 from scheduling.topology.placement_domain import DomainScope, NodeScope, ProximityScore
 
 
@@ -35,10 +36,9 @@ def placement_domain_of(
             held[node.slot] = 1
             before.update([node.slot] if is_before else [])
     domain = network.domains.holding(held)
-    policy, proximity = cluster.policy, None
-    if policy.topology is not None and policy.has(PLUGIN, "enableNodeOrder"):
-        weight = policy.topology.weight
-        proximity = ProximityScore(network.domains, weight, before, len(group.pods))
+    plugin, proximity = network_topology(cluster), None
+    if plugin is not None and plugin.scores_nodes:
+        proximity = ProximityScore(network.domains, plugin.weight, before, len(group.pods))
     place = DomainScope(cluster.nodes, domain, proximity, lambda room: int(room.sum()))
     return place, place.candidate_nodes.name
 

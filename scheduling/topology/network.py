@@ -1,10 +1,11 @@
 """The current network: its domains and their utilization, rebuilt when nodes or HyperNodes change."""
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey, TopologyConstraint
+from scheduling.plugin import network_topology
 from scheduling.ranking import NodeRankings
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
@@ -12,8 +13,6 @@ from scheduling.topology.placement_domain import ANY_NODE, NodeScope, TierDecay
 
 Slots: TypeAlias = dict[int, int]
 """Node slot to number of pods."""
-
-PLUGIN: Final = "network-topology-aware"
 
 
 class Network:
@@ -47,11 +46,10 @@ class Network:
     def unconstrained(self) -> NodeScope:
         """Return the scope of all nodes, for a group without a topology constraint."""
         cluster = self._cluster
-        plugin, tree = cluster.policy.topology, cluster.nodes.hyper_tree
-        is_on = plugin is not None and plugin.is_for_normal_pods and plugin.weight > 0
-        if plugin is None or not is_on or not tree.facts or tree.problem:
+        plugin, tree = network_topology(cluster), cluster.nodes.hyper_tree
+        if plugin is None or not tree.facts or tree.problem or not plugin.scores_nodes:
             return ANY_NODE
-        if not cluster.policy.has(PLUGIN, "enableNodeOrder"):
+        if not plugin.is_for_normal_pods or plugin.weight <= 0:
             return ANY_NODE
         utilization = self.utilization
         if self._tier_decay is None or self._tier_decay.plugin is not plugin:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from projections.nodes import Node, NodeTable
-from projections.plugin_arguments import Topology
 from projections.pod_class import PodClass
+from scheduling.plugin import NetworkTopology
 from scheduling.ranking import NodeRanking
 from scheduling.score import FULL
 from scheduling.topology.domain_utilization import DomainUtilization
@@ -101,7 +101,11 @@ class TierDecay(AnyNode):
     """
 
     def __init__(
-        self, table: NodeTable, domains: Domains, utilization: DomainUtilization, plugin: Topology
+        self,
+        table: NodeTable,
+        domains: Domains,
+        utilization: DomainUtilization,
+        plugin: NetworkTopology,
     ) -> None:
         self._table = table
         self._domains = domains

@@ -145,15 +145,15 @@ class GangSearch:
 
     def _missing_pods(self) -> list[Pod]:
         """Return the pods that the gang lacks; none if one of them cannot be placed or may not preempt."""
-        group, policy = self.group, self.session.cluster.policy
+        group, plugins = self.group, self.session.cluster.plugins
         wanted: list[Pod] = []
         for pod in group.pending:
-            if not is_starving(policy, group, len(wanted)):
+            if not is_starving(plugins, group, len(wanted)):
                 break
             pod_class = pod.pod_class
             if pod_class.is_best_effort or pod.facts.uid in group.nominations:
                 continue
-            if refused_demand(policy, pod_class) or pod_class.never_preempts:
+            if refused_demand(plugins, pod_class) or pod_class.never_preempts:
                 self.counts["pod(s) of the gang not eligible to preempt"] += 1
                 return []
             wanted.append(pod)

@@ -1,6 +1,7 @@
 """Classes of preemptors for which the same nodes can be freed (key of `scheduling/failed_preemption_cache.py`)."""
 
-from scheduling.victim_eligibility import victim_plugin_tiers
+from scheduling.plugin import keeps_fair_tree
+from scheduling.victim_eligibility import victim_filter_tiers
 from scheduling.victims.preemptor import Preemptor
 
 
@@ -10,20 +11,15 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
     None if pod affinity or spread, PodDisruptionBudgets, recently failed evictions, ages or shares of queues
     decide, and once the overlay holds evictions. (Quotas: see `PreemptionSearch`.)
     """
-    cluster, policy, overlay, pod = (
-        preemptor.cluster,
-        preemptor.policy,
-        preemptor.overlay,
-        preemptor.pod,
-    )
+    cluster, overlay, pod = preemptor.cluster, preemptor.overlay, preemptor.pod
     if preemptor.action != "preempt" or preemptor.is_within or overlay.placed or overlay.evicted:
         return None
     if cluster.budgets.all or cluster.eviction_backoff:
         return None
-    if policy.has_fair_tree or policy.has_queue_tree:
+    if keeps_fair_tree(cluster) or cluster.plugins.quota.keeps_tree:
         return None
-    tiers = victim_plugin_tiers(policy, preemptor.action)
-    if not all(any(one.name in ("priority", "drf") for one in tier) for tier in tiers):
+    tiers = victim_filter_tiers(cluster, preemptor.action)
+    if not all(any(one.prevents_reclaim_back for one in tier) for tier in tiers):
         return None
     if preemptor.session.rankings.pod_topology(pod.pod_class) is not None:
         return None

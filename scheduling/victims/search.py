@@ -32,7 +32,8 @@ from projections.preemption_triggers import is_starving
 from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
-from scheduling.node_predicates import ADMITTED, refused_demand
+from scheduling.node_predicates import refused_demand
+from scheduling.plugin import ADMITTED
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice
@@ -197,18 +198,18 @@ class PreemptionSearch:
                 self.overlay.place(pod, node, later=True)
 
     def _place_all(self) -> None:
-        group, policy = self.group, self.session.cluster.policy
+        group, plugins = self.group, self.session.cluster.plugins
         # If `allocate` does not refuse the group, it is its best-effort pods that lack a node.
         seeks_a_place = "allocate" not in group.refusals
         for index, pod in enumerate(group.pending):
             own = len(self.overlay.evicted_by_group.get(group.key, ()))
             placed = len(self.overlay.placed) - len(group.nominations) - own
-            if not is_starving(policy, group, placed):
+            if not is_starving(plugins, group, placed):
                 return
             pod_class = pod.pod_class
             if pod_class.is_best_effort != seeks_a_place or pod.facts.uid in group.nominations:
                 continue
-            if refused_demand(policy, pod_class):
+            if refused_demand(plugins, pod_class):
                 continue
             if pod_class.index in self._failed:
                 continue
@@ -515,7 +516,7 @@ def _count(counts: Counter[str], text: str, number: int) -> None:
 def _cards(preemptor: Preemptor) -> Cards:
     """Return the cards that would do, regardless of the queue's quota: evictions change that."""
     cluster, named = preemptor.cluster, preemptor.pod.pod_class.cards
-    if cluster.policy.quota != "capacity-card" or not named:
+    if not cluster.plugins.quota.limits_cards or not named:
         return None
     return tuple(name for name in named if name in cluster.cards.resource)
 

@@ -232,7 +232,9 @@ def _collection(resource: Resource, manifest: Object) -> str:
 
 def _line(line: bytes) -> Line:
     event = json.loads(line)
-    if event.get("kind") == "Status":  # The server gave the watch up, and says so without an event around it.
+    if (
+        event.get("kind") == "Status"
+    ):  # The server gave the watch up, and says so without an event around it.
         return Line("ERROR", event)
     return Line(event["type"], event["object"])
 

@@ -69,13 +69,13 @@ class Witness:
 
     def _within(self, queue: Queue, name: str, amount: int) -> None:
         """No queue is above its quota by our doing."""
-        facts, rule = queue.facts, self.state.cluster.policy.quota
+        facts, rules = queue.facts, self.state.cluster.plugins.quota
         if facts is None or not amount:
             assert facts is not None or queue.name == "default" or not amount
             return
         assert facts.is_open, f"queue {queue.name} is not open"
         most = facts.capability.get(name)
-        if rule == "capacity-card" and name not in ("cpu", "memory"):
+        if rules.limits_cards and name not in ("cpu", "memory"):
             most = facts.quota.get(name, 0)
         used = queue.allocated.get(name, 0) + queue.nominated.get(name, 0)
         assert most is None or used <= most, f"queue {queue.name}: {used} of {most} {name}"

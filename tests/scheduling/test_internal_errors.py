@@ -273,7 +273,7 @@ def test_an_error_in_the_order_of_queues_costs_the_order_and_not_the_cycle(
     def bug(*_args: object) -> object:
         raise IndexError
 
-    monkeypatch.setattr(queue_order, "share_of", bug)
+    monkeypatch.setattr(queue_order, "quota_of", bug)
     told = Broken()
     told.begin(pod("good"), pod("other"))
     said = told.said()

@@ -10,7 +10,8 @@ from msgspec import structs
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject
 from projections.queues import Queue, QueueFacts, queue_facts
-from scheduling.quota.queue_order import QueueSortKey, share_of
+from scheduling.plugin import quota_of
+from scheduling.quota.queue_order import QueueSortKey
 
 
 def queue(name: str, quota: dict[str, int], allocated: dict[str, int], priority: int = 0) -> Queue:
@@ -63,9 +64,11 @@ def test_a_third_is_a_third_however_it_is_written() -> None:
     cluster = Cluster()
     one, other = queue("a", {"A": 3}, {"A": 1}), queue("b", {"A": 6}, {"A": 2})
     assert QueueSortKey(cluster, one) < QueueSortKey(cluster, other)
-    assert share_of(cluster, one) == (1, 3)
+    assert quota_of(cluster).share(cluster, one) == (1, 3)
 
 
 def test_a_queue_that_deserves_nothing_has_no_share() -> None:
-    assert share_of(Cluster(), queue("a", {}, {"A": 1})) == (0, 1)
-    assert share_of(Cluster(), queue("a", {"A": 0}, {"A": 1})) == (0, 1)
+    cluster = Cluster()
+    rules = quota_of(cluster)
+    assert rules.share(cluster, queue("a", {}, {"A": 1})) == (0, 1)
+    assert rules.share(cluster, queue("a", {"A": 0}, {"A": 1})) == (0, 1)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from events.normalize import Json, JsonObject
 from projections.nodes import NodeFacts, NodeTable
+from projections.plugin import build_plugins
 from projections.pod_class import PodClass
 from projections.policy import parse_policy
 from scheduling.score import (
     FULL,
-    Scorer,
+    NodeScorers,
     balanced,
     fraction,
     least_requested,
@@ -25,12 +26,14 @@ from scheduling.score import (
 GI = 1 << 30
 
 
-def scorer(plugin: str, arguments: JsonObject, **request: int) -> Scorer:
+def scorer(plugin: str, arguments: JsonObject, **request: int) -> NodeScorers:
     """The scores that one plugin gives to a pod."""
     named: Json = [{"plugins": [{"name": plugin, "arguments": arguments}]}]
     policy, warned = parse_policy(msgspec.json.encode({"actions": "allocate", "tiers": named}))
     assert not warned
-    return Scorer(policy, PodClass(index=0, request=tuple(sorted(request.items()))))
+    return NodeScorers(
+        build_plugins(policy.tiers), PodClass(index=0, request=tuple(sorted(request.items())))
+    )
 
 
 BINPACK: JsonObject = {"binpack.weight": 10, "binpack.cpu": 2, "binpack.memory": 3}

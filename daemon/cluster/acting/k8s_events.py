@@ -230,7 +230,7 @@ def _refused(event: PodGroupUnschedulable, cluster: Cluster) -> Iterator[EventNo
 
 
 def _reported(notice: EventNotice, cluster: Cluster) -> EventNotice:
-    is_of_cards = notice.reason in QUOTA_REASONS and cluster.policy.quota == "capacity-card"
+    is_of_cards = notice.reason in QUOTA_REASONS and cluster.plugins.quota.limits_cards
     return structs.replace(notice, reporter=CARDS) if is_of_cards else notice
 
 

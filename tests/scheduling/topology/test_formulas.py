@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from projections.nodes import NodeTable
-from projections.plugin_arguments import Topology
+from projections.plugin import PluginConfig
+from scheduling.plugins.network_topology_aware import NetworkTopologyAware, TopologyArguments
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
 from scheduling.topology.placement_domain import ProximityScore, TierDecay
@@ -20,6 +21,12 @@ def _cluster(*busy: str) -> tuple[NodeTable, Domains, DomainUtilization]:
     see(told, *(pod(f"p{at}", on=name, phase="Running") for at, name in enumerate(busy)))
     network = session_of(told).network
     return told.state.cluster.nodes, network.domains, network.utilization
+
+
+def aware(weight: int = 1) -> NetworkTopologyAware:
+    """The plugin, for cpu alone."""
+    arguments = TopologyArguments(weight=weight, resources=CPU)
+    return NetworkTopologyAware(PluginConfig("network-topology-aware", arguments=arguments))
 
 
 def _named(domains: Domains, scores: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, int]:
@@ -131,7 +138,7 @@ def test_a_plain_pod_finds_fuller_domains_better_and_higher_ones_less_so(
     session = session_of(told)
     [new] = [one for one in told.state.cluster.pods.values() if one.facts.name == "new"]
     network = session.network
-    plugin = Topology(weight=weight, resources=CPU)
+    plugin = aware(weight=weight)
     faded = TierDecay(told.state.cluster.nodes, network.domains, network.utilization, plugin)
     points = faded.points(new.pod_class, np.ones(5, dtype=np.bool_))
     # a: 1/8 + 0.8 x 4/16 = 0.325; b: 4/8 + 0.8 x 4/16 = 0.7; c is in no HyperNode.
@@ -145,8 +152,6 @@ def test_what_cannot_take_the_pod_does_not_set_the_measure() -> None:
     session = session_of(told)
     [new] = [one for one in told.state.cluster.pods.values() if one.facts.name == "new"]
     network = session.network
-    faded = TierDecay(
-        told.state.cluster.nodes, network.domains, network.utilization, Topology(resources=CPU)
-    )
+    faded = TierDecay(told.state.cluster.nodes, network.domains, network.utilization, aware())
     can = np.array([True, True, False, False, True])
     assert int(faded.points(new.pod_class, can)[0]) == 100_000

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.proportion import WHOLE, QueueDemand, compute_deserved
+from scheduling.plugins.proportion import WHOLE, QueueDemand, compute_deserved
 
 
 def asking(

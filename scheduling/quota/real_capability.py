@@ -1,7 +1,6 @@
-"""Compute what a queue may use, and what it deserves (Volcano's `capacity`).
+"""Compute how much of a resource a queue can use beside the guarantees of others (Volcano's `capacity`).
 
     real capability = min(capability, max(room - guarantees of all, 0) + own guarantee)
-    deserved        = max(min(deserved, real capability), guarantee)
 
 The room is the allocatable resources of the cluster; in a tree of queues, the real capability of the parent. A
 capability of cpu or memory that is not set is that of the parent, else unlimited; other resources are then
@@ -9,7 +8,6 @@ unlimited.
 """
 
 from projections.cluster import Cluster
-from projections.pod_class import Amounts
 from projections.queue_tree import ROOT, siblings_of
 from projections.queues import Queue
 
@@ -18,7 +16,7 @@ _PLAIN = ("cpu", "memory")
 
 def real_capability(cluster: Cluster, queue: Queue, name: str) -> int | None:
     """Return how much of a resource a queue can use beside the guarantees of others; None without a limit."""
-    if cluster.policy.has_queue_tree:
+    if cluster.plugins.quota.keeps_tree:
         return _within(cluster, queue, name)
     assert queue.facts is not None
     stated = queue.facts.capability.get(name, 0)
@@ -55,21 +53,3 @@ def _beside_guarantees(cluster: Cluster, queue: Queue, name: str, room: int) -> 
     guaranteed = cluster.cluster_totals.guaranteed.get(siblings_of(queue), {}).get(name, 0)
     own = queue.facts.guarantee.get(name, 0) if queue.facts is not None else 0
     return max(room - guaranteed, 0) + own
-
-
-def deserved_of(cluster: Cluster, queue: Queue) -> Amounts:
-    """Return what a queue deserves, by charge name; nothing of names that are missing."""
-    facts = queue.facts
-    if cluster.policy.quota == "proportion":
-        return cluster.cluster_totals.deserved.get(queue.name, {})
-    if facts is None:
-        return {}
-    if cluster.policy.quota == "capacity-card":
-        return queue.deserved
-    deserved: Amounts = {}
-    for name in (*facts.deserved, *facts.guarantee):
-        most = real_capability(cluster, queue, name)
-        entitled_to = facts.deserved.get(name, 0)
-        entitled_to = entitled_to if most is None else min(entitled_to, most)
-        deserved[name] = max(entitled_to, facts.guarantee.get(name, 0))
-    return deserved

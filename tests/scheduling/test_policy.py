@@ -1,6 +1,7 @@
 """Policies: what is taken, what is skipped with a warning, and what is an error with its path."""
 
 from fractions import Fraction
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -8,13 +9,43 @@ import pytest
 from events.errors import PolicyError
 from events.normalize import Json, JsonObject
 from projections.action_arguments import GangEvictionArguments, PreemptArguments
-from projections.plugin_arguments import Overcommit, Sla, Topology
+from projections.plugin import JobOrder, PluginSet, build_plugins
 from projections.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
+from scheduling.plugin import QueueOrder
+from scheduling.plugins.binpack import BinPackArguments
+from scheduling.plugins.capacity_card import CapacityCardArguments
+from scheduling.plugins.network_topology_aware import TopologyArguments
+from scheduling.plugins.nodeorder import NodeOrderArguments
+from scheduling.plugins.overcommit import OvercommitArguments
+from scheduling.plugins.sla import SlaArguments
+
+ArgumentsT = TypeVar("ArgumentsT", bound=msgspec.Struct)
 
 
 def parse(document: Json) -> tuple[Policy, tuple[PolicyWarning, ...]]:
     """The policy of a document."""
     return parse_policy(msgspec.json.encode(document))
+
+
+def plugins_of(policy: Policy) -> PluginSet:
+    """The plugins of a policy."""
+    return build_plugins(policy.tiers)
+
+
+def arguments_of(policy: Policy, kind: type[ArgumentsT]) -> ArgumentsT:
+    """The arguments of the plugin that has such."""
+    (found,) = [one.arguments for one in policy.plugins if isinstance(one.arguments, kind)]
+    return found
+
+
+def job_order(policy: Policy) -> list[str]:
+    """The plugins that order pod groups."""
+    return [one.name for one in plugins_of(policy).of(JobOrder)]
+
+
+def queue_order(policy: Policy) -> list[str]:
+    """The plugins that order queues."""
+    return [one.name for one in plugins_of(policy).of(QueueOrder)]
 
 
 def plugin(name: str, **arguments: Json) -> JsonObject:
@@ -29,8 +60,8 @@ def test_the_built_in_policy_is_read_without_a_warning() -> None:
     policy, warned = parse_policy(BUILT_IN)
     assert warned == ()
     assert policy.actions == ("enqueue", "allocate", "backfill")
-    assert policy.quota == "capacity-card"
-    assert not policy.cards.cardUnlimitedCpuMemory
+    assert plugins_of(policy).quota.name == "capacity-card"
+    assert not arguments_of(policy, CapacityCardArguments).cardUnlimitedCpuMemory
 
 
 def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
@@ -63,10 +94,9 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
 
 def test_numbers_and_truth_may_be_texts() -> None:
     policy, warned = parse(plugin("nodeorder", leastrequested__weight="3"))
-    assert policy.node_order is not None
-    assert policy.node_order.leastrequested_weight == 3
+    assert arguments_of(policy, NodeOrderArguments).leastrequested_weight == 3
     policy, _ = parse(plugin("capacity-card", cardUnlimitedCpuMemory="true"))
-    assert policy.cards.cardUnlimitedCpuMemory
+    assert arguments_of(policy, CapacityCardArguments).cardUnlimitedCpuMemory
     assert warned == ()
 
 
@@ -78,9 +108,9 @@ def test_resources_of_binpack_have_weights_of_their_own() -> None:
         binpack__resources="nvidia.com/gpu, example.com/foo",
     )
     policy, _ = parse(document)
-    assert policy.binpack is not None
-    assert policy.binpack.weight == 10
-    assert dict(policy.binpack.resources) == {
+    packing = arguments_of(policy, BinPackArguments)
+    assert packing.weight == 10
+    assert dict(packing.resources) == {
         "cpu": 2,
         "memory": 1,
         "nvidia.com/gpu": 1,
@@ -90,9 +120,8 @@ def test_resources_of_binpack_have_weights_of_their_own() -> None:
 
 def test_the_scorers_weigh_what_volcano_gives_them() -> None:
     policy, _ = parse({"tiers": [{"plugins": [{"name": "nodeorder"}, {"name": "binpack"}]}]})
-    assert policy.node_order is not None
-    assert policy.binpack is not None
-    assert msgspec.to_builtins(policy.node_order) == {
+    packing = arguments_of(policy, BinPackArguments)
+    assert msgspec.to_builtins(arguments_of(policy, NodeOrderArguments)) == {
         "leastrequested.weight": 1,
         "mostrequested.weight": 0,
         "nodeaffinity.weight": 2,
@@ -104,7 +133,7 @@ def test_the_scorers_weigh_what_volcano_gives_them() -> None:
         "balancedresource.resources": "",
         "balancedresource.scoring": "change",
     }
-    assert (policy.binpack.weight, policy.binpack.resources) == (1, (("cpu", 1), ("memory", 1)))
+    assert (packing.weight, packing.resources) == (1, (("cpu", 1), ("memory", 1)))
 
 
 @pytest.mark.parametrize(
@@ -166,10 +195,10 @@ def test_what_is_not_json_is_an_error() -> None:
 
 def test_a_factor_below_one_counts_as_the_default() -> None:
     policy, warned = parse({"tiers": [{"plugins": [overcommitting("0.5")]}]})
-    assert policy.overcommit == Overcommit()
+    assert arguments_of(policy, OvercommitArguments) == OvercommitArguments()
     assert [one.path for one in warned] == ["tiers[0].plugins[0].arguments.overcommit-factor"]
     policy, warned = parse({"tiers": [{"plugins": [overcommitting(1.3)]}]})
-    assert policy.overcommit == Overcommit(factor=Fraction(13, 10))
+    assert arguments_of(policy, OvercommitArguments) == OvercommitArguments(factor=Fraction(13, 10))
     assert warned == ()
 
 
@@ -181,16 +210,16 @@ def overcommitting(factor: Json) -> JsonObject:
 def test_a_waiting_time_is_a_span() -> None:
     given: JsonObject = {"name": "sla", "arguments": {"sla-waiting-time": "1h2m"}}
     policy, _ = parse({"tiers": [{"plugins": [given]}]})
-    assert policy.sla == Sla(waiting_ns=3_720_000_000_000)
-    assert policy.job_order == ("sla",)
+    assert arguments_of(policy, SlaArguments) == SlaArguments(waiting_ns=3_720_000_000_000)
+    assert job_order(policy) == ["sla"]
 
 
 def test_a_flag_that_is_off_by_default_must_be_switched_on() -> None:
     policy, warned = parse({"tiers": [{"plugins": [{"name": "capacity"}]}]})
-    assert not policy.has_queue_tree
+    assert not plugins_of(policy).quota.keeps_tree
     given: JsonObject = {"name": "capacity", "enableHierarchy": "true"}
     policy, warned = parse({"tiers": [{"plugins": [given]}]})
-    assert policy.has_queue_tree
+    assert plugins_of(policy).quota.keeps_tree
     assert warned == ()
 
 
@@ -208,7 +237,7 @@ def test_network_topology_takes_weights_of_its_resources() -> None:
         },
     }
     policy, warned = parse({"tiers": [{"plugins": [given]}]})
-    assert policy.topology == Topology(
+    assert arguments_of(policy, TopologyArguments) == TopologyArguments(
         weight=3,
         resources=(("cpu", 2), ("memory", 1), ("example.com/card", 10)),
         is_for_normal_pods=False,
@@ -238,9 +267,9 @@ def test_the_configuration_that_volcano_has_built_in_is_taken_whole() -> None:
         }
     )
     assert warned == ()
-    assert policy.quota == "proportion"
-    assert policy.job_order == ("priority", "gang", "drf")
-    assert policy.queue_order == ("proportion",)
+    assert plugins_of(policy).quota.name == "proportion"
+    assert job_order(policy) == ["priority", "gang", "drf"]
+    assert queue_order(policy) == ["proportion"]
     assert not policy.has("drf", "enablePreemptable")
 
 
@@ -257,9 +286,9 @@ def test_a_flag_that_means_something_to_volcano_and_nothing_here_is_named() -> N
 def test_hierarchical_drf_orders_queues_where_it_stands() -> None:
     drf: JsonObject = {"name": "drf", "enableHierarchy": True}
     policy, _ = parse({"tiers": [{"plugins": [drf, {"name": "capacity"}]}]})
-    assert policy.queue_order == ("drf", "capacity")
+    assert queue_order(policy) == ["drf", "capacity"]
     policy, _ = parse({"tiers": [{"plugins": [{"name": "capacity"}, {"name": "drf"}]}]})
-    assert policy.queue_order == ("capacity",)
+    assert queue_order(policy) == ["capacity"]
 
 
 def test_actions_are_told_what_changes_something_and_the_rest_is_named() -> None:
@@ -301,8 +330,8 @@ def test_a_resource_may_be_overcommitted_by_a_factor_of_its_own() -> None:
     arguments: JsonObject = {"overcommit-factor.cpu": 2, "overcommit-factor.memory": "0.1"}
     given: JsonObject = {"name": "overcommit", "arguments": arguments}
     policy, warned = parse({"tiers": [{"plugins": [given]}]})
-    assert policy.overcommit is not None
-    assert [policy.overcommit.of(name) for name in ("cpu", "memory", "pods")] == [
+    factors = arguments_of(policy, OvercommitArguments)
+    assert [factors.of(name) for name in ("cpu", "memory", "pods")] == [
         2,
         Fraction(6, 5),
         Fraction(6, 5),

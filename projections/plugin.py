@@ -1,0 +1,254 @@
+"""Plugins: what a policy can name. A plugin is one class in one file; its base classes are the hooks that it takes part
+in.
+
+A plugin holds its arguments and flags and nothing else: it answers from the cluster that it is given. The hooks of
+this module are called while records are applied, those of `scheduling/plugin.py` while a cycle decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from projections.policy_values import JsonObject, typed
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+    from projections.pod_class import Amounts
+    from projections.pod_groups import PodGroup
+    from projections.queues import Queue
+
+Warn: TypeAlias = Callable[[str, str], None]
+"""Called with a path in the policy and what is skipped there."""
+
+FLAGS_OFF: Final = frozenset({"enableHierarchy", "enabledClusterOrder"})
+"""Flags of a plugin that are off by default; all others are on."""
+
+HookT = TypeVar("HookT", bound="Plugin")
+
+
+class PluginConfig(Struct, frozen=True):
+    """A plugin as the policy names it."""
+
+    name: str
+    switched: frozenset[str] = frozenset()
+    """Flags that differ from their defaults."""
+    arguments: Struct | None = None
+    """Its arguments (`Plugin.Arguments`)."""
+
+    def takes_part(self, flag: str) -> bool:
+        """Return whether the plugin is enabled for a flag."""
+        return (flag in FLAGS_OFF) == (flag in self.switched)
+
+
+class Plugin:
+    """A plugin of the policy in force."""
+
+    name: ClassVar[str]
+    """Its name in the policy."""
+    version: ClassVar[str] = ""
+    """Version of a plugin that is not part of muster. Cycles record it, and a replay requires the same one."""
+    Arguments: ClassVar[type[Struct] | None] = None
+    """Its arguments with their defaults, by their names in the policy; None if it has none."""
+    NO_EFFECT: ClassVar[Mapping[str, str]] = {}
+    """Flags of Volcano that change nothing here, and why."""
+    FLAG: ClassVar[str] = ""
+    """Of a hook: the flag of the policy that enables it; "" if it is always enabled."""
+    pod_labels: ClassVar[tuple[str, ...]] = ()
+    """Labels of pods that it reads: pods that differ in one of them are never decided alike."""
+
+    def __init__(self, config: PluginConfig) -> None:
+        self.config = config
+
+    @classmethod
+    def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct | None:
+        """Return the arguments of a policy; call `warn` for unknown ones. Raise PolicyError for a malformed value."""
+        kind = cls.Arguments
+        fields = {} if kind is None else {f.encode_name: f for f in msgspec.structs.fields(kind)}
+        values: dict[str, object] = {}
+        for key, value in given.items():
+            if key in fields:
+                values[key] = typed(value, fields[key].default, f"{path}.{key}")
+            else:
+                warn_unknown(cls.name, key, path, warn)
+        return None if kind is None else msgspec.convert(values, kind)
+
+    @classmethod
+    def check(cls, config: PluginConfig, tier: Iterable[type[Plugin]], path: str) -> None:
+        """Raise PolicyError if the plugin contradicts another one of its tier."""
+
+    def takes_part(self, flag: str) -> bool:
+        """Return whether the plugin is enabled for a flag."""
+        return self.config.takes_part(flag)
+
+
+def warn_unknown(name: str, key: str, path: str, warn: Warn) -> None:
+    """Warn of an argument that the plugin does not have."""
+    warn(f"{path}.{key}", f"plugin {name} does not know this argument")
+
+
+class JobOrder(Plugin):
+    """Hook: the order of pod groups in a queue."""
+
+    FLAG = "enableJobOrder"
+    depends_on_totals: ClassVar[bool] = False
+    """Whether the value depends on the allocatable resources of the cluster, as of the start of the cycle."""
+
+    def job_order(self, cluster: Cluster, group: PodGroup) -> object:
+        """Return the value by which a group is sorted; smaller is earlier. Values must be comparable."""
+        raise NotImplementedError
+
+
+class JobStarving(Plugin):
+    """Hook: whether pods may be evicted for a pod group. In the first tier with such plugins all must agree."""
+
+    FLAG = "enableJobStarving"
+    counts_min_member: ClassVar[bool] = False
+    """Whether only groups below minMember starve."""
+
+    def is_starving(self, group: PodGroup, have: int) -> bool:
+        """Return whether a group that has so many pods has too few."""
+        raise NotImplementedError
+
+
+class GroupState(Plugin):
+    """Hook: keeps sums or deadlines of pod groups in State."""
+
+    def group_changed(self, cluster: Cluster, group: PodGroup) -> None:
+        """Update what follows from a group that changed."""
+
+    def charges_changed(self, cluster: Cluster, group: PodGroup, *, is_gone: bool = False) -> None:
+        """Update what follows from the charges or the phase of a group."""
+
+    def group_deleted(self, cluster: Cluster, key: str) -> None:
+        """Remove all that is kept of a deleted group."""
+
+    def use_changed(self, cluster: Cluster, request: Iterable[tuple[str, int]], sign: int) -> None:
+        """A pod on a present node uses this request, or (-1) no longer does."""
+
+    def capacity_changed(
+        self, cluster: Cluster, allocatable: Iterable[tuple[str, int]], sign: int
+    ) -> None:
+        """A node with these allocatable resources was added, or (-1) removed."""
+
+    def record_applied(self, cluster: Cluster) -> None:
+        """A record was applied: wake queues whose answer it may change."""
+
+    def expire(self, cluster: Cluster, at_ns: int) -> None:
+        """Apply the deadlines that are over."""
+
+    def equivalence_key(
+        self, cluster: Cluster, group: PodGroup, *, enqueues: bool
+    ) -> tuple[object, ...]:
+        """Return what distinguishes groups that this plugin does not treat alike."""
+        return ()
+
+    def recount(self, cluster: Cluster) -> None:
+        """Compute all that the plugin keeps again. Raise AssertionError for a difference."""
+
+    def removed(self, cluster: Cluster) -> None:
+        """The policy no longer names the plugin: remove all that it keeps."""
+
+
+class Quota(Plugin):
+    """Hook: what queues are charged, what they deserve, and their limits. A policy names at most one such plugin.
+
+    This class is the rule without one: queues are charged, and nothing is limited.
+    """
+
+    name = ""
+    NONE: ClassVar[PluginConfig] = PluginConfig(name="")
+    charges_resources: ClassVar[bool] = False
+    """Whether queues are charged every resource by its name, instead of cpu, memory and cards."""
+    limits_cards: ClassVar[bool] = False
+    """Whether each card has a quota; a card without one cannot be used."""
+    keeps_tree: bool = False
+    """Whether the limits of a queue also apply to the queues below it."""
+    exempts_card_pods: bool = False
+    """Whether pods that use cards are not charged cpu and memory."""
+    infers_cards: bool = False
+    """Whether a pod that requests cards without naming any may be charged any card."""
+    default_capability: int | None = None
+    """Capability of cpu and memory if the queue does not state it; None for no limit."""
+
+    @property
+    def is_named(self) -> bool:
+        """Return whether the policy names a quota plugin."""
+        return bool(self.name)
+
+    def deserved(self, cluster: Cluster, queue: Queue) -> Amounts:
+        """Return what a queue deserves, by charge name; nothing of names that are missing."""
+        return {}
+
+    def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the limit of a queue for what is used of a resource or card; None without a limit."""
+        return None
+
+    def admission_limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the limit of a queue for use and reservations together; None without a limit."""
+        return self.limit(cluster, queue, name)
+
+    def nodes_changed(self, cluster: Cluster) -> None:
+        """Nodes were added, changed or removed: wake the queues whose limits may have changed."""
+
+    def record_applied(self, cluster: Cluster) -> None:
+        """A record was applied: wake the queues whose limits may have changed."""
+
+    def cycle_opened(self, cluster: Cluster) -> None:
+        """Compute at the start of a cycle what is not updated with every record."""
+
+
+NO_QUOTA: Final = Quota(Quota.NONE)
+
+
+class PluginSet:
+    """The plugins of one policy, tier by tier."""
+
+    def __init__(self, tiers: Iterable[Iterable[Plugin]] = ()) -> None:
+        self.tiers = tuple([tuple(tier) for tier in tiers])
+        self.all = tuple([one for tier in self.tiers for one in tier])
+        self.quota = next((one for one in self.all if isinstance(one, Quota)), NO_QUOTA)
+        self.pod_labels = tuple(
+            dict.fromkeys(label for one in self.all for label in one.pod_labels)
+        )
+        """Labels of pods that any plugin reads."""
+        self._by_hook: dict[type[Plugin], tuple[Plugin, ...]] = {}
+
+    def of(self, hook: type[HookT]) -> tuple[HookT, ...]:
+        """Return the plugins that take part in a hook, in their order in the policy."""
+        found = self._by_hook.get(hook)
+        if found is None:
+            found = self._by_hook[hook] = tuple([one for one in self.all if _takes_part(one, hook)])
+        return found  # type: ignore[return-value]  # each is an instance of the hook
+
+    def tiers_of(self, hook: type[HookT]) -> list[list[HookT]]:
+        """Return the same tier by tier, without tiers that have none."""
+        found = [[one for one in tier if _takes_part(one, hook)] for tier in self.tiers]
+        return [tier for tier in found if tier]  # type: ignore[misc]  # each is an instance of the hook
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Return name to version of the plugins that are not part of muster."""
+        return {one.name: one.version for one in self.all if one.version}
+
+
+def _takes_part(plugin: Plugin, hook: type[Plugin]) -> bool:
+    return isinstance(plugin, hook) and (not hook.FLAG or plugin.takes_part(hook.FLAG))
+
+
+PLUGINS: Final[dict[str, type[Plugin]]] = {}
+"""Name in the policy to the plugin: those of `scheduling/plugins/`, and those that were installed beside muster."""
+
+
+def register(*plugins: type[Plugin]) -> None:
+    """Add plugins to the table."""
+    for one in plugins:
+        PLUGINS[one.name] = one
+
+
+def build_plugins(tiers: Iterable[Iterable[PluginConfig]]) -> PluginSet:
+    """Return the plugins of a policy."""
+    return PluginSet([PLUGINS[one.name](one) for one in tier] for tier in tiers)

@@ -1,0 +1,308 @@
+"""Hooks of plugins that a cycle calls while it decides (those of the fold are in `projections/plugin.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from projections.plugin import Plugin, Quota
+from projections.policy import RECLAIMING
+from scheduling.shortage import Shortage
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+    from projections.nodes import Node, NodeFacts, NodeTable
+    from projections.pod_class import Amounts, PodClass
+    from projections.pod_groups import PodGroup
+    from projections.pods import Charge, Pod
+    from projections.queues import Queue
+    from scheduling.quota.fair_tree import FairTree
+    from scheduling.quota.reclaimable import ReclaimableResources
+    from scheduling.quota.reclaiming import RemainingCharges
+    from scheduling.victims.preemptor import Preemptor
+
+Vote: TypeAlias = Shortage | Literal["permit", "abstain"]
+
+ADMITTED: Final = 0
+"""Verdict on a node that admits a pod; every other number is a reason (`scheduling/node_predicates.py`)."""
+
+
+# Pod groups
+
+
+class JobEnqueueable(Plugin):
+    """Hook: admission of a pod group to its queue. The first shortage refuses it; after a permit in a tier later tiers
+    are not asked."""
+
+    FLAG = "enableJobEnqueued"
+
+    def may_enqueue(
+        self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
+    ) -> Vote:
+        """Return the vote on a group. `reclaimable` is what evictions could release for it."""
+        raise NotImplementedError
+
+
+class JobPipelined(Plugin):
+    """Hook: whether a gang may hold the room found for only some of its pods. The first tier with votes decides."""
+
+    FLAG = "enableJobPipelined"
+
+    def may_hold_part(self, cluster: Cluster, group: PodGroup) -> bool:
+        """Return whether the group may hold a part of what it needs."""
+        raise NotImplementedError
+
+
+# Queues
+
+
+class QueueKey(Protocol):
+    """The value by which a plugin sorts a queue."""
+
+    def compare(self, other: QueueKey) -> int:
+        """Return a negative number if this queue comes first, a positive one if the other does."""
+
+
+class QueueOrder(Plugin):
+    """Hook: the order of queues."""
+
+    FLAG = "enableQueueOrder"
+    keeps_fair_tree: bool = False
+    """Whether queues are compared by their places in the tree of shares (`scheduling/quota/fair_tree.py`)."""
+
+    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
+        """Return the value by which a queue is sorted. `fair` is the tree of shares, if one is kept."""
+        raise NotImplementedError
+
+
+# Victims
+
+
+class VictimFilter(Plugin):
+    """Hook: which candidates may be evicted. The plugins of a tier must agree; the first tier that agrees on any
+    victim decides."""
+
+    actions: ClassVar[tuple[str, ...]] = ()
+    """The evicting actions whose victims it filters."""
+    compares_groups: ClassVar[bool] = False
+    """Whether it compares pod groups with one another, and not only pods or queues."""
+    prevents_reclaim_back: ClassVar[bool] = False
+    """Whether what it agrees on cannot be taken back by the group that loses it."""
+    takes_surplus_only: ClassVar[bool] = False
+    """Whether only groups with more pods than minMember give victims."""
+    takes_lower_priority_only: ClassVar[bool] = False
+    """Whether only groups of lower priority give victims."""
+
+    def filters(self, action: str) -> bool:
+        """Return whether it filters the victims of an action."""
+        flag = "enableReclaimable" if action in RECLAIMING else "enablePreemptable"
+        return action in self.actions and self.takes_part(flag)
+
+    def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates that the plugin accepts as victims, in the order given."""
+        raise NotImplementedError
+
+
+# Nodes
+
+Column: TypeAlias = npt.NDArray[np.int64]
+"""A number for each node, slot by slot."""
+
+
+class NodeScorer(Protocol):
+    """The score of nodes for pods of one class, from what a node has and what is free on it."""
+
+    def of_node(self, allocatable: Amounts, free: Amounts) -> int:
+        """Return the score of one node, in thousandths of a point."""
+
+    def of_all(self, table: NodeTable) -> Column:
+        """Return the scores of all nodes, slot by slot."""
+
+
+class ScoreWeights(Struct, frozen=True):
+    """Weights of the scores that are normalized over the feasible nodes, or depend on other pods."""
+
+    node_affinity: int = 0
+    taint_toleration: int = 0
+    image_locality: int = 0
+    pod_affinity: int = 0
+    topology_spread: int = 0
+    card_order: int = 0
+    """In thousandths: weight of the order of preference in `A|B`."""
+
+    def plus(self, other: ScoreWeights) -> ScoreWeights:
+        """Return the sum."""
+        return ScoreWeights(
+            self.node_affinity + other.node_affinity,
+            self.taint_toleration + other.taint_toleration,
+            self.image_locality + other.image_locality,
+            self.pod_affinity + other.pod_affinity,
+            self.topology_spread + other.topology_spread,
+            self.card_order + other.card_order,
+        )
+
+
+class NodeOrder(Plugin):
+    """Hook: scores of nodes by what is requested and free."""
+
+    FLAG = "enableNodeOrder"
+
+    def scorers(self, pod_class: PodClass) -> dict[str, NodeScorer]:
+        """Return name, as explanations show it, to scorer. The score of a node is the sum over all scorers."""
+        return {}
+
+    def weights(self) -> ScoreWeights:
+        """Return the weights of the scores that are computed for all plugins together."""
+        return ScoreWeights()
+
+
+class NodePredicate(Plugin):
+    """Hook: whether a node admits pods of a class, whatever is free on it and whichever pods are there."""
+
+    FLAG = "enablePredicate"
+    checks_ports: bool = False
+    """Whether a node is excluded if one of its pods uses a host port of the pod."""
+    checks_pod_affinity: bool = False
+    """Whether required affinity and anti-affinity between pods are evaluated."""
+    checks_spread: bool = False
+    """Whether topology spread constraints are evaluated."""
+    checks_volumes: bool = True
+    """Whether pods with volumes that must be bound are refused, as muster does not bind volumes."""
+
+    def verdict(self, pod_class: PodClass, node: NodeFacts) -> int:
+        """Return ADMITTED, or the number of the first reason why not (`scheduling/node_predicates.py`)."""
+        return ADMITTED
+
+
+class NodeFilter(Plugin):
+    """Hook for plugins beside muster: whether a node admits a pod, from its object and the pods on it.
+
+    The answer is kept for each class of pods and asked again when the node, or the pods on it, changed.
+    """
+
+    FLAG = "enablePredicate"
+
+    def filter(self, cluster: Cluster, pod_class: PodClass, node: Node) -> str:
+        """Return why the node does not admit pods of the class, as `kubectl describe` words it; "" if it does."""
+        raise NotImplementedError
+
+
+class NodeScore(Plugin):
+    """Hook for plugins beside muster: points of a node for a pod, from its object and the pods on it.
+
+    The answer is kept for each class of pods and asked again when the node, or the pods on it, changed.
+    """
+
+    FLAG = "enableNodeOrder"
+
+    def score(self, cluster: Cluster, pod_class: PodClass, node: Node) -> float:
+        """Return the points of a node: 0 to 100, times the weight of the plugin. Thousandths count."""
+        raise NotImplementedError
+
+
+class NetworkTopology(Plugin):
+    """Hook: the order of HyperNodes, and scores of nodes by their place in the network."""
+
+    weight: int = 1
+    resources: tuple[tuple[str, int], ...] = ()
+    """Name and weight of resources that count for the utilization of a domain."""
+    is_for_normal_pods: bool = True
+    """Whether pods without a network topology constraint are scored, too."""
+    tier_decay: Fraction = Fraction(4, 5)
+    """Factor of the weight of a domain with each higher tier, for such pods."""
+
+    @property
+    def orders_hyper_nodes(self) -> bool:
+        """Return whether HyperNodes of equal preference are ordered."""
+        return self.takes_part("enabledHyperNodeOrder")
+
+    @property
+    def scores_nodes(self) -> bool:
+        """Return whether nodes are scored."""
+        return self.takes_part("enableNodeOrder")
+
+
+# Quotas
+
+
+class QuotaRules(Quota, QueueOrder):
+    """Hook: the limits of queues while a cycle decides. This class is the rule without a quota plugin."""
+
+    ancestor_reclaim_level: int = 0
+    """Number of levels of ancestor queues that are compared for reclaiming."""
+    protects_deserved: bool = False
+    """Whether a queue that has no more than it deserves loses nothing to others."""
+    stops_at_first_shortage: ClassVar[bool] = False
+    """Whether a refusal names only the first resource that is short."""
+    keeps_reclaimed: ClassVar[bool] = False
+    """Whether what a queue may reclaim can never be reclaimed back, because it deserves all of it."""
+    compares_shares: ClassVar[bool] = False
+    """Whether a queue that deserves only a part of a request may reclaim it from queues with a larger share."""
+
+    @property
+    def limits_pods(self) -> bool:
+        """Return whether quotas also limit placement, and not only admission."""
+        return self.takes_part("enabledAllocatable") or not self.charges_resources
+
+    def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
+        """Return why an open queue still accepts no pod group, or None."""
+        return None
+
+    def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
+        """Return used / deserved of a queue in the resource where it is largest: numerator, denominator."""
+        raise NotImplementedError
+
+    def comes_before_equals(self, queue: Queue) -> bool:
+        """Return whether a queue comes before queues with an equal share."""
+        return False
+
+    def reclaim_denied(
+        self, cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
+    ) -> str:
+        """Return why no pod of another queue may be evicted for a pod with this request; "" if it may."""
+        return ""
+
+    def exceeds_deserved(self, cluster: Cluster, queue: Queue) -> bool:
+        """Return whether a queue has more than it deserves of anything."""
+        have, deserved = queue.allocated, self.deserved(cluster, queue)
+        return any(amount > deserved.get(name, 0) for name, amount in have.items())
+
+    def relevant_to_deserved(self, request: Charge, deserved: Amounts) -> Charge:
+        """Return the part of a request that counts against what its queue deserves."""
+        return request
+
+    def is_victim(self, left: RemainingCharges, pod: Pod, queue: Queue, request: Charge) -> bool:
+        """Return whether the queue of a pod loses it to a pod of `queue` with this request."""
+        return True
+
+
+NO_RULES: Final = QuotaRules(Quota.NONE)
+
+
+def quota_of(cluster: Cluster) -> QuotaRules:
+    """Return the quota rules of the policy in force."""
+    rules = cluster.plugins.quota
+    return rules if isinstance(rules, QuotaRules) else NO_RULES
+
+
+def keeps_fair_tree(cluster: Cluster) -> bool:
+    """Return whether queues are compared by their places in a tree of shares."""
+    return any(isinstance(one, QueueOrder) and one.keeps_fair_tree for one in cluster.plugins.all)
+
+
+def network_topology(cluster: Cluster) -> NetworkTopology | None:
+    """Return the plugin for network topology, if the policy names one."""
+    return next(iter(cluster.plugins.of(NetworkTopology)), None)
+
+
+def score_weights(plugins: Sequence[NodeOrder]) -> ScoreWeights:
+    """Return the weights of all plugins."""
+    total = ScoreWeights()
+    for one in plugins:
+        total = total.plus(one.weights())
+    return total

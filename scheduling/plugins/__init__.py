@@ -1,0 +1,1 @@
+"""The plugins of muster, one module for each; their table is `scheduling/plugin_table.py`."""

@@ -1,0 +1,82 @@
+"""`binpack`: nodes that are used most score highest (Volcano's `binpack`).
+
+    score = weight x (sum over resources of weight x (used + requested) / allocatable) / (sum of the weights)
+
+Only requested resources count. A node on which one of them does not fit scores 0.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from projections.nodes import NodeTable
+from projections.plugin import PluginConfig, Warn, warn_unknown
+from projections.pod_class import Amounts, PodClass
+from projections.policy_values import JsonObject, resource_weights, whole_at
+from scheduling.plugin import NodeOrder, NodeScorer
+from scheduling.score import fraction, scaled
+
+
+class BinPackArguments(Struct, frozen=True):
+    """Arguments of `binpack`: its weight, and the weight of each resource."""
+
+    weight: int = 1
+    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
+
+
+class BinPack(NodeOrder):
+    """Scores nodes by how full they would be."""
+
+    name = "binpack"
+    Arguments = BinPackArguments
+
+    def __init__(self, config: PluginConfig) -> None:
+        super().__init__(config)
+        assert isinstance(config.arguments, BinPackArguments)
+        self._weights = config.arguments
+
+    @classmethod
+    def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct:
+        """Return the weights."""
+        weights, rest = resource_weights(given, "binpack.", path)
+        for key in rest:
+            if key != "binpack.weight":
+                warn_unknown(cls.name, key, path, warn)
+        weight = whole_at(given.get("binpack.weight", 1), f"{path}.binpack.weight")
+        return BinPackArguments(weight=weight, resources=weights)
+
+    def scorers(self, pod_class: PodClass) -> dict[str, NodeScorer]:
+        """Return the scorer of the resources that the pod requests."""
+        return {self.name: _Scorer(self._weights, pod_class.amounts)}
+
+
+class _Scorer:
+    def __init__(self, arguments: BinPackArguments, amounts: Amounts) -> None:
+        self._amounts = amounts
+        self._weight = arguments.weight
+        self._weights = [one for one in arguments.resources if one[0] in amounts]
+        self._divisor = sum(weight for _, weight in self._weights)
+
+    def of_node(self, allocatable: Amounts, free: Amounts) -> int:
+        if not self._divisor:
+            return 0
+        packed = 0
+        for name, weight in self._weights:
+            whole, left, asked = allocatable.get(name, 0), free.get(name, 0), self._amounts[name]
+            if asked > left and whole > 0:
+                return 0
+            packed += fraction(scaled(name, whole - left + asked), scaled(name, whole)) * weight
+        return packed * self._weight // self._divisor
+
+    def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        packed = np.zeros(len(table.order), dtype=np.int64)
+        if not self._divisor:
+            return packed
+        holds = np.ones(len(table.order), dtype=np.bool_)
+        for name, weight in self._weights:
+            if name not in table.free:
+                continue
+            whole, left, asked = table.allocatable[name], table.free[name], self._amounts[name]
+            holds &= ~((left < asked) & (whole > 0))
+            packed += fraction(scaled(name, whole - left + asked), scaled(name, whole)) * weight
+        return packed * holds * self._weight // self._divisor

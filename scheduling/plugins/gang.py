@@ -1,0 +1,50 @@
+"""`gang`: a pod group starts with minMember pods or not at all, and loses only pods beyond that number."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from projections.cluster import Cluster
+from projections.plugin import JobOrder, JobStarving
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
+from scheduling.plugin import JobPipelined, VictimFilter
+from scheduling.victims.preemptor import Preemptor
+
+
+class Gang(JobOrder, JobStarving, JobPipelined, VictimFilter):
+    """Orders groups without their minimum first, and protects the minimum of running groups."""
+
+    name = "gang"
+    NO_EFFECT: ClassVar[Mapping[str, str]] = {"enableJobReady": "a gang is always whole"}
+    actions = ("preempt", "reclaim")
+    compares_groups = True
+    takes_surplus_only = True
+    counts_min_member = True
+
+    def job_order(self, cluster: Cluster, group: PodGroup) -> object:
+        """Return whether the gang has its minimum: those without it are first."""
+        return group.is_ready
+
+    def is_starving(self, group: PodGroup, have: int) -> bool:
+        """Return whether fewer pods than minMember have a node."""
+        return have < group.min_available
+
+    def may_hold_part(self, cluster: Cluster, group: PodGroup) -> bool:
+        """Return False: a gang holds room for its minimum or none."""
+        return False
+
+    def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+        """Accept pods beyond minMember of their gangs."""
+        spare: dict[str, int] = {}
+        chosen: list[Pod] = []
+        for pod in candidates:
+            key = pod.group_key
+            if key not in spare:
+                group = preemptor.cluster.groups[key]
+                evicted = len(preemptor.overlay.evicted_by_group.get(key, ()))
+                have = group.ready_count - group.best_effort_count - evicted
+                spare[key] = have - group.min_available
+            if spare[key] > 0:
+                spare[key] -= 1
+                chosen.append(pod)
+        return chosen

@@ -1,0 +1,202 @@
+"""`overcommit`: groups are admitted as long as their minimums fit the cluster times a factor (Volcano's `overcommit`).
+
+    backlog + minimum + used  <=  total x factor
+
+The backlog of an admitted group is its whole minimum, unless its pods can never fit, and what is missing of the
+minimum once the group runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from events.requeue import CLUSTER_QUOTA
+from projections import quota_charging
+from projections.blocked import is_blocked
+from projections.cluster import Cluster
+from projections.plugin import GroupState, PluginConfig, Warn, warn_unknown
+from projections.pod_class import Amounts
+from projections.pod_groups import INQUEUE, RUNS, PodGroup
+from projections.pods import Charge
+from projections.policy_values import JsonObject, fraction_at
+from projections.queues import add
+from scheduling.plugin import JobEnqueueable, Vote
+from scheduling.shortage import Shortage, amount_text
+
+if TYPE_CHECKING:
+    from scheduling.quota.reclaimable import ReclaimableResources
+
+_FACTOR = "overcommit-factor"
+
+
+class OvercommitArguments(Struct, frozen=True):
+    """Arguments of `overcommit`."""
+
+    factor: Fraction = Fraction(6, 5)
+    """Factor of allocatable resources that can be promised to admitted groups (`overcommit-factor`)."""
+    factors: tuple[tuple[str, Fraction], ...] = ()
+    """The same for single resources (`overcommit-factor.NAME`)."""
+
+    def of(self, name: str) -> Fraction:
+        """Return the factor of a resource."""
+        for one, factor in self.factors:
+            if one == name:
+                return factor
+        return self.factor
+
+
+class Overcommit(JobEnqueueable, GroupState):
+    """Limits what is promised to admitted groups in the whole cluster."""
+
+    name = "overcommit"
+    Arguments = OvercommitArguments
+
+    def __init__(self, config: PluginConfig) -> None:
+        super().__init__(config)
+        assert isinstance(config.arguments, OvercommitArguments)
+        self._factors = config.arguments
+
+    @classmethod
+    def read_arguments(cls, given: JsonObject, path: str, warn: Warn) -> Struct:
+        """Return the factors; one below 1 counts as the default."""
+        single = [name for name in given if name.startswith(f"{_FACTOR}.")]
+        for key in given:
+            if key not in (_FACTOR, *single):
+                warn_unknown(cls.name, key, path, warn)
+        found: dict[str, Fraction] = {}
+        for name in (_FACTOR, *single):
+            factor = fraction_at(given.get(name, "1.2"), f"{path}.{name}")
+            if factor < 1:
+                warn(f"{path}.{name}", "a factor below 1 counts as 1.2")
+                factor = OvercommitArguments().factor
+            found[name] = factor
+        factors = tuple((name.removeprefix(f"{_FACTOR}."), found[name]) for name in single)
+        return OvercommitArguments(factor=found[_FACTOR], factors=factors)
+
+    def may_enqueue(
+        self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
+    ) -> Vote:
+        """Vote by the room of the whole cluster: its allocatable resources times a factor."""
+        least = _min_resources(group) or {}
+        vote = self._within_factor(cluster, least, {})
+        if vote != "permit" and cluster.policy.evicting:
+            vote = self._within_factor(cluster, least, reclaimable.of_cluster(group, least))
+        return vote
+
+    def _within_factor(self, cluster: Cluster, least: Amounts, spare: Amounts) -> Vote:
+        totals = cluster.cluster_totals
+        over: list[str] = []
+        numbers: list[str] = []
+        for name, amount in least.items():
+            used = totals.used.get(name, 0) - spare.get(name, 0)
+            total = used + totals.backlog.get(name, 0) + amount
+            most = cluster.totals.get(name, 0) * self._factors.of(name)
+            if total > most:
+                over.append(name)
+                numbers.append(_numbers(name, amount, total, most))
+        if not over:
+            return "permit"
+        names = ", ".join(f"overused {name}" for name in sorted(over))
+        message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
+        return Shortage("ResourceOverused", over[0], message, requeue_on=(CLUSTER_QUOTA + over[0],))
+
+    def equivalence_key(
+        self, cluster: Cluster, group: PodGroup, *, enqueues: bool
+    ) -> tuple[object, ...]:
+        """Return the minimum of the group: it decides about admission."""
+        if not enqueues:
+            return ()
+        least = _min_resources(group)
+        return ("any",) if least is None else ("least", tuple(sorted(least.items())))
+
+    def charges_changed(self, cluster: Cluster, group: PodGroup, *, is_gone: bool = False) -> None:
+        """Update the backlog of a group."""
+        totals = cluster.cluster_totals
+        before = totals.backlogs.get(group.key, ())
+        after = () if is_gone else self.backlog(cluster, group)
+        if before == after:
+            return
+        add(totals.backlog, before, -1)
+        add(totals.backlog, after, 1)
+        self.use_changed(cluster, before, -1)
+        self.use_changed(cluster, after, 1)
+        if after:
+            totals.backlogs[group.key] = after
+        else:
+            del totals.backlogs[group.key]
+
+    def backlog(self, cluster: Cluster, group: PodGroup) -> Charge:
+        """Return what an admitted group still needs for its minimum."""
+        if group.phase not in (INQUEUE, RUNS) or group.is_foreign or is_blocked(cluster, group):
+            return ()
+        least = _min_resources(group) or {}
+        if group.phase == INQUEUE:
+            return () if group.never_fits else tuple(least.items())
+        if group.allocated_count < group.min_available:
+            return ()
+        missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}
+        return tuple((name, amount) for name, amount in missing.items() if amount > 0)
+
+    def use_changed(self, cluster: Cluster, request: Iterable[tuple[str, int]], sign: int) -> None:
+        """Record a change of used resources or backlog by the current record."""
+        change = cluster.cluster_totals.overcommit_change
+        for name, amount in request:
+            add(change, ((name, amount),), sign * self._factors.of(name).denominator)
+
+    def capacity_changed(
+        self, cluster: Cluster, allocatable: Iterable[tuple[str, int]], sign: int
+    ) -> None:
+        """Record a change of the resources of the cluster by the current record."""
+        change = cluster.cluster_totals.overcommit_change
+        for name, amount in allocatable:
+            add(change, ((name, amount),), -sign * self._factors.of(name).numerator)
+
+    def record_applied(self, cluster: Cluster) -> None:
+        """Wake groups for resources whose demand decreased relative to capacity."""
+        change = cluster.cluster_totals.overcommit_change
+        if not change:
+            return
+        for name in [name for name, amount in change.items() if amount < 0]:
+            cluster.mark_quota_released("", name)
+        change.clear()
+
+    def recount(self, cluster: Cluster) -> None:
+        """Compute the backlogs again and compare."""
+        counted = {key: self.backlog(cluster, group) for key, group in cluster.groups.items()}
+        counted = {key: one for key, one in counted.items() if one}
+        total: Amounts = {}
+        for owed in counted.values():
+            add(total, owed, 1)
+        totals = cluster.cluster_totals
+        kept = {**totals.backlogs}
+        assert kept == counted, f"backlogs: kept {kept}, counted {counted}"
+        assert totals.backlog == total, f"backlog: kept {totals.backlog}, counted {total}"
+
+    def removed(self, cluster: Cluster) -> None:
+        """Remove the backlogs."""
+        totals = cluster.cluster_totals
+        totals.backlogs, totals.backlog, totals.overcommit_change = {}, {}, {}
+
+
+def _min_resources(group: PodGroup) -> Amounts | None:
+    """Return the minimum request of a group, by resource; None if it is not stated and not checked."""
+    if group.facts is not None:
+        stated = group.facts.min_resources
+        if stated is None:
+            return None
+        return {name: one for name, one in stated.items() if one > 0 and name != "pods"}
+    total: Amounts = {}
+    for pod_class, count in quota_charging.min_member_classes(group):
+        for name, amount in pod_class.request:
+            if name != "pods":
+                total[name] = total.get(name, 0) + amount * count
+    return total
+
+
+def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
+    requested, would_be, limit = (amount_text(name, one) for one in (amount, total, int(most)))
+    return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"

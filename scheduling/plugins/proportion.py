@@ -1,0 +1,202 @@
+"""`proportion`: queues divide all resources by weight, up to their requests (Volcano's `proportion`).
+
+    remaining = total
+    repeat: each unmet queue gets remaining x weight / weights of the unmet
+            but at most its real capability and its request, and at least its guarantee;
+            it is met once it has its request, or got nothing more
+    until nothing remains or all queues are met
+
+Amounts are in millionths. They are computed at the start of a cycle if any input has changed. The request of a
+queue is the sum over its allocated and pending pods. A queue may reserve up to its real capability and use what it
+deserves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from msgspec import Struct
+
+from projections.cluster import Cluster
+from projections.plugin import PluginConfig
+from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
+from projections.pods import Charge, Pod
+from projections.queues import Queue
+from projections.wakeup_events import ALL_RESOURCES
+from scheduling.plugin import JobEnqueueable, QueueKey, QuotaRules, VictimFilter, Vote
+from scheduling.quota import quota_check
+from scheduling.quota.enqueue_check import vote_of_quota
+from scheduling.quota.queue_order import quota_queue_key
+from scheduling.quota.real_capability import real_capability
+from scheduling.quota.reclaiming import RemainingCharges, victims_of_quota
+
+if TYPE_CHECKING:
+    from scheduling.quota.fair_tree import FairTree
+    from scheduling.quota.reclaimable import ReclaimableResources
+    from scheduling.victims.preemptor import Preemptor
+
+WHOLE: Final = 1_000_000
+"""Millionths per unit."""
+_NEARLY: Final = 1_000
+"""A remainder below this rounds up to a whole unit."""
+
+
+class QueueDemand(Struct):
+    """A queue with pod groups; all amounts in millionths."""
+
+    name: str
+    weight: int
+    request: Amounts
+    most: Amounts
+    """Resource to real capability, if limited."""
+    least: Amounts
+    """Resource to guarantee."""
+
+
+class Proportion(QuotaRules, JobEnqueueable, VictimFilter):
+    """Quotas by the weights of queues."""
+
+    name = "proportion"
+    NO_EFFECT: ClassVar[Mapping[str, str]] = {
+        "enabledOverused": "a queue never gets more than it deserves"
+    }
+    actions = ("reclaim", "gangreclaim")
+    charges_resources = True
+    computes_shares = True
+    keeps_reclaimed = True
+
+    def __init__(self, config: PluginConfig) -> None:
+        super().__init__(config)
+        self.protects_deserved = config.takes_part("enableReclaimable")
+
+    def deserved(self, cluster: Cluster, queue: Queue) -> Amounts:
+        """Return what the queue deserves since the start of the last cycle."""
+        return cluster.cluster_totals.deserved.get(queue.name, {})
+
+    def limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return what the queue deserves; None while there is no Queue object at all."""
+        if queue.facts is None and not cluster.queue_objects:
+            return None
+        return self.deserved(cluster, queue).get(name, 0)
+
+    def admission_limit(self, cluster: Cluster, queue: Queue, name: str) -> int | None:
+        """Return the real capability of a queue with an object."""
+        if queue.facts is not None:
+            return real_capability(cluster, queue, name)
+        return self.limit(cluster, queue, name)
+
+    def nodes_changed(self, cluster: Cluster) -> None:
+        """Wake all queues: what they deserve depends on the resources of the cluster."""
+        cluster.mark_quota_released("")
+
+    def record_applied(self, cluster: Cluster) -> None:
+        """Wake all queues if the request of a queue changed, because what they deserve may change."""
+        known = cluster.cluster_totals.requests
+        for name in cluster.changed_queues:
+            queue = cluster.queues.get(name)
+            request = {} if queue is None else queue.request
+            if known.get(name, {}) != request:
+                known[name] = request
+                cluster.mark_quota_released("", ALL_RESOURCES)
+            if not request:
+                known.pop(name, None)
+
+    def cycle_opened(self, cluster: Cluster) -> None:
+        """Compute what queues deserve, if anything that it depends on has changed."""
+        total = {name: amount for name, amount in cluster.totals.items() if name != "pods"}
+        asking = [
+            _demand(cluster, queue, list(total))
+            for _, queue in sorted(cluster.queues.items())
+            if queue.groups
+        ]
+        totals = cluster.cluster_totals
+        if (total, asking) != totals.proportion_input:
+            totals.proportion_input = (total, asking)
+            totals.deserved = compute_deserved(total, asking)
+
+    def may_enqueue(
+        self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
+    ) -> Vote:
+        """Vote by the real capability of the queue."""
+        return vote_of_quota(cluster, reclaimable, group)
+
+    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
+        """Return priority and share."""
+        return quota_queue_key(cluster, queue)
+
+    def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
+        """Return used / deserved."""
+        return quota_check.share_of(queue, self.deserved(cluster, queue))
+
+    def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
+        """Return the candidates that their queues may lose, in the order given."""
+        return victims_of_quota(preemptor, candidates)
+
+    def reclaim_denied(
+        self, cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]
+    ) -> str:
+        """Return why the queue exceeds what it deserves of a requested resource."""
+        short = quota_check.may_allocate(cluster, queue, request, extra)
+        return "" if short is None else short.message
+
+    def is_victim(self, left: RemainingCharges, pod: Pod, queue: Queue, request: Charge) -> bool:
+        """Return whether the queue of a pod has more than it deserves of anything."""
+        theirs = left.queue_of(pod)
+        deserved = self.deserved(left.cluster, theirs)
+        return left.exceeds(theirs, deserved, dict.fromkeys((*theirs.allocated, *deserved)))
+
+
+def _demand(cluster: Cluster, queue: Queue, names: list[str]) -> QueueDemand:
+    facts = queue.facts
+    most = {name: real_capability(cluster, queue, name) for name in names if facts is not None}
+    return QueueDemand(
+        name=queue.name,
+        weight=1 if facts is None else max(1, facts.weight),
+        request=_millionths(queue.request),
+        most=_millionths({name: one for name, one in most.items() if one is not None}),
+        least={} if facts is None else _millionths(facts.guarantee),
+    )
+
+
+def _millionths(amounts: Amounts) -> Amounts:
+    return {name: amount * WHOLE for name, amount in amounts.items()}
+
+
+def compute_deserved(total: Amounts, asking: list[QueueDemand]) -> dict[str, Amounts]:
+    """Return what each queue deserves of the total, by resource."""
+    remaining = {name: amount * WHOLE for name, amount in total.items()}
+    deserved: dict[str, Amounts] = {one.name: {} for one in asking}
+    unmet = asking
+    while unmet and any(remaining.values()):
+        weights = sum(one.weight for one in unmet)
+        increase: Amounts = {}
+        still: list[QueueDemand] = []
+        for one in unmet:
+            before = deserved[one.name]
+            after = _raised(one, before, remaining, weights)
+            deserved[one.name] = after
+            for name in {**before, **after}:
+                more = after.get(name, 0) - before.get(name, 0)
+                increase[name] = increase.get(name, 0) + more
+            is_met = all(after.get(name, 0) >= amount for name, amount in one.request.items())
+            if not is_met and after != before:
+                still.append(one)
+        unmet = still
+        remaining = {
+            name: max(amount - increase.get(name, 0), 0) for name, amount in remaining.items()
+        }
+    return {
+        name: {one: (amount + _NEARLY) // WHOLE for one, amount in amounts.items()}
+        for name, amounts in deserved.items()
+    }
+
+
+def _raised(one: QueueDemand, before: Amounts, remaining: Amounts, weights: int) -> Amounts:
+    after: Amounts = {}
+    for name in {**remaining, **one.least}:
+        amount = before.get(name, 0) + remaining.get(name, 0) * one.weight // weights
+        amount = min(amount, one.most.get(name, amount), one.request.get(name, 0))
+        after[name] = max(amount, one.least.get(name, 0))
+    return after
