@@ -27,7 +27,6 @@ from projections.state import State
 from projections.views.project import Views
 from scheduling.decide import DECIDER, Decider
 from scheduling.failed_objects import FailedObjects
-from scheduling.wake import is_cycle_due
 
 KNOWN_OBJECTS_MAX: Final = 50_000
 """Digests of objects already handed to the log that are remembered, so as not to hand them over again: up to
@@ -77,7 +76,7 @@ class Engine:
 
     def is_due(self, at_ns: int) -> bool:
         """Return True if a cycle at this time could decide anything."""
-        return is_cycle_due(self.state, max(at_ns, self.state.now_ns))
+        return self.decider.is_cycle_due(max(at_ns, self.state.now_ns))
 
     @property
     def is_cut_short(self) -> bool:
@@ -127,7 +126,7 @@ class Engine:
     def cycle(self, now_ns: int) -> Batch | None:
         """Run a cycle if one is due."""
         at_ns = max(now_ns, self.state.now_ns)
-        if not is_cycle_due(self.state, at_ns):
+        if not self.decider.is_cycle_due(at_ns):
             return None
         self._open(now_ns)
         opened = CycleOpened(at_ns=at_ns, policy=self.state.policy_position, decider=DECIDER)

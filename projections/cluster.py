@@ -90,6 +90,8 @@ class Cluster:
         """Configuration errors of all kinds but queues."""
         self.changed_groups: list[str] = []
         """Keys of pod groups that changed, in order, since the last change of `changed_groups_version`."""
+        self.changed_ledgers: list[str] = []
+        """Names of queues whose ledgers changed, in order; replaced by a new list when it is long."""
         self.changed_groups_version = self.tree_version = 0
         """Versions: the first grows when `changed_groups` is emptied, the second when the tree of queues may have
         changed."""
@@ -221,6 +223,7 @@ class Cluster:
             if key in self.groups:
                 self.update_group(self.groups[key])
         self.groups_to_update.clear()
+        self.changed_ledgers += self.changed_queues
         for name in self.changed_queues:
             queue = self.queues.get(name)
             for one in () if queue is None else queue.lineage:
@@ -455,8 +458,10 @@ class Cluster:
         """Let the next cycle evaluate all groups again."""
         self.wakeup_events.everything = True
 
-    def trim_changed_groups(self) -> None:
-        """Empty `changed_groups` when it is long; readers that are behind then evaluate all groups."""
+    def trim_journals(self) -> None:
+        """Begin new journals where they are long; readers that are behind then read everything again."""
+        if len(self.changed_ledgers) > CHANGED_GROUPS_MAX + 2 * len(self.queues):
+            self.changed_ledgers = []
         if len(self.changed_groups) > CHANGED_GROUPS_MAX + 2 * len(self.groups):
             self.changed_groups = []
             self.changed_groups_version += 1

@@ -8,7 +8,7 @@ from projections.plugin import JobOrder
 
 def open_cycle(cluster: Cluster) -> None:
     """Update shares and deserved amounts that depend on sums over the whole cluster."""
-    cluster.trim_changed_groups()
+    cluster.trim_journals()
     classify_again(cluster)
     cluster_totals = cluster.cluster_totals
     if cluster_totals.totals != cluster.totals:
@@ -24,6 +24,7 @@ def _reorder(cluster: Cluster) -> None:
         equivalence_groups = cluster.scheduling_queue.of(group) if group.held else []
         if equivalence_groups:
             order = job_order(cluster, group)
+            cluster.changed_groups.append(group.key)
             cluster.scheduling_queue.place(
                 group,
                 order,

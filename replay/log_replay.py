@@ -20,7 +20,6 @@ from projections.left_out import LeftOut
 from projections.policy import parse_policy
 from projections.state import State
 from scheduling.decide import DECIDER, Decider
-from scheduling.wake import is_cycle_due
 
 NEW_BEGINNINGS = ("cycle_opened.", "daemon_started.")
 """Kinds of records that may come at any time: the cycle itself, and a daemon that was down."""
@@ -148,7 +147,7 @@ class Replay:
         self._decided, self._cycle = None, 0
         if after is None:
             return None
-        if not self._batch or not is_cycle_due(self.state, self._at_ns):
+        if not self._batch or not self._decider.is_cycle_due(self._at_ns):
             # The reason for a cycle may be gone before the cycle was held.
             self._due_since_ns = None
         elif self._due_since_ns is None:
@@ -164,7 +163,7 @@ class Replay:
         self._due_since_ns = None
         self._version, self._cycle = event.decider, record.position
         self.counts.cycles += 1
-        if not is_cycle_due(self.state, event.at_ns):
+        if not self._decider.is_cycle_due(event.at_ns):
             return self._diverges(record, "a cycle was held in which nothing could change", None)
         self.state.apply(record, event, None)
         self._decided = iter(self._decider.decide())

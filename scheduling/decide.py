@@ -49,6 +49,10 @@ class Decider:
         """Return how many times a node was scored for an equivalence class of pods since the start."""
         return self.session.rankings.examined
 
+    def is_cycle_due(self, at_ns: int) -> bool:
+        """Return True if a cycle at this moment could decide anything."""
+        return self.session.is_cycle_due(at_ns)
+
     def decide(self) -> Iterator[Decision]:
         """Yield the decisions of the open cycle. Apply each one before asking for the next."""
         cluster = self.session.cluster

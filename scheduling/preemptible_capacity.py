@@ -6,6 +6,7 @@ Single plugins, PodDisruptionBudgets and pod annotations are not considered: a n
 not searched. The bounds only save time and can be recomputed from State.
 """
 
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -15,15 +16,16 @@ from msgspec import Struct
 from projections.cluster import Cluster
 from projections.nodes import SHORT_MAX, Node, Request
 from projections.pod_class import Amounts
+from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
 from projections.policy import RECLAIMING
-from scheduling.quota.reclaiming import donor_queues
+from scheduling.quota.reclaiming import DonorQueues
 from scheduling.victim_eligibility import needs_surplus, priority_bound
 
 COLUMNS_MAX: Final = 256
 """Maximum number of cached columns; beyond it all are dropped."""
 
-_PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool], Amounts]
+PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool], Amounts]
 """(queue, priority, whether the group has more pods than minMember) to what its pods on a node request."""
 
 
@@ -37,20 +39,32 @@ class VictimScope(Struct, frozen=True):
     """True if only groups with more pods than minMember give victims."""
 
 
-def victim_scope(cluster: Cluster, action: str, queue: str, priority: int) -> VictimScope:
+def victim_scope(
+    cluster: Cluster, donors: DonorQueues, action: str, queue: str, priority: int
+) -> VictimScope:
     """Return the scope of the victims of an action for a group of a queue and a priority."""
-    queues: tuple[str, ...] = (queue,)
-    if action in RECLAIMING:
-        queues = tuple(sorted(donor_queues(cluster, queue)))
     return VictimScope(
-        queues, priority_bound(cluster, action, priority), needs_surplus(cluster, action)
+        donors.others(queue) if action in RECLAIMING else (queue,),
+        priority_bound(cluster, action, priority),
+        needs_surplus(cluster, action),
     )
 
 
-def can_free(cluster: Cluster, node: Node, scope: VictimScope, request: Request) -> bool:
-    """Return True if evictions could free a node for a request."""
-    by_queue = _preemptible_by_queue(cluster, node)
-    return all(_max_free(node, by_queue, scope, name) >= amount for name, amount in request)
+def can_free(
+    cluster: Cluster, node: Node, donors: DonorQueues, action: str, group: PodGroup
+) -> Callable[[Request], bool]:
+    """Return a function that tells whether an action could free a node for a request of a group."""
+    by_queue = preemptible_by_queue(cluster, node)
+    queues: tuple[str, ...] = (group.queue,)
+    if action in RECLAIMING:
+        there = dict.fromkeys(queue for queue, *_ in by_queue)
+        queues = tuple([one for one in there if one != group.queue and one in donors.names])
+    scope = VictimScope(
+        queues, priority_bound(cluster, action, group.priority), needs_surplus(cluster, action)
+    )
+    return lambda request: all(
+        _max_free(node, by_queue, scope, name) >= amount for name, amount in request
+    )
 
 
 class PreemptibleCapacity:
@@ -60,7 +74,7 @@ class PreemptibleCapacity:
         self._cluster = cluster
         self._layout = -1
         self._read = 0
-        self._by_slot: list[_PreemptibleByQueue | None] = []
+        self._by_slot: list[PreemptibleByQueue | None] = []
         self._columns: dict[tuple[VictimScope, str], _Column] = {}
 
     def within(self, scope: VictimScope, request: Request) -> npt.NDArray[np.bool_]:
@@ -103,7 +117,7 @@ class PreemptibleCapacity:
         node = self._cluster.nodes.order[slot]
         by_queue = self._by_slot[slot]
         if by_queue is None:
-            by_queue = self._by_slot[slot] = _preemptible_by_queue(self._cluster, node)
+            by_queue = self._by_slot[slot] = preemptible_by_queue(self._cluster, node)
         return _max_free(node, by_queue, scope, name)
 
 
@@ -117,7 +131,7 @@ class _Column:
         self.moved = self.remade = 0
 
 
-def _max_free(node: Node, by_queue: _PreemptibleByQueue, scope: VictimScope, name: str) -> int:
+def _max_free(node: Node, by_queue: PreemptibleByQueue, scope: VictimScope, name: str) -> int:
     most = node.future(name)
     for (queue, priority, has_spare), amounts in by_queue.items():
         if scope.surplus_only and not has_spare:
@@ -127,8 +141,9 @@ def _max_free(node: Node, by_queue: _PreemptibleByQueue, scope: VictimScope, nam
     return min(most, SHORT_MAX)
 
 
-def _preemptible_by_queue(cluster: Cluster, node: Node) -> _PreemptibleByQueue:
-    by_queue: _PreemptibleByQueue = {}
+def preemptible_by_queue(cluster: Cluster, node: Node) -> PreemptibleByQueue:
+    """Return what the pods of each queue, priority and kind of group on a node request, without protected pods."""
+    by_queue: PreemptibleByQueue = {}
     for uid in node.pods:
         pod = cluster.pods[uid]
         group = cluster.groups.get(pod.group_key)

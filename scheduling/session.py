@@ -19,14 +19,21 @@ from projections.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
+from projections.wakeup_events import WakeupEvents
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 from scheduling.preemptible_capacity import PreemptibleCapacity
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.quota.reclaiming import DonorQueues
 from scheduling.ranking import NodeRankings
+from scheduling.requeue_index import RequeueIndex
 from scheduling.topology.network import Network
-from scheduling.wake import is_requeued, is_search_outdated
+from scheduling.wake import (
+    all_equivalence_groups,
+    is_cycle_due,
+    is_requeued,
+    is_search_outdated,
+)
 from scheduling.work import Work
 
 
@@ -42,11 +49,11 @@ class Session:
         """The work of the open cycle so far."""
         self._cut: list[DeferredAction] = []
         """Actions that this cycle cut short."""
-        self._changed_before: dict[int, dict[int, None]] = {}
+        self._changed_before: dict[int, dict[int, EquivalenceGroup]] = {}
         """For each earlier cycle with deferred work, the equivalence classes (by identity) with a group that changed
         then."""
         self._on_error = on_error
-        self._changed: dict[int, None] = {}
+        self._changed: dict[int, EquivalenceGroup] = {}
         """Equivalence classes (by identity) with a group that changed."""
         self._drop_caches()
 
@@ -57,8 +64,12 @@ class Session:
         self.reclaimable = ReclaimableResources(self.state)
         self.failed_preemptions = FailedPreemptionCache(self.cluster)
         self.network = Network(self.rankings)
-        self.donors = DonorQueues(self.cluster)
+        self._drop_requeue_index()
         self.fair = FairTree(self.cluster)
+
+    def _drop_requeue_index(self) -> None:
+        self.donors = DonorQueues(self.cluster)
+        self.requeue_index = RequeueIndex(self.cluster, self.donors)
 
     def drop_fair_tree(self) -> None:
         """Drop the tree of shares, which an error may have left half updated."""
@@ -70,21 +81,37 @@ class Session:
         self._changed = self._equivalence_groups_of(
             (*state.cycle_events.groups, *cluster.wakeup_events.groups)
         )
+        carried = [one for one in state.carried_work.batches if action in one.actions]
         self._changed_before = {
-            batch.cycle: self._equivalence_groups_of(batch.events.groups)
-            for batch in state.carried_work.batches
-            if action in batch.actions
+            batch.cycle: self._equivalence_groups_of(batch.events.groups) for batch in carried
         }
+        candidates = {**self._changed, **self.requeued(state.cycle_events, action)}
+        candidates |= self._equivalence_groups_of(state.carried_work.searches.get(action, ()))
+        for batch in carried:
+            candidates |= self._changed_before[batch.cycle]
+            candidates |= self.requeued(batch.events, action)
         found: dict[str, list[EquivalenceGroup]] = {}
-        for name, by_key in cluster.scheduling_queue.by_queue.items():
-            chosen = [
-                equivalence_group
-                for equivalence_group in by_key.values()
-                if equivalence_group.action == action and self.could_change(equivalence_group)
-            ]
-            if chosen:
-                found[name] = chosen
+        for one in candidates.values():
+            if one.action == action and one.jobs and self.could_change(one):
+                found.setdefault(one.queue, []).append(one)
         return found
+
+    def requeued(
+        self, events: WakeupEvents, action: str | None = None
+    ) -> dict[int, EquivalenceGroup]:
+        """Return at least the equivalence classes, by identity, that events requeue: all if the index raises."""
+        try:
+            return self.requeue_index.candidates(events, action)
+        except Exception as error:  # any bug
+            report(error, "Cycle//", action or "wake", self._on_error)
+            self._drop_requeue_index()
+            return {id(one): one for one in all_equivalence_groups(self.state)}
+
+    def is_cycle_due(self, at_ns: int) -> bool:
+        """Return True if a cycle at this moment could decide anything."""
+        return is_cycle_due(
+            self.state, at_ns, lambda events: self.requeued(events).values(), self.donors
+        )
 
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Return True if the class could get a different answer in the current State."""
@@ -138,14 +165,14 @@ class Session:
                 return True
         return False
 
-    def _equivalence_groups_of(self, keys: Iterable[str]) -> dict[int, None]:
-        found: dict[int, None] = {}
+    def _equivalence_groups_of(self, keys: Iterable[str]) -> dict[int, EquivalenceGroup]:
+        found: dict[int, EquivalenceGroup] = {}
         for key in keys:
             group = self.cluster.groups.get(key)
             for equivalence_group in (
                 self.cluster.scheduling_queue.of(group) if group is not None else ()
             ):
-                found[id(equivalence_group)] = None
+                found[id(equivalence_group)] = equivalence_group
         return found
 
     # Work
@@ -197,7 +224,7 @@ class Session:
 
     def mark_changed(self, equivalence_group: EquivalenceGroup) -> None:
         """Record that a group in the class has just changed."""
-        self._changed[id(equivalence_group)] = None
+        self._changed[id(equivalence_group)] = equivalence_group
 
     def drop_stale(self) -> None:
         """Drop what is cached for pods that are gone."""

@@ -4,10 +4,12 @@ A refused group is not evaluated again until an event that could change the answ
 (`events/requeue.py`). So no cycle is opened in which nothing could change, and a replay detects a missed cycle.
 """
 
+from collections.abc import Callable, Iterable, Iterator
+
 from events import requeue
 from events.decision import SearchDeferred
 from projections.internal_error import OnError, ignore, report
-from projections.nodes import Node
+from projections.nodes import Node, Request
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import RECLAIMING
@@ -16,8 +18,8 @@ from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import is_affected_by_pods
-from scheduling.preemptible_capacity import can_free, victim_scope
-from scheduling.quota.reclaiming import DonorQueues, can_donate
+from scheduling.preemptible_capacity import can_free
+from scheduling.quota.reclaiming import DonorQueues
 from scheduling.victim_eligibility import priority_bound
 from scheduling.work import has_too_many_classes
 
@@ -25,8 +27,16 @@ FREED_MAX = 64
 """If more nodes than this were freed, classes are requeued without checking which node could serve them."""
 
 
-def is_cycle_due(state: State, at_ns: int) -> bool:
-    """Return True if a cycle at this moment could decide anything."""
+def is_cycle_due(
+    state: State,
+    at_ns: int,
+    candidates: Callable[[WakeupEvents], Iterable[EquivalenceGroup]] | None = None,
+    donors: DonorQueues | None = None,
+) -> bool:
+    """Return True if a cycle at this moment could decide anything.
+
+    `candidates` returns the classes that events could requeue; without it, all classes are checked.
+    """
     if not state.is_synced:
         return False
     if not state.deferred_work.is_empty:
@@ -43,12 +53,15 @@ def is_cycle_due(state: State, at_ns: int) -> bool:
         return True
     if events.is_empty:
         return False
-    donors = DonorQueues(state.cluster)
-    return any(
-        is_requeued(state, equivalence_group, events, donors)
-        for groups in state.cluster.scheduling_queue.by_queue.values()
-        for equivalence_group in groups.values()
-    )
+    donors = donors or DonorQueues(state.cluster)
+    waiting = all_equivalence_groups(state) if candidates is None else candidates(events)
+    return any(is_requeued(state, one, events, donors) for one in waiting)
+
+
+def all_equivalence_groups(state: State) -> Iterator[EquivalenceGroup]:
+    """Yield all equivalence classes."""
+    for groups in state.cluster.scheduling_queue.by_queue.values():
+        yield from groups.values()
 
 
 def is_search_outdated(
@@ -124,11 +137,11 @@ def _happened(
         case requeue.QUEUE_UPDATED:
             return _is_quota_released(state, queue, (), events)
         case requeue.VICTIMS_OF_QUEUE:
-            return _could_evict(state, equivalence_group, events)
+            return _could_evict(state, equivalence_group, events, donors)
         case requeue.VICTIMS_OF_OTHERS:
             return donors.has_other_than(queue) and (
                 bool(events.quota_released.get(queue))
-                or _could_evict(state, equivalence_group, events)
+                or _could_evict(state, equivalence_group, events, donors)
                 or _affected_by_pods(state, head, events)
             )
         case requeue.ADMISSION_BY_QUEUE:
@@ -173,20 +186,18 @@ def _could_place_nominated(
     ) or _affected_by_pods(state, equivalence_group.head, events)
 
 
-def _could_evict(state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents) -> bool:
+def _could_evict(
+    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+) -> bool:
     """Return True if possible victims were added, or if less than before is lacking."""
     cluster = state.cluster
-    if _could_free_node(state, equivalence_group, events):
+    if _could_free_node(state, equivalence_group, events, donors):
         return True
     if equivalence_group.action in RECLAIMING:
-        # A queue without an object is removed with its last pod group: pods were added and removed since the last
-        # cycle.
-        there = (
-            cluster.queues.get(name)
+        return any(
+            name != equivalence_group.queue and name in donors.names
             for name in events.victims_added
-            if name != equivalence_group.queue
         )
-        return any(queue is not None and can_donate(cluster, queue) for queue in there)
     lowest = events.victims_added.get(equivalence_group.queue)
     if lowest is None:
         return False
@@ -195,26 +206,24 @@ def _could_evict(state: State, equivalence_group: EquivalenceGroup, events: Wake
 
 
 def _could_free_node(
-    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents
+    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
 ) -> bool:
     """Return True if changed nodes could be freed for a pod of the class."""
     if len(events.nodes_freed) > FREED_MAX:
         return True
     cluster, head = state.cluster, equivalence_group.head
-    scope = (
-        victim_scope(cluster, equivalence_group.action, head.queue, head.priority)
-        if events.nodes_freed
-        else None
-    )
-    asked = dict.fromkeys((pod.pod_class.request, pod.pod_class.cards) for pod in head.pending)
+    asked: dict[tuple[Request, tuple[str, ...]], None] | None = None
     for name in events.nodes_freed:
         node = cluster.nodes.nodes.get(name)
-        if node is None or node.facts is None or scope is None:
+        if node is None or node.facts is None:
             continue
-        if head.allocated_count or any(
-            _has_card(state, node, cards) and can_free(cluster, node, scope, request)
-            for request, cards in asked
-        ):
+        if head.allocated_count:
+            return True
+        if asked is None:
+            classes = [pod.pod_class for pod in head.pending]
+            asked = dict.fromkeys((one.request, one.cards) for one in classes)
+        is_freed = can_free(cluster, node, donors, equivalence_group.action, head)
+        if any(_has_card(state, node, cards) and is_freed(request) for request, cards in asked):
             return True
     return False
 

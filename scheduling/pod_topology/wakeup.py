@@ -22,6 +22,11 @@ def _read(met: str) -> tuple[str, dict[str, str], tuple[AffinityTerm, ...]]:
     return namespace, dict(labels), barring
 
 
+def has_anti_affinity(met: str) -> bool:
+    """Return True if pods of a kind that was added or removed exclude other pods by anti-affinity."""
+    return bool(_read(met)[2])
+
+
 def is_affected_by_pods(cluster: Cluster, pod: Pod, due: WakeupEvents) -> bool:
     """Return True if a pending pod may be feasible on other nodes now, because pods were added to nodes or removed."""
     if ALL_PODS in due.changed_pod_kinds:

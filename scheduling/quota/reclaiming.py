@@ -6,13 +6,14 @@ keeps its guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
+from projections.policy import Policy
 from projections.queues import Queue
 from scheduling.plugin import quota_of
 from scheduling.quota import quota_check
@@ -48,32 +49,78 @@ def can_donate(cluster: Cluster, queue: Queue) -> bool:
     return not _protects_deserved(cluster) or quota_of(cluster).exceeds_deserved(cluster, queue)
 
 
-def donor_queues(cluster: Cluster, queue: str) -> Iterator[str]:
-    """Yield the other queues that could have anything reclaimable for one queue."""
-    is_kept, rules = _protects_deserved(cluster), quota_of(cluster)
-    for name, other in cluster.queues.items():
-        if name == queue or not _is_reclaimable(other):
-            continue
-        if not is_kept or rules.exceeds_deserved(cluster, other):
-            yield name
-
-
 class DonorQueues:
-    """The queues that could have anything reclaimable, cached for one log position."""
+    """The queues that could have anything reclaimable.
+
+    Kept up from the journal of changed ledgers; counted again if the policy, the queues themselves, or what all of
+    them deserve has changed.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._as_of = -1
-        self._names: tuple[str, ...] = ()
+        self._policy: Policy | None = None
+        self._deserved: dict[str, Amounts] = {}
+        self._totals: Amounts = {}
+        self._tree_version = -1
+        self._journal: list[str] = []
+        self._read = 0
+        self._names: dict[str, None] = {}
+        self._sorted: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> Mapping[str, None]:
+        """Return the names of these queues."""
+        journal = self._cluster.changed_ledgers
+        if self._is_outdated or journal is not self._journal:
+            self._recount()
+        elif self._read < len(journal):
+            for name in dict.fromkeys(journal[self._read :]):
+                self._update(name)
+            self._read = len(journal)
+        return self._names
 
     def has_other_than(self, queue: str) -> bool:
         """Return True if there is such a queue other than this one."""
-        if self._as_of != self._cluster.position:
-            self._as_of, self._names = (
-                self._cluster.position,
-                tuple(donor_queues(self._cluster, "")),
-            )
-        return len(self._names) > 1 or any(name != queue for name in self._names)
+        names = self.names
+        return len(names) > (queue in names)
+
+    def others(self, queue: str) -> tuple[str, ...]:
+        """Return these queues without one, sorted."""
+        names = self.names
+        if self._sorted is None:
+            self._sorted = tuple(sorted(names))
+        if queue not in names:
+            return self._sorted
+        return tuple([name for name in self._sorted if name != queue])
+
+    @property
+    def _is_outdated(self) -> bool:
+        cluster = self._cluster
+        return (
+            self._policy is not cluster.policy
+            or self._tree_version != cluster.tree_version
+            or self._deserved is not cluster.cluster_totals.deserved
+            or self._totals != cluster.totals
+        )
+
+    def _recount(self) -> None:
+        cluster = self._cluster
+        self._policy, self._tree_version = cluster.policy, cluster.tree_version
+        self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
+        self._journal, self._read = cluster.changed_ledgers, len(cluster.changed_ledgers)
+        donors = [name for name, queue in cluster.queues.items() if can_donate(cluster, queue)]
+        self._names, self._sorted = dict.fromkeys(donors), None
+
+    def _update(self, name: str) -> None:
+        queue = self._cluster.queues.get(name)
+        is_donor = queue is not None and can_donate(self._cluster, queue)
+        if is_donor == (name in self._names):
+            return
+        self._sorted = None
+        if is_donor:
+            self._names[name] = None
+        else:
+            del self._names[name]
 
 
 def _is_reclaimable(queue: Queue) -> bool:

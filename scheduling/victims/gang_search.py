@@ -266,7 +266,9 @@ class GangSearch:
     def _parts(self) -> Iterator[tuple[str, DomainScope]]:
         """Yield the cluster part by part, from where the search continues."""
         session, table, group = self.session, self.session.cluster.nodes, self.group
-        scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
+        scope = victim_scope(
+            session.cluster, session.donors, self.action, group.queue, group.priority
+        )
         pods = np.cumsum([len(node.pods) for node in table.order])
         rooms = {
             name: np.cumsum(np.maximum(session.preemptible.most(scope, name), 0))

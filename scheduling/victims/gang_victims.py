@@ -17,7 +17,6 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, RUNNING, Pod
 from projections.preemption_triggers import EVICTABLE
 from projections.queues import add
-from scheduling.quota.reclaiming import donor_queues
 from scheduling.topology.placement_domain import NodeScope
 from scheduling.victims.candidates import victim_order
 from scheduling.victims.pdb_filter import allowed_by_budgets
@@ -96,7 +95,7 @@ def donor_groups_on(preemptor: Preemptor, nodes: Iterable[Node]) -> Iterator[Pod
 
 def _queues(preemptor: Preemptor) -> list[str]:
     if preemptor.is_reclaiming:
-        return sorted(donor_queues(preemptor.cluster, preemptor.queue.name))
+        return list(preemptor.session.donors.others(preemptor.queue.name))
     return [preemptor.queue.name]
 
 

@@ -399,7 +399,9 @@ class PreemptionSearch:
                     can[node.slot] = True
         else:
             group = self.group
-            scope = victim_scope(session.cluster, self.action, group.queue, group.priority)
+            scope = victim_scope(
+                session.cluster, session.donors, self.action, group.queue, group.priority
+            )
             can = session.preemptible.within(scope, pod_class.request)
         if not counts:
             _count(counts, "Preemption is not helpful for scheduling", int((~is_open).sum()))
