@@ -58,7 +58,7 @@ class RequestTable:
         self._rows: dict[Request, int] = {}
         self._classes: list[Classes] = []
         self._unused: list[int] = []
-        self._amounts = np.full((8, 4), -AMOUNT_MAX, dtype=np.int64)
+        self.amounts = np.full((8, 4), -AMOUNT_MAX, dtype=np.int64)
 
     def add(self, request: Request, equivalence_group: EquivalenceGroup) -> None:
         """Add a class that waits for a request."""
@@ -77,15 +77,15 @@ class RequestTable:
         if not self._classes[row]:
             del self._rows[request]
             self._unused.append(row)
-            self._amounts[row] = AMOUNT_MAX + 1  # Fits nowhere.
+            self.amounts[row] = AMOUNT_MAX + 1  # Fits nowhere.
 
     def within(self, amount_of: Callable[[str], int]) -> Iterator[Classes]:
         """Yield the classes whose requests are within these amounts."""
         if not self._rows:
             return
         most = [max(-AMOUNT_MAX, min(AMOUNT_MAX, amount_of(name))) for name in self._columns]
-        most += [AMOUNT_MAX] * (self._amounts.shape[1] - len(most))
-        found = (self._amounts[: len(self._classes)] <= np.array(most)).all(axis=1)
+        most += [AMOUNT_MAX] * (self.amounts.shape[1] - len(most))
+        found = (self.amounts[: len(self._classes)] <= np.array(most)).all(axis=1)
         for row in np.flatnonzero(found):
             yield self._classes[row]
 
@@ -97,7 +97,7 @@ class RequestTable:
     def entries(self) -> Iterator[tuple[str, Classes]]:
         """Yield each request with the amounts that stand for it, and its classes."""
         for request, row in self._rows.items():
-            amounts = {name: int(self._amounts[row, at]) for name, at in self._columns.items()}
+            amounts = {name: int(self.amounts[row, at]) for name, at in self._columns.items()}
             stated = {name: one for name, one in amounts.items() if one != -AMOUNT_MAX}
             yield f"{request} {sorted(stated.items())}", self._classes[row]
 
@@ -110,17 +110,17 @@ class RequestTable:
         for name, _ in request:
             if name not in self._columns and len(self._columns) < COLUMNS_MAX:
                 self._columns[name] = len(self._columns)
-        rows, columns = self._amounts.shape
+        rows, columns = self.amounts.shape
         if row >= rows or len(self._columns) > columns:
             shape = (max(rows, 2 * row), max(columns, 2 * len(self._columns)))
             larger: npt.NDArray[np.int64] = np.full(shape, -AMOUNT_MAX, dtype=np.int64)
-            larger[:rows, :columns] = self._amounts
+            larger[:rows, :columns] = self.amounts
             larger[self._unused, columns:] = AMOUNT_MAX + 1
-            self._amounts = larger
-        self._amounts[row] = -AMOUNT_MAX
+            self.amounts = larger
+        self.amounts[row] = -AMOUNT_MAX
         for name, amount in request:
             if name in self._columns:
-                self._amounts[row, self._columns[name]] = min(amount, AMOUNT_MAX)
+                self.amounts[row, self._columns[name]] = min(amount, AMOUNT_MAX)
 
 
 class _OfAction:
@@ -205,16 +205,16 @@ class RequeueIndex:
         self._tree_version = self._version = -1
         self._journal: list[str] = []
         self._read = 0
-        self._actions: dict[str, _OfAction] = {}
+        self.by_action: dict[str, _OfAction] = {}
         self._registered: dict[int, _Registration] = {}
-        self._by_head: dict[str, Classes] = {}
+        self.by_head: dict[str, Classes] = {}
         """Pod group to the classes that are registered with it as their head."""
 
     def candidates(self, events: WakeupEvents, action: str | None = None) -> Classes:
         """Return at least the classes, of one action or of all, that these events requeue."""
         self.refresh()
         found: Classes = {}
-        for name, of_action in self._actions.items():
+        for name, of_action in self.by_action.items():
             if action in (None, name):
                 self._collect(name, of_action, events, found)
         return found
@@ -226,7 +226,7 @@ class RequeueIndex:
         if (
             self._policy is not cluster.policy
             or version > self._version + 1
-            or (cluster.plugins.has_queue_tree and self._tree_version != cluster.tree_version)
+            or (cluster.plugins.quota.keeps_tree and self._tree_version != cluster.tree_version)
         ):
             self._rebuild()
             return
@@ -251,11 +251,11 @@ class RequeueIndex:
 
     def _content(self) -> Iterator[str]:
         """Yield all entries in words."""
-        for action, of_action in self._actions.items():
+        for action, of_action in self.by_action.items():
             for where, classes in of_action.entries():
                 for one in classes.values():
                     yield f"{action} {where} {one.queue} {one.key}"
-        for key, classes in self._by_head.items():
+        for key, classes in self.by_head.items():
             for one in classes.values():
                 assert self._registered[id(one)].head.key == key, (
                     f"{key} is not the head of {one.key}"
@@ -383,7 +383,7 @@ class RequeueIndex:
         self._policy, self._tree_version = cluster.policy, cluster.tree_version
         self._journal, self._version = cluster.changed_groups, cluster.changed_groups_version
         self._read = len(self._journal)
-        self._actions, self._registered, self._by_head = {}, {}, {}
+        self.by_action, self._registered, self.by_head = {}, {}, {}
         for groups in cluster.scheduling_queue.by_queue.values():
             for equivalence_group in groups.values():
                 self._register(equivalence_group, self._registration(equivalence_group))
@@ -391,7 +391,7 @@ class RequeueIndex:
     def _update(self, key: str) -> None:
         """Register the classes again that have, or had, a group as their head."""
         group = self._cluster.groups.get(key)
-        affected = dict(self._by_head.get(key, {}))
+        affected = dict(self.by_head.get(key, {}))
         if group is not None:
             for one in self._cluster.scheduling_queue.of(group):
                 known = self._registered.get(id(one))
@@ -409,8 +409,8 @@ class RequeueIndex:
     def _register(self, equivalence_group: EquivalenceGroup, found: _Registration) -> None:
         key = id(equivalence_group)
         self._registered[key] = found
-        self._by_head.setdefault(found.head.key, {})[key] = equivalence_group
-        of_action = self._actions.setdefault(equivalence_group.action, _OfAction())
+        self.by_head.setdefault(found.head.key, {})[key] = equivalence_group
+        of_action = self.by_action.setdefault(equivalence_group.action, _OfAction())
         of_action.all[key] = equivalence_group
         for one in found.keys:
             of_action.by_key.setdefault(one, {})[key] = equivalence_group
@@ -426,8 +426,8 @@ class RequeueIndex:
         found = self._registered.pop(key, None)
         if found is None:
             return
-        _discard(self._by_head, found.head.key, key)
-        of_action = self._actions[equivalence_group.action]
+        _discard(self.by_head, found.head.key, key)
+        of_action = self.by_action[equivalence_group.action]
         del of_action.all[key]
         for one in found.keys:
             _discard(of_action.by_key, one, key)

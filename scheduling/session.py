@@ -105,7 +105,7 @@ class Session:
         except Exception as error:  # any bug
             report(error, "Cycle//", action or "wake", self._on_error)
             self._drop_requeue_index()
-            return {id(one): one for one in all_equivalence_groups(self.state)}
+            return {id(one): one for one in all_equivalence_groups(self.cluster)}
 
     def is_cycle_due(self, at_ns: int) -> bool:
         """Return True if a cycle at this moment could decide anything."""
@@ -121,7 +121,7 @@ class Session:
         ):
             return True
         if is_requeued(
-            self.state, equivalence_group, self.state.cycle_events, self.donors, self._on_error
+            self.cluster, equivalence_group, self.state.cycle_events, self.donors, self._on_error
         ):
             return True
         carried = self.state.carried_work
@@ -150,7 +150,7 @@ class Session:
             if batch.cycle > left.cycle and equivalence_group.action in batch.actions
         ]
         return any(
-            is_search_outdated(self.state, equivalence_group, left.so_far, due, self.donors)
+            is_search_outdated(self.cluster, equivalence_group, left.so_far, due, self.donors)
             for due in (*missed, self.state.cycle_events)
         )
 
@@ -160,7 +160,7 @@ class Session:
             if equivalence_group.action not in batch.actions or looked_at >= batch.cycle:
                 continue
             if id(equivalence_group) in self._changed_before.get(batch.cycle, ()) or is_requeued(
-                self.state, equivalence_group, batch.events, self.donors, self._on_error
+                self.cluster, equivalence_group, batch.events, self.donors, self._on_error
             ):
                 return True
         return False

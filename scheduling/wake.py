@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from events import requeue
 from events.decision import SearchDeferred
+from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore, report
 from projections.nodes import Node, Request
 from projections.pod_groups import PodGroup
@@ -54,18 +55,18 @@ def is_cycle_due(
     if events.is_empty:
         return False
     donors = donors or DonorQueues(state.cluster)
-    waiting = all_equivalence_groups(state) if candidates is None else candidates(events)
-    return any(is_requeued(state, one, events, donors) for one in waiting)
+    waiting = all_equivalence_groups(state.cluster) if candidates is None else candidates(events)
+    return any(is_requeued(state.cluster, one, events, donors) for one in waiting)
 
 
-def all_equivalence_groups(state: State) -> Iterator[EquivalenceGroup]:
+def all_equivalence_groups(cluster: Cluster) -> Iterator[EquivalenceGroup]:
     """Yield all equivalence classes."""
-    for groups in state.cluster.scheduling_queue.by_queue.values():
+    for groups in cluster.scheduling_queue.by_queue.values():
         yield from groups.values()
 
 
 def is_search_outdated(
-    state: State,
+    cluster: Cluster,
     equivalence_group: EquivalenceGroup,
     so_far: SearchDeferred,
     events: WakeupEvents,
@@ -77,12 +78,12 @@ def is_search_outdated(
     ):
         return True
     return any(
-        _happened(state, equivalence_group, one, events, donors) for one in so_far.requeue_on
+        _happened(cluster, equivalence_group, one, events, donors) for one in so_far.requeue_on
     )
 
 
 def is_requeued(
-    state: State,
+    cluster: Cluster,
     equivalence_group: EquivalenceGroup,
     events: WakeupEvents,
     donors: DonorQueues,
@@ -90,14 +91,14 @@ def is_requeued(
 ) -> bool:
     """Return True if any event could change the answer of this class, and also if the check raises."""
     try:
-        return _is_requeued(state, equivalence_group, events, donors)
+        return _is_requeued(cluster, equivalence_group, events, donors)
     except Exception as error:  # any bug
         report(error, f"PodGroup/{equivalence_group.head.key}", equivalence_group.action, on_error)
         return True
 
 
 def _is_requeued(
-    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
 ) -> bool:
     if events.everything:
         return True
@@ -106,16 +107,16 @@ def _is_requeued(
     if refusal is None:
         if events.hyper_nodes_changed_at and head.has_topology_constraint:
             return True
-        return not head.nominations or _could_place_nominated(state, equivalence_group, events)
+        return not head.nominations or _could_place_nominated(cluster, equivalence_group, events)
     if head.nominations and equivalence_group.action == "allocate":
         return True  # Refused by a release before decider 4, which did not release the nominations.
     return any(
-        _happened(state, equivalence_group, one, events, donors) for one in refusal.requeue_on
+        _happened(cluster, equivalence_group, one, events, donors) for one in refusal.requeue_on
     )
 
 
 def _happened(
-    state: State,
+    cluster: Cluster,
     equivalence_group: EquivalenceGroup,
     awaited: str,
     events: WakeupEvents,
@@ -125,24 +126,24 @@ def _happened(
     head, queue = equivalence_group.head, equivalence_group.queue
     match awaited:
         case requeue.NODE_FREED:
-            return _has_room_on_freed_nodes(state, head.pending, events)
+            return _has_room_on_freed_nodes(cluster, head.pending, events)
         case requeue.NODE_UPDATED:
-            return _could_fit_when_empty(state, head.pending, events)
+            return _could_fit_when_empty(cluster, head.pending, events)
         case requeue.ANY_NODE:
             return bool(events.nodes_freed)
         case requeue.PODS_CHANGED:
-            return _affected_by_pods(state, head, events)
+            return _affected_by_pods(cluster, head, events)
         case requeue.ANY_QUOTA:
             return bool(events.quota_released.get(queue))
         case requeue.QUEUE_UPDATED:
-            return _is_quota_released(state, queue, (), events)
+            return _is_quota_released(cluster, queue, (), events)
         case requeue.VICTIMS_OF_QUEUE:
-            return _could_evict(state, equivalence_group, events, donors)
+            return _could_evict(cluster, equivalence_group, events, donors)
         case requeue.VICTIMS_OF_OTHERS:
             return donors.has_other_than(queue) and (
                 bool(events.quota_released.get(queue))
-                or _could_evict(state, equivalence_group, events, donors)
-                or _affected_by_pods(state, head, events)
+                or _could_evict(cluster, equivalence_group, events, donors)
+                or _affected_by_pods(cluster, head, events)
             )
         case requeue.ADMISSION_BY_QUEUE:
             lowest = events.victims_added.get(queue)
@@ -153,25 +154,25 @@ def _happened(
         case requeue.HYPER_NODES:
             return bool(events.hyper_nodes_changed_at)
         case requeue.CLASS_BUDGET:
-            return not has_too_many_classes(state.cluster, head)
+            return not has_too_many_classes(cluster, head)
         case _ if awaited.startswith(requeue.CLUSTER_QUOTA):
             limit = awaited.removeprefix(requeue.CLUSTER_QUOTA)
-            return _releases_any(state, events.quota_released.get(""), (limit,))
+            return _releases_any(cluster, events.quota_released.get(""), (limit,))
         case _:
             limit = awaited.removeprefix(requeue.QUOTA)
-            return _is_quota_released(state, queue, (limit,), events)
+            return _is_quota_released(cluster, queue, (limit,), events)
 
 
-def _affected_by_pods(state: State, group: PodGroup, events: WakeupEvents) -> bool:
+def _affected_by_pods(cluster: Cluster, group: PodGroup, events: WakeupEvents) -> bool:
     """Return True if an added or removed pod matters to the affinity or spread of a pending pod."""
     if not events.changed_pod_kinds:
         return False
     unlike = {(pod.pod_class.index, pod.facts.labels): pod for pod in group.pending}
-    return any(is_affected_by_pods(state.cluster, one, events) for one in unlike.values())
+    return any(is_affected_by_pods(cluster, one, events) for one in unlike.values())
 
 
 def _could_place_nominated(
-    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents
 ) -> bool:
     """Return True if an event could let a nominated pod be bound, or invalidate its nomination."""
     if events.quota_released.get(equivalence_group.queue):
@@ -182,16 +183,15 @@ def _could_place_nominated(
     ):
         return True
     return _has_room_on_freed_nodes(
-        state, equivalence_group.head.pending, events
-    ) or _affected_by_pods(state, equivalence_group.head, events)
+        cluster, equivalence_group.head.pending, events
+    ) or _affected_by_pods(cluster, equivalence_group.head, events)
 
 
 def _could_evict(
-    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
 ) -> bool:
     """Return True if possible victims were added, or if less than before is lacking."""
-    cluster = state.cluster
-    if _could_free_node(state, equivalence_group, events, donors):
+    if _could_free_node(cluster, equivalence_group, events, donors):
         return True
     if equivalence_group.action in RECLAIMING:
         return any(
@@ -206,12 +206,12 @@ def _could_evict(
 
 
 def _could_free_node(
-    state: State, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
 ) -> bool:
     """Return True if changed nodes could be freed for a pod of the class."""
     if len(events.nodes_freed) > FREED_MAX:
         return True
-    cluster, head = state.cluster, equivalence_group.head
+    head = equivalence_group.head
     asked: dict[tuple[Request, tuple[str, ...]], None] | None = None
     for name in events.nodes_freed:
         node = cluster.nodes.nodes.get(name)
@@ -223,45 +223,45 @@ def _could_free_node(
             classes = [pod.pod_class for pod in head.pending]
             asked = dict.fromkeys((one.request, one.cards) for one in classes)
         is_freed = can_free(cluster, node, donors, equivalence_group.action, head)
-        if any(_has_card(state, node, cards) and is_freed(request) for request, cards in asked):
+        if any(_has_card(cluster, node, cards) and is_freed(request) for request, cards in asked):
             return True
     return False
 
 
-def _has_card(state: State, node: Node, cards: tuple[str, ...]) -> bool:
+def _has_card(cluster: Cluster, node: Node, cards: tuple[str, ...]) -> bool:
     """Return True if a node has one of the cards that a pod names, or if it names none."""
-    if not cards or not state.cluster.plugins.quota.limits_cards or node.facts is None:
+    if not cards or not cluster.plugins.quota.limits_cards or node.facts is None:
         return True
     there = node.facts.cards.values()
     return any(card in there for card in cards)
 
 
 def _is_quota_released(
-    state: State, queue: str, limits: tuple[str, ...], events: WakeupEvents
+    cluster: Cluster, queue: str, limits: tuple[str, ...], events: WakeupEvents
 ) -> bool:
     """Return True if the queue was released any of these limits."""
-    found = state.cluster.queues.get(queue)
+    found = cluster.queues.get(queue)
     above = (queue,) if found is None else tuple(one.name for one in found.lineage)
     if ALL_RESOURCES in events.quota_released.get("", ()):
         return True
-    return any(_releases_any(state, events.quota_released.get(name), limits) for name in above)
+    return any(_releases_any(cluster, events.quota_released.get(name), limits) for name in above)
 
 
-def _releases_any(state: State, eased: Names | None, limits: tuple[str, ...]) -> bool:
+def _releases_any(cluster: Cluster, eased: Names | None, limits: tuple[str, ...]) -> bool:
     if not eased:
         return False
     if ALL_RESOURCES in eased:
         return True
     return any(
-        one in eased or any(card in eased for card in cards_of_charge(state.cluster, one))
+        one in eased or any(card in eased for card in cards_of_charge(cluster, one))
         for one in limits
     )
 
 
-def _could_fit_when_empty(state: State, pending: list[Pod], events: WakeupEvents) -> bool:
+def _could_fit_when_empty(cluster: Cluster, pending: list[Pod], events: WakeupEvents) -> bool:
     """Return True if an added or changed node could hold a pod if it were empty: the group may fit again."""
     requests = dict.fromkeys(pod.pod_class.request for pod in pending)
-    nodes = [state.cluster.nodes.nodes.get(name) for name in events.nodes_updated]
+    nodes = [cluster.nodes.nodes.get(name) for name in events.nodes_updated]
     return any(
         all(node.allocatable(one) >= most for one, most in request)
         for node in nodes
@@ -270,19 +270,19 @@ def _could_fit_when_empty(state: State, pending: list[Pod], events: WakeupEvents
     )
 
 
-def _has_room_on_freed_nodes(state: State, pending: list[Pod], events: WakeupEvents) -> bool:
+def _has_room_on_freed_nodes(cluster: Cluster, pending: list[Pod], events: WakeupEvents) -> bool:
     if not events.nodes_freed:
         return False
     if len(events.nodes_freed) > FREED_MAX:
         return True
     classes = {pod.pod_class.index: pod.pod_class for pod in pending}
     for name in events.nodes_freed:
-        node = state.cluster.nodes.nodes.get(name)
+        node = cluster.nodes.nodes.get(name)
         if node is None or node.facts is None:
             continue
-        is_leaving = name in state.cluster.nodes.leaving
+        is_leaving = name in cluster.nodes.leaving
         for one in classes.values():
-            if not _has_card(state, node, one.cards):
+            if not _has_card(cluster, node, one.cards):
                 continue
             if node.fits(one.request) or (is_leaving and node.fits_later(one.request)):
                 return True

@@ -6,9 +6,12 @@ from collections import Counter
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import HealthCheck, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import invariant, run_state_machine_as_test
 
+from events import requeue
+from scheduling import session
+from tests.properties.checked_index import CheckedIndex
 from tests.properties.machine import History
 
 REACHED_MIN: Final = 2
@@ -42,7 +45,28 @@ class Counted(History):
         self.seen.update(self.witness.reached.keys())
 
 
-def test_any_history_obeys_the_rules() -> None:
+class Checked(History):
+    """Ends with the first lookup that misses a class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        CheckedIndex.failures.clear()
+
+    @invariant()
+    def the_requeue_index_finds_all(self) -> None:
+        """Whatever is requeued is looked up."""
+        assert not CheckedIndex.failures, CheckedIndex.failures[0]
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> type[CheckedIndex]:
+    """Every lookup in the requeue index is checked."""
+    monkeypatch.setattr(session, "RequeueIndex", CheckedIndex)
+    CheckedIndex.failures.clear()
+    return CheckedIndex
+
+
+def test_any_history_obeys_the_rules(checked: type[CheckedIndex]) -> None:
     profile = settings(
         max_examples=300,
         stateful_step_count=40,
@@ -53,6 +77,44 @@ def test_any_history_obeys_the_rules() -> None:
     run_state_machine_as_test(Counted, settings=profile)
     rare = {one: Counted.seen[one] for one in REACHED if Counted.seen[one] < REACHED_MIN}
     assert not rare, f"hardly ever happens: {rare} of {Counted.seen}"
+    assert not checked.failures
+    assert checked.lookups[0] > 1_000
+
+
+NOT_IN_HISTORIES: Final = ("ROOM", "HYPER_NODES", "CLASS_BUDGET")
+"""Events that histories without HyperNodes and large clusters do not have (`tests/scheduling/test_requeue_index.py`)."""
+AWAITED: Final = [one for one in vars(requeue) if one.isupper() and one not in NOT_IN_HISTORIES]
+
+
+@pytest.mark.parametrize("mutated", [*AWAITED, "update"])
+def test_histories_find_an_index_that_misses_an_event(
+    checked: type[CheckedIndex], monkeypatch: pytest.MonkeyPatch, mutated: str
+) -> None:
+    """An event that the index does not record, or a change of a pod group that it does not follow."""
+    if mutated == "update":
+        real_update = checked._update  # noqa: SLF001
+        monkeypatch.setattr(
+            checked, "_update", lambda self, key: real_update(self, key) if key[-1] != "1" else None
+        )
+    else:
+        awaited, real_await = getattr(requeue, mutated), checked._await  # noqa: SLF001
+        monkeypatch.setattr(
+            checked,
+            "_await",
+            lambda self, found, one: (
+                None if one.startswith(awaited) else real_await(self, found, one)
+            ),
+        )
+    profile = settings(
+        max_examples=150,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=True,
+        phases=(Phase.generate,),
+        suppress_health_check=_LENIENT,
+    )
+    with pytest.raises(AssertionError, match="requeue"):
+        run_state_machine_as_test(Checked, settings=profile)
 
 
 @pytest.mark.soak
