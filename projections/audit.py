@@ -281,6 +281,10 @@ def _audit_charges(state: AuditedState, group: PodGroup, what: str) -> None:
         assert (order, group) in equivalence_group.jobs, (
             f"{what} is out of place in {equivalence_group.key}"
         )
+        if equivalence_group.by_refusal:
+            standing = equivalence_group.standing_of(group)
+            kept = equivalence_group.by_refusal.get(standing, {}).get(group.key)
+            assert kept == (order, group), f"{what} is not kept by its refusal {standing}"
 
 
 def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
@@ -474,6 +478,8 @@ def _audit_scheduling_queue(state: AuditedState) -> None:
             assert equivalence_group.jobs, f"equivalence group {key} of {name} is empty"
             orders = [order for order, _ in equivalence_group.jobs]
             assert orders == sorted(orders), f"equivalence group {key} of {name} is out of order"
+            kept = sum(len(jobs) for jobs in equivalence_group.by_refusal.values())
+            assert kept in (0, len(orders)), f"equivalence group {key} of {name} keeps {kept}"
             for _, group in equivalence_group.jobs:
                 assert state.cluster.groups.get(group.key) is group, f"{group.key} is gone"
                 assert equivalence_group in state.cluster.scheduling_queue.of(group), (

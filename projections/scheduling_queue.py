@@ -5,21 +5,46 @@ a cycle. So a cycle evaluates only the first.
 """
 
 from bisect import bisect_left, insort
+from typing import Final, TypeAlias
 
-from projections.pod_groups import EquivalenceKey, PodGroup
+from projections.pod_groups import EquivalenceKey, PodGroup, Refusal
 
 Order = tuple[object, ...]
+
+Standing: TypeAlias = tuple[object, ...]
+"""Whether a group has a topology constraint, and what a refusal of it says apart from names and numbers."""
+
+SCANNED_MAX: Final = 8
+"""Up to so many groups are scanned; the groups of a larger equivalence group are also kept by their refusals."""
+
+
+def standing(refusal: Refusal | None, *, has_topology: bool) -> Standing:
+    """Return what of a refusal has to change for it to be recorded again."""
+    if refusal is None:
+        return (has_topology,)
+    return (
+        has_topology,
+        refusal.code,
+        refusal.limit,
+        refusal.never_fits,
+        refusal.fits_only_closed_nodes,
+        refusal.requeue_on,
+    )
 
 
 class EquivalenceGroup:
     """Pod groups of one queue that get the same answer from an action, first served first."""
 
-    __slots__ = ("jobs", "key", "queue")
+    __slots__ = ("_standings", "by_refusal", "jobs", "key", "queue")
 
     def __init__(self, queue: str, key: EquivalenceKey) -> None:
         self.queue = queue
         self.key = key
         self.jobs: list[tuple[Order, PodGroup]] = []
+        self.by_refusal: dict[Standing, dict[str, tuple[Order, PodGroup]]] = {}
+        """Standing to the groups that have it; empty while there are few groups."""
+        self._standings: dict[str, Standing] = {}
+        """Group to its standing in `by_refusal`."""
 
     @property
     def action(self) -> str:
@@ -34,6 +59,54 @@ class EquivalenceGroup:
     def is_head(self, group: PodGroup) -> bool:
         """Return whether the group is still first: a decision may have moved it."""
         return bool(self.jobs) and self.jobs[0][1] is group
+
+    def standing_of(self, group: PodGroup) -> Standing:
+        """Return the standing of a group for the action."""
+        refusal = group.refusals.get(self.action)
+        return standing(refusal, has_topology=group.has_topology_constraint)
+
+    def refused_otherwise(self, same: tuple[Standing, ...]) -> list[PodGroup]:
+        """Return the groups whose standings are none of these, in order."""
+        if not self.by_refusal:
+            return [group for _, group in self.jobs if self.standing_of(group) not in same]
+        found = [
+            job for key, jobs in self.by_refusal.items() if key not in same for job in jobs.values()
+        ]
+        return [group for _, group in sorted(found, key=_order)]
+
+    def add(self, order: Order, group: PodGroup) -> None:
+        """Add a group."""
+        insort(self.jobs, (order, group), key=_order)
+        if self.by_refusal:
+            self._keep(order, group)
+        elif len(self.jobs) > SCANNED_MAX:
+            for job in self.jobs:
+                self._keep(*job)
+
+    def discard(self, order: Order, group: PodGroup) -> None:
+        """Remove a group."""
+        index = bisect_left(self.jobs, order, key=_order)
+        assert self.jobs[index][1] is group
+        del self.jobs[index]
+        if self.by_refusal:
+            self._drop(group)
+
+    def update(self, order: Order, group: PodGroup) -> None:
+        """Apply a change of a group's refusal."""
+        if self.by_refusal and self._standings[group.key] != self.standing_of(group):
+            self._drop(group)
+            self._keep(order, group)
+
+    def _keep(self, order: Order, group: PodGroup) -> None:
+        key = self._standings[group.key] = self.standing_of(group)
+        self.by_refusal.setdefault(key, {})[group.key] = (order, group)
+
+    def _drop(self, group: PodGroup) -> None:
+        key = self._standings.pop(group.key)
+        jobs = self.by_refusal[key]
+        del jobs[group.key]
+        if not jobs:
+            del self.by_refusal[key]
 
 
 class SchedulingQueue:
@@ -56,6 +129,8 @@ class SchedulingQueue:
                 (equivalence_group.queue, equivalence_group.key) for equivalence_group in entry[1]
             ]
             if entry[0] == order and same == [(group.queue, key) for key in keys]:
+                for known in entry[1]:
+                    known.update(order, group)
                 return
             self.remove(group)
         if not keys:
@@ -66,7 +141,7 @@ class SchedulingQueue:
             equivalence_group = equivalence_groups.get(key)
             if equivalence_group is None:
                 equivalence_group = equivalence_groups[key] = EquivalenceGroup(group.queue, key)
-            insort(equivalence_group.jobs, (order, group), key=_order)
+            equivalence_group.add(order, group)
             joined.append(equivalence_group)
         self._entries[group.key] = (order, joined)
 
@@ -77,9 +152,7 @@ class SchedulingQueue:
             return
         order, equivalence_groups = entry
         for equivalence_group in equivalence_groups:
-            index = bisect_left(equivalence_group.jobs, order, key=_order)
-            assert equivalence_group.jobs[index][1] is group
-            del equivalence_group.jobs[index]
+            equivalence_group.discard(order, group)
             if not equivalence_group.jobs:
                 of_queue = self.by_queue[equivalence_group.queue]
                 del of_queue[equivalence_group.key]

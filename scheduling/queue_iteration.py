@@ -19,7 +19,7 @@ from projections.pod_groups import PodGroup
 from projections.scheduling_queue import EquivalenceGroup, Order
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
-from scheduling.unschedulable import Unschedulable, refusal, requeue_events
+from scheduling.unschedulable import Unschedulable, refusal, standings
 from scheduling.work import DECISION, EQUIVALENCE_GROUP, PLACEMENT
 
 DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]]
@@ -389,16 +389,7 @@ def refuse_equivalence_group(
     `for_group` rewrites a refusal found at the head of the class for another group.
     """
     head = equivalence_group.head
-    to_refuse = [
-        group
-        for _, group in equivalence_group.jobs
-        if (standing := group.refusals.get(equivalence_group.action)) is None
-        or standing.code != reason.code
-        or standing.limit != reason.limit
-        or (standing.never_fits, standing.fits_only_closed_nodes)
-        != (reason.never_fits, reason.fits_only_closed_nodes)
-        or standing.requeue_on != requeue_events(group, reason)
-    ]
+    to_refuse = equivalence_group.refused_otherwise(standings(reason))
     for group in to_refuse:
         reason_of_group = reason if for_group is None or group is head else for_group(group, reason)
         yield refusal(group, equivalence_group.action, reason_of_group)

@@ -14,6 +14,7 @@ from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
+from projections.scheduling_queue import Standing
 from scheduling.node_predicates import NOT_SELECTED, REASONS
 from scheduling.plugin import ADMITTED
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
@@ -279,13 +280,6 @@ def without_reservation(reason: Unschedulable) -> Unschedulable:
     return structs.replace(reason, requeue_on=requeue_on, never_fits=True)
 
 
-def requeue_events(group: PodGroup, reason: Unschedulable) -> tuple[str, ...]:
-    """Return the events that could change the answer for a group."""
-    if group.has_topology_constraint:
-        return (*reason.requeue_on, HYPER_NODES)
-    return reason.requeue_on
-
-
 def refusal(group: PodGroup, action: str, reason: Unschedulable) -> PodGroupUnschedulable:
     """Return the record of a refusal."""
     return PodGroupUnschedulable(
@@ -296,7 +290,29 @@ def refusal(group: PodGroup, action: str, reason: Unschedulable) -> PodGroupUnsc
         limit=reason.limit,
         message=reason.message,
         pod=reason.pod,
-        requeue_on=requeue_events(group, reason),
+        requeue_on=_requeue_events(reason, has_topology=group.has_topology_constraint),
         never_fits=reason.never_fits,
         fits_only_closed_nodes=reason.fits_only_closed_nodes,
+    )
+
+
+def _requeue_events(reason: Unschedulable, *, has_topology: bool) -> tuple[str, ...]:
+    """Return the events that could change the answer for a group with or without a topology constraint."""
+    return (*reason.requeue_on, HYPER_NODES) if has_topology else reason.requeue_on
+
+
+def standings(reason: Unschedulable) -> tuple[Standing, ...]:
+    """Return the standings of groups that are refused for this reason already."""
+    return tuple(
+        [
+            (
+                has_topology,
+                reason.code,
+                reason.limit,
+                reason.never_fits,
+                reason.fits_only_closed_nodes,
+                _requeue_events(reason, has_topology=has_topology),
+            )
+            for has_topology in (False, True)
+        ]
     )
