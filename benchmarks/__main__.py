@@ -1,6 +1,6 @@
 """Measure, print a table, write a document.
 
-python -m benchmarks [append fold cycle idle session growth hostile loop network spot memory start] [--scale small|full] [--output FILE] [--profile]
+python -m benchmarks [append fold cycle idle session growth hostile loop network spot memory start fork] [--scale small|full] [--output FILE] [--profile]
 """
 
 import argparse
@@ -19,6 +19,7 @@ from benchmarks import (
     append,
     cycle,
     fold,
+    fork,
     growth,
     hostile,
     idle,
@@ -48,6 +49,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "network": network.measure,
     "memory": memory.measure,
     "start": start.measure,
+    "fork": fork.measure,
 }
 
 PROFILE_LINES: Final = 25

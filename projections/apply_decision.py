@@ -86,7 +86,7 @@ def _config_invalid(state: DecisionState, event: ConfigInvalid) -> None:
 
 
 def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> None:
-    group = state.cluster.groups.get(event.pod_group)
+    group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
     group.phase = INQUEUE
@@ -96,7 +96,7 @@ def _enqueued(state: DecisionState, record: Record, event: EnqueueDecided) -> No
 
 def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) -> None:
     cluster = state.cluster
-    group = cluster.groups.get(event.pod_group)
+    group = cluster.writable_group(event.pod_group)
     if group is not None:
         cluster.remove_nominations(group, is_bound=True)
         if not group.allocated_count and (text := quota_charging.request_differs(cluster, group)):
@@ -122,7 +122,7 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
 
 
 def _refused(state: DecisionState, record: Record, event: PodGroupUnschedulable) -> None:
-    group = state.cluster.groups.get(event.pod_group)
+    group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
     before = group.refusals.get(event.action)
@@ -165,7 +165,7 @@ def _waits_for_earlier_action(state: DecisionState, group: PodGroup, action: str
 
 def _pipelined(state: DecisionState, record: Record, event: PipelineDecided) -> None:
     cluster = state.cluster
-    group = cluster.groups.get(event.pod_group)
+    group = cluster.writable_group(event.pod_group)
     if group is None:
         return
     cluster.remove_nominations(group, is_bound=True)
@@ -193,7 +193,7 @@ def _evicted(state: DecisionState, record: Record, event: EvictionDecided) -> No
 
 
 def _withdrawn(state: DecisionState, event: PipelineWithdrawn) -> None:
-    group = state.cluster.groups.get(event.pod_group)
+    group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
     state.cluster.remove_nominations(group)

@@ -115,7 +115,7 @@ def _phase_outcome(
 
 
 def _set_reported(state: OutcomeState, key: str, position: int) -> None:
-    group = state.cluster.groups.get(key)
+    group = state.cluster.writable_group(key)
     if group is not None and group.reported_status.reported_at < position:
         group.reported_status.reported_at = position
         state.cluster.pending_status.update(group)
@@ -131,10 +131,12 @@ def _status_outcome(
         return
     kind, _, name = record.subject.partition("/")
     if kind == "Pod" and (pod := state.cluster.pods.get(event.uid)) is not None:
+        pod = pod.copy()
         pod.reported_at = record.cause
+        state.cluster.exchange_pod(pod)
     elif kind == "PodGroup" and event.what == COUNTS:
         _set_reported(state, name, record.cause)
-    elif kind == "PodGroup" and (group := state.cluster.groups.get(name)) is not None:
+    elif kind == "PodGroup" and (group := state.cluster.writable_group(name)) is not None:
         group.reported_status.conditions_reported_at = record.cause
     elif kind == "Queue" and (queue := state.cluster.queues.get(name.strip("/"))) is not None:
         queue.rejects_status_updates = isinstance(event, StatusUpdateFailed)

@@ -58,6 +58,8 @@ class Cluster:
     """All facts, observed and decided, and their sums. Only State changes it."""
 
     def __init__(self) -> None:
+        self.owner: object = object()
+        """Token of the groups that may be changed here: both sides of a fork get new ones."""
         self.position = self.queue_objects = 0
         """Position of the record that is being applied; number of queues with an object."""
         self.policy: Policy
@@ -132,7 +134,7 @@ class Cluster:
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
             self._move_pod(old, leaves, new, enters)
-        group = self.groups.get(pod.group_key)
+        group = self.writable_group(pod.group_key)
         is_waiting = new is not None and new.status == PENDING
         if group is not None and pod.facts.uid in group.nominations and not is_waiting:
             self.remove_nominations(group)
@@ -143,6 +145,8 @@ class Cluster:
             known = old if pod.facts.uid in group.pods else None
             if known is not None and charges_changed:
                 self._charge_pod(group, known, -1)
+            if new is not None and charges_changed:
+                self._set_charges(new)
             group.replace_pod(known, new)
         if new is None:
             del self.pods[pod.facts.uid]
@@ -193,19 +197,28 @@ class Cluster:
         queue = self.queues[group.queue]
         status = pod.status
         if status in ALLOCATED:
-            if sign > 0 and pod.charge is None:
-                pod.charge = quota_charging.charge(self, pod)
             assert pod.charge is not None
             queue.add_charge("allocated", pod.charge, sign)
             queue.add_held(pod, group.priority, sign)
             add(group.allocated, pod.charge, sign)
         elif status == PENDING:
-            if sign > 0:
-                pod.requested_charge = quota_charging.requested(self, pod.pod_class)
             add(queue.pending, pod.requested_charge, sign)
-            if sign < 0:
-                pod.requested_charge = ()
         self.changed_rows.queues[queue.name] = self.changed_queues[queue.name] = None
+
+    def _set_charges(self, pod: Pod) -> None:
+        """Set what a pod is charged that is not in State yet. A charge stays as it was when the pod got its node."""
+        if pod.charge is None and pod.status in ALLOCATED:
+            pod.charge = quota_charging.charge(self, pod)
+        is_waiting = pod.status == PENDING
+        pod.requested_charge = quota_charging.requested(self, pod.pod_class) if is_waiting else ()
+
+    def exchange_pod(self, pod: Pod) -> None:
+        """Put another version of a pod in its place. It has the same object, status and class."""
+        self.pods[pod.facts.uid] = pod
+        self.budgets.exchange(pod)
+        group = self.writable_group(pod.group_key)
+        if group is not None:
+            group.exchange_pod(pod)
 
     # Queues
 
@@ -260,7 +273,28 @@ class Cluster:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = PodGroup(key)
-        return group
+            group.owner = self.owner
+        return self.own_group(group)
+
+    def own_group(self, group: PodGroup) -> PodGroup:
+        """Return the version of a group that may be changed here.
+
+        A fork and its original share their groups. The first that changes one copies it, and the copy takes the
+        place of the shared version in everything of this cluster.
+        """
+        if group.owner is self.owner:
+            return group
+        current = self.groups[group.key]
+        if current.owner is not self.owner:
+            current = self.groups[group.key] = current.copy()
+            current.owner = self.owner
+            self.scheduling_queue.exchange(current)
+        return current
+
+    def writable_group(self, key: str) -> PodGroup | None:
+        """Return the group of this key in a version that may be changed here; None if it does not exist."""
+        group = self.groups.get(key)
+        return None if group is None else self.own_group(group)
 
     def put_group(self, facts: GroupFacts, digest: str) -> None:
         """Add or update a PodGroup object."""
@@ -278,7 +312,7 @@ class Cluster:
 
     def drop_group_object(self, key: str) -> None:
         """Remove the PodGroup object; pods that name it wait until it is created again."""
-        group = self.groups[key]
+        group = self.own_group(self.groups[key])
         group.set_object(None)
         self.internal_errors.resume(key)
         group.digest, group.needs_object = "", True
@@ -341,6 +375,7 @@ class Cluster:
 
         With `charges_changed` False neither charges nor requests have changed.
         """
+        group = self.own_group(group)
         self.changed_rows.groups[group.key] = None
         self.changed_groups.append(group.key)
         charges_changed = update_foreign(self, group) or charges_changed
@@ -424,6 +459,7 @@ class Cluster:
 
     def set_nominations(self, group: PodGroup, nominations: dict[str, Nomination]) -> None:
         """Reserve the nominated resources, by pod UID, on nodes and in the queue."""
+        group = self.own_group(group)
         group.nominations = nominations
         for uid, held in nominations.items():
             self.nodes.nominate(held.node, uid, held.request, 1)
@@ -433,6 +469,7 @@ class Cluster:
 
     def remove_nominations(self, group: PodGroup, *, is_bound: bool = False) -> None:
         """Release the nominated resources of a group; `is_bound` if the group itself uses them now."""
+        group = self.own_group(group)
         for uid, held in group.nominations.items():
             remove_nomination(self, uid, held)
             self.queues[group.queue].add_charge("nominated", held.charge, -1)
@@ -501,20 +538,30 @@ class Cluster:
 
     def recharge_pod(self, pod: Pod) -> None:
         """Charge a pod again once the card of its node is known."""
-        group = self.groups[pod.group_key]
+        group = self.own_group(self.groups[pod.group_key])
         self._charge_pod(group, pod, -1)
-        pod.charge = None
-        self._charge_pod(group, pod, 1)
+        self._charge_pod(group, self._recharged(pod, keeps_charge=False), 1)
         self.update_group(group)
+
+    def _recharged(self, pod: Pod, *, keeps_charge: bool) -> Pod:
+        """Return the pod with what it is charged now; if that changed, a copy that has taken its place."""
+        twin = pod.copy()
+        if not keeps_charge:
+            twin.charge = None
+        self._set_charges(twin)
+        if (twin.charge, twin.requested_charge) == (pod.charge, pod.requested_charge):
+            return pod
+        self.exchange_pod(twin)
+        return twin
 
     def recharge(self) -> None:
         """Charge all pods again after the rules or the known cards changed."""
         self.charges.clear()
-        for group in self.groups.values():
+        keeps_charge = not self.wakeup_events.everything
+        for shared in list(self.groups.values()):
+            group = self.own_group(shared)
             for pod in group.pods.values():
                 self._charge_pod(group, pod, -1)
-                if self.wakeup_events.everything:
-                    pod.charge = None
-            for pod in group.pods.values():
-                self._charge_pod(group, pod, 1)
+            for pod in list(group.pods.values()):
+                self._charge_pod(group, self._recharged(pod, keeps_charge=keeps_charge), 1)
             self.update_group(group)

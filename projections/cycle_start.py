@@ -20,9 +20,10 @@ def open_cycle(cluster: Cluster) -> None:
 
 def _reorder(cluster: Cluster) -> None:
     """Update the sort key of groups that hold resources, after their shares changed."""
-    for group in cluster.groups.values():
-        equivalence_groups = cluster.scheduling_queue.of(group) if group.held else []
+    for shared in list(cluster.groups.values()):
+        equivalence_groups = cluster.scheduling_queue.of(shared) if shared.held else []
         if equivalence_groups:
+            group = cluster.own_group(shared)
             order = job_order(cluster, group)
             cluster.changed_groups.append(group.key)
             cluster.scheduling_queue.place(

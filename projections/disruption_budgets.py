@@ -130,6 +130,12 @@ class Budgets:
             allows_more |= budget.allowed > before
         return allows_more
 
+    def exchange(self, pod: Pod) -> None:
+        """Put another version of a pod in its place. It has the same object and status."""
+        for budget in self.all.get(pod.facts.namespace, {}).values():
+            if pod.facts.uid in budget.pods:
+                budget.pods[pod.facts.uid] = pod
+
     def covering(self, pod: Pod) -> list[Budget]:
         """Return the budgets that select a pod."""
         there = self.all.get(pod.facts.namespace, {})

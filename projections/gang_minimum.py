@@ -24,6 +24,13 @@ class _TopEntries:
         self.by_class: dict[int, list[Entry]] = {}
         """Class index to the entries of that class among the first, sorted."""
 
+    def copy(self) -> "_TopEntries":
+        """Return a copy."""
+        twin = _TopEntries(self.size)
+        twin.top, twin.rest = self.top.copy(), self.rest.copy()
+        twin.by_class = {index: entries.copy() for index, entries in self.by_class.items()}
+        return twin
+
     def add(self, entry: Entry) -> Entry | None:
         """Add an entry. Return the entry that is in the rest because of that: this one, or the one that it
         displaces."""
@@ -78,6 +85,13 @@ class MinMemberSet:
         self._others = _TopEntries(0)
         for pod in pods:
             self.count(pod, 1)
+
+    def copy(self) -> "MinMemberSet":
+        """Return a copy."""
+        twin = MinMemberSet(self.wanted, self.roles, ())
+        twin._by_role = {role: split.copy() for role, split in self._by_role.items()}
+        twin._others = self._others.copy()
+        return twin
 
     def is_for(self, wanted: int, roles: Mapping[str, int]) -> bool:
         """Return whether the set was built for this minimum."""

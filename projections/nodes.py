@@ -155,6 +155,19 @@ class Node:
         self.quarantine: dict[str, Quarantine] = {}
         """Resource to its quarantine."""
 
+    def copy(self) -> "Node":
+        """Return a copy. The facts of its object are shared."""
+        twin = Node(self.name)
+        twin.facts, twin.digest, twin.slot = self.facts, self.digest, self.slot
+        twin.card_layout, twin.pods = self.card_layout, self.pods.copy()
+        twin.nominated_pods = self.nominated_pods.copy()
+        twin.overlay_added = self.overlay_added.copy()
+        twin.overlay_removed = self.overlay_removed.copy()
+        twin.occupied, twin.releasing = self.occupied.copy(), self.releasing.copy()
+        twin.nominated, twin.free = self.nominated.copy(), self.free.copy()
+        twin.quarantine = self.quarantine.copy()
+        return twin
+
     @property
     def is_present(self) -> bool:
         """Return whether the API server has the node."""

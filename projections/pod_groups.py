@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Final
 
 from msgspec import Struct
@@ -95,7 +96,8 @@ class ReportedStatus(Struct):
 
 
 class PodGroup:
-    """A pod group and its pods. Only State changes it."""
+    """A pod group and its pods. Only State changes it, and only through its own version (`Cluster.own_group`): forks
+    of State share groups until one of them changes."""
 
     __slots__ = (
         "allocated",
@@ -119,6 +121,7 @@ class PodGroup:
         "min_tasks",
         "needs_object",
         "nominations",
+        "owner",
         "pending",
         "pending_classes",
         "phase",
@@ -150,6 +153,8 @@ class PodGroup:
     def __init__(self, key: str) -> None:
         self.key = self.uid = key
         """`namespace/name`"""
+        self.owner: object = None
+        """The token of the cluster that may change this version."""
         self.facts: GroupFacts | None = None
         """Facts of its PodGroup object, or None."""
         self.reported_status, self.cause = ReportedStatus(), 0
@@ -204,6 +209,22 @@ class PodGroup:
         self.pods_by_node = {} if self.has_topology_constraint else None
         for pod in self.pods.values():
             self._count_sub_group(pod, pod.status, 1)
+
+    def copy(self) -> "PodGroup":
+        """Return a copy that can be changed without changing this version. Pods and refusals are shared."""
+        twin = PodGroup(self.key)
+        for name in _SHARED:
+            setattr(twin, name, getattr(self, name))
+        for name in _COPIED:
+            setattr(twin, name, getattr(self, name).copy())
+        twin.reported_status = copy(self.reported_status)
+        if self.sub_groups is not None:
+            twin.sub_groups = self.sub_groups.copy()
+        if self.pods_by_node is not None:
+            twin.pods_by_node = self.pods_by_node.copy()
+        if self.cached_min_members is not None:
+            twin.cached_min_members = self.cached_min_members.copy()
+        return twin
 
     @property
     def topology_constraint(self) -> TopologyConstraint | None:
@@ -368,6 +389,15 @@ class PodGroup:
         if new is not None:
             self.add_pod(new)
 
+    def exchange_pod(self, pod: Pod) -> None:
+        """Put another version of a pod in its place. It counts the same in everything."""
+        before = self.pods[pod.facts.uid]
+        self.pods[pod.facts.uid] = pod
+        if pod.status == PENDING:
+            index = bisect_left(self.pending, pod.sort_key, key=_sort_key)
+            assert self.pending[index] is before
+            self.pending[index] = pod
+
     def _count(self, pod: Pod, status: str, sign: int) -> None:
         if status != RELEASING or pod.node:
             self.counts[status] = self.counts.get(status, 0) + sign
@@ -467,6 +497,34 @@ class PodGroup:
         """Return the status that its object should have."""
         have = self.counts.get
         return self.phase, have(RUNNING, 0), have(SUCCEEDED, 0), have(FAILED, 0)
+
+
+_COPIED: Final = (
+    "min_tasks",
+    "pods",
+    "pending",
+    "counts",
+    "ready_by_role",
+    "classes",
+    "live_classes",
+    "pending_classes",
+    "allocated",
+    "held",
+    "refusals",
+    "nominations",
+)
+"""Attributes that are lists or dicts."""
+
+_SHARED: Final = tuple(
+    one
+    for one in PodGroup.__slots__
+    if one
+    not in (
+        *_COPIED,
+        *("key", "owner", "reported_status", "sub_groups", "pods_by_node", "cached_min_members"),
+    )
+)
+"""Attributes with values that are not changed in place."""
 
 
 def _shift(counts: dict[int, int], key: int, sign: int) -> None:

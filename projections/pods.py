@@ -298,7 +298,8 @@ def _trailing_number(name: str) -> int:
 
 
 class Pod:
-    """A pod, and what muster has decided about it. Only State changes it."""
+    """A pod, and what muster has decided about it. A pod in State is never changed: a copy replaces it, because forks
+    of State share it."""
 
     __slots__ = (
         "assumed",
@@ -380,12 +381,12 @@ class Pod:
         return bool(self.node) and self.facts.phase not in ("Succeeded", "Failed")
 
     def copy(self) -> "Pod":
-        """Return a copy to change, while this version is still in the sums."""
+        """Return a copy to change before it replaces this version."""
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
         twin.bound_at, twin.charge = self.bound_at, self.charge
         twin.evicted, twin.reported_at = self.evicted, self.reported_at
-        twin.failed_bindings = self.failed_bindings
+        twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
         return twin
 
 

@@ -24,6 +24,9 @@ class ReservationState(QuotaState, Protocol):
     wakeup_events: WakeupEvents
     position: int
 
+    def own_group(self, group: PodGroup) -> PodGroup:
+        """Return the version of a group that may be changed here."""
+
 
 def update_reservation_timeout(cluster: QuotaState, group: PodGroup) -> None:
     """End the time-out of a group that is no longer refused because nodes are closed."""
@@ -55,7 +58,7 @@ def expire_reservations(cluster: ReservationState, at_ns: int) -> None:
     timeouts = cluster.cluster_totals.reservation_timeouts
     ended = takewhile(lambda one: one[1] <= at_ns, timeouts.items())
     for key in [key for key, _ in ended]:
-        group = cluster.groups[key]
+        group = cluster.own_group(cluster.groups[key])
         group.refusals["allocate"] = structs.replace(group.refusals["allocate"], is_timed_out=True)
         del timeouts[key]
         cluster.wakeup_events.groups[key], group.cause = None, cluster.position

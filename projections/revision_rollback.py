@@ -25,7 +25,8 @@ def discard_unconfirmed(state: RollbackState, resource: str) -> None:
         case "Pod":
             _discard_unconfirmed_pods(state)
         case "PodGroup":
-            for group in state.cluster.groups.values():
+            for shared in list(state.cluster.groups.values()):
+                group = state.cluster.own_group(shared)
                 group.reported_status.reported_at = group.reported_status.conditions_reported_at = 0
                 state.cluster.pending_status.update(group)
         case "Queue":

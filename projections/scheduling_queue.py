@@ -58,7 +58,7 @@ class EquivalenceGroup:
 
     def is_head(self, group: PodGroup) -> bool:
         """Return whether the group is still first: a decision may have moved it."""
-        return bool(self.jobs) and self.jobs[0][1] is group
+        return bool(self.jobs) and self.jobs[0][1].key == group.key
 
     def standing_of(self, group: PodGroup) -> Standing:
         """Return the standing of a group for the action."""
@@ -90,6 +90,14 @@ class EquivalenceGroup:
         del self.jobs[index]
         if self.by_refusal:
             self._drop(group)
+
+    def exchange(self, order: Order, group: PodGroup) -> None:
+        """Put another version of a group in its place."""
+        index = bisect_left(self.jobs, order, key=_order)
+        assert self.jobs[index][1].key == group.key
+        self.jobs[index] = (order, group)
+        if self.by_refusal:
+            self.by_refusal[self._standings[group.key]][group.key] = (order, group)
 
     def update(self, order: Order, group: PodGroup) -> None:
         """Apply a change of a group's refusal."""
@@ -144,6 +152,12 @@ class SchedulingQueue:
             equivalence_group.add(order, group)
             joined.append(equivalence_group)
         self._entries[group.key] = (order, joined)
+
+    def exchange(self, group: PodGroup) -> None:
+        """Put another version of a group in its place."""
+        order, equivalence_groups = self._entries.get(group.key, ((), []))
+        for equivalence_group in equivalence_groups:
+            equivalence_group.exchange(order, group)
 
     def remove(self, group: PodGroup) -> None:
         """Remove a group from its equivalence groups."""

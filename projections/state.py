@@ -32,6 +32,7 @@ from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline, quarantine_resources
 from projections.deferred_work import DeferredWork
 from projections.foreign_pod_groups import count_foreign_pod, recount_foreign_pods
+from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
 from projections.pods import Pod
@@ -92,6 +93,24 @@ class State:
         """Set the position before the first record."""
         assert self.position == 0, "only an empty State can begin"
         self.position = position
+
+    def fork(self) -> "State":
+        """Return a copy that can be read, decided on and folded further without changing this State.
+
+        Neither side may be changed while the copy is made. Caches of either side stay valid.
+        """
+        # The cache of charges is not copied: questions fill it again.
+        charges, self.cluster.charges = self.cluster.charges, {}
+        twin = Copies().of(self)
+        self.cluster.charges = charges
+        assert isinstance(twin, State)
+        nodes, copies = self.cluster.nodes.nodes, twin.cluster.nodes.nodes
+        for name, of_node in self.quarantined.items():
+            if name in nodes and nodes[name].quarantine is of_node:
+                twin.quarantined[name] = copies[name].quarantine
+        # From now on neither side changes the groups that both have.
+        self.cluster.owner, twin.cluster.owner = object(), object()
+        return twin
 
     def validate(self) -> None:
         """Recount all sums. Raise AssertionError if one differs from the sum that is kept."""
@@ -306,9 +325,10 @@ class State:
         if event.scheduler_names == cluster.scheduler_names:
             return
         cluster.scheduler_names = event.scheduler_names
-        for pod in list(cluster.pods.values()):
-            cluster.replace_pod(pod, None)
-            pod.group_key = ""
+        for old in list(cluster.pods.values()):
+            cluster.replace_pod(old, None)
+            pod = old.copy()
+            pod.group_key, pod.requested_charge = "", ()
             if pod.facts.scheduler in event.scheduler_names:
                 cluster.adopt(pod)
             cluster.replace_pod(None, pod)

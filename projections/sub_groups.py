@@ -90,6 +90,12 @@ class SubGroups:
         self.rules = rules
         self.ready: dict[SubGroupKey, int] = {}
 
+    def copy(self) -> "SubGroups":
+        """Return a copy."""
+        twin = SubGroups(self.rules)
+        twin.ready = self.ready.copy()
+        return twin
+
     def key_of(self, labels: Labels) -> SubGroupKey | None:
         """Return the sub-group of a pod with these labels, of the first policy that applies; None if none does."""
         there = dict(labels)

@@ -356,7 +356,10 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
             yield from _with_work_counted(session, decide_head(session, equivalence_group))
         except Exception as error:  # any bug
             has_failed = True
+            head = session.cluster.groups.get(head.key, head)
             yield from session.group_failed(head, action, error, overlay_position)
+        # A decision may have replaced the group by a version of its own (`Cluster.own_group`).
+        head = session.cluster.groups.get(head.key, head)
         if has_failed and not equivalence_group.is_head(head):
             pass  # The next group in the class is decided.
         elif head.fingerprint == before or has_failed:

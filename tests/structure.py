@@ -1,15 +1,22 @@
 """Everything that a State holds, attribute by attribute, with the order of every dict and list, as text."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from projections.pod_groups import PodGroup
+from projections.pods import Pod
 from projections.snapshot import take
 from projections.state import State
 
 NOT_COMPARED: Final = {
+    (
+        "Cluster",
+        "plugins",
+    ): "a plugin holds its arguments only; the policy, which names them, is compared",
     (
         "Cluster",
         "charges",
@@ -39,7 +46,7 @@ def attributes_of(value: object) -> Iterator[tuple[str, object]]:
 def lines_of(value: object, path: str = "", seen: dict[int, str] | None = None) -> Iterator[str]:
     """Yield a line for each value that an object holds, with the path that leads there."""
     seen = {} if seen is None else seen
-    if value is None or isinstance(value, str | bytes | int | float):
+    if value is None or isinstance(value, str | bytes | int | float | Fraction):
         yield f"{path} = {value!r}"
     elif isinstance(value, dict):
         yield f"{path} has keys {list(map(str, value))}"
@@ -79,3 +86,41 @@ def check_same(before: list[str], after: list[str], what: str) -> None:
     gone = [one for one in before if one not in right][:5]
     come = [one for one in after if one not in left][:5]
     raise AssertionError(f"{what} changed State: {gone} became {come}")
+
+
+def changeable(
+    value: object, path: str = "", seen: set[int] | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield identity and path of each object that a value holds and that may be changed in place.
+
+    Pods are never changed, and pod groups only after they are copied: what they hold is left out.
+    """
+    seen = set() if seen is None else seen
+    is_frozen = isinstance(value, msgspec.Struct) and value.__struct_config__.frozen
+    if (
+        is_frozen
+        or value is None
+        or isinstance(value, str | bytes | int | float | Fraction | Pod | PodGroup)
+    ):
+        return
+    if type(value) is object or (not isinstance(value, tuple) and id(value) in seen):
+        return
+    if not isinstance(value, tuple):
+        seen.add(id(value))
+        yield id(value), path
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from changeable(one, f"{path}[{key!s}]", seen)
+    elif isinstance(value, list | tuple):
+        for index, one in enumerate(value):
+            yield from changeable(one, f"{path}[{index}]", seen)
+    elif not isinstance(value, np.ndarray):
+        for name, one in attributes_of(value):
+            yield from changeable(one, f"{path}.{name}", seen)
+
+
+def check_apart(left: State, right: State) -> None:
+    """Raise AssertionError if two States share something that may be changed in place."""
+    of_left = dict(changeable(left, "state"))
+    shared = [path for identity, path in changeable(right, "state") if identity in of_left]
+    assert not shared, f"a fork shares {shared[:5]}"

@@ -48,6 +48,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         if not equivalence_group.is_head(group):
             # The new phase moved the group to another equivalence class, which is decided next.
             return
+        group = session.cluster.groups[group.key]
     attempt = place_gang(session, group)
     if attempt.is_ready:
         yield GangBindDecided(
@@ -62,6 +63,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
     else:
         yield from pipeline_withdrawal(group, attempt.refusal)
         if equivalence_group.is_head(group):
+            attempt.group = group = session.cluster.groups[group.key]
             reason = attempt.refusal
             if reason.fits_only_closed_nodes and _is_reservation_timed_out(equivalence_group):
                 reason = without_reservation(reason)

@@ -31,6 +31,10 @@ class Witness:
         """State as the log says."""
         return self.replay.state
 
+    def content(self, digest: str) -> bytes:
+        """The object of a digest."""
+        return self._contents[digest]
+
     def take(self, batch: Batch | None) -> None:
         """Take in a batch."""
         if batch is None:
