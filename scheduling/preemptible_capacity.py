@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections.cluster import Cluster
-from projections.nodes import SHORT_MAX, Node, Request
+from projections.nodes import SHORT_MAX, Node, NodeTable, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED
@@ -32,11 +32,13 @@ PreemptibleByQueue: TypeAlias = dict[tuple[str, int, bool], Amounts]
 class VictimScope(Struct, frozen=True):
     """The pods that an action may evict for a preemptor."""
 
-    queues: tuple[str, ...]
+    queues: frozenset[str]
     bound: int | None
     """Only pods of groups below this priority; None for no bound."""
     surplus_only: bool
     """True if only groups with more pods than minMember give victims."""
+    without: str = ""
+    """A queue that is none of them: that of the preemptor."""
 
 
 def victim_scope(
@@ -44,9 +46,10 @@ def victim_scope(
 ) -> VictimScope:
     """Return the scope of the victims of an action for a group of a queue and a priority."""
     return VictimScope(
-        donors.others(queue) if action in RECLAIMING else (queue,),
+        donors.all if action in RECLAIMING else frozenset((queue,)),
         priority_bound(cluster, action, priority),
         needs_surplus(cluster, action),
+        queue if action in RECLAIMING else "",
     )
 
 
@@ -55,13 +58,7 @@ def can_free(
 ) -> Callable[[Request], bool]:
     """Return a function that tells whether an action could free a node for a request of a group."""
     by_queue = preemptible_by_queue(cluster, node)
-    queues: tuple[str, ...] = (group.queue,)
-    if action in RECLAIMING:
-        there = dict.fromkeys(queue for queue, *_ in by_queue)
-        queues = tuple([one for one in there if one != group.queue and one in donors.names])
-    scope = VictimScope(
-        queues, priority_bound(cluster, action, group.priority), needs_surplus(cluster, action)
-    )
+    scope = victim_scope(cluster, donors, action, group.queue, group.priority)
     return lambda request: all(
         _max_free(node, by_queue, scope, name) >= amount for name, amount in request
     )
@@ -74,28 +71,51 @@ class PreemptibleCapacity:
         self._cluster = cluster
         self._layout = -1
         self._read = 0
-        self._by_slot: list[PreemptibleByQueue | None] = []
+        self._by_slot: list[PreemptibleByQueue] = []
+        self._slots: dict[str, dict[int, None]] = {}
+        """Queue to the slots of nodes with pods of it that may be evicted."""
+        self._futures: dict[str, _Column] = {}
+        """Resource to what nodes will have free without evictions."""
         self._columns: dict[tuple[VictimScope, str], _Column] = {}
 
     def within(self, scope: VictimScope, request: Request) -> npt.NDArray[np.bool_]:
         """Return the nodes that evictions could free for a request, slot by slot."""
-        table = self._cluster.nodes
-        if self._layout != table.layout:
-            self._layout, self._read = table.layout, len(table.changed_slots)
-            self._columns.clear()
-            self._by_slot = [None] * len(table.order)
-        for slot in table.changed_slots[self._read :]:
-            self._by_slot[slot] = None
-        self._read = len(table.changed_slots)
-        can = np.ones(len(table.order), dtype=np.bool_)
+        self._refresh()
+        can = np.ones(len(self._by_slot), dtype=np.bool_)
         for name, amount in request:
             can &= self._column(scope, name) >= amount
         return can
 
     def most(self, scope: VictimScope, name: str) -> npt.NDArray[np.int64]:
         """Return the upper bound of a resource, slot by slot. Do not modify the result."""
-        self.within(scope, ())
+        self._refresh()
         return self._column(scope, name)
+
+    def audit(self) -> None:
+        """Raise AssertionError if a bound differs from one that is computed again."""
+        self._refresh()
+        again = PreemptibleCapacity(self._cluster)
+        for scope, name in list(self._columns):
+            kept, counted = self.most(scope, name), again.most(scope, name)
+            assert kept.tolist() == counted.tolist(), f"{scope} {name}: {kept}, not {counted}"
+
+    def _refresh(self) -> None:
+        """Apply the changes of nodes since the last call."""
+        table = self._cluster.nodes
+        slots = dict.fromkeys(table.changed_slots[self._read :])
+        if self._layout != table.layout:
+            self._layout = table.layout
+            self._columns, self._futures, self._slots = {}, {}, {}
+            self._by_slot = [{} for _ in table.order]
+            slots = dict.fromkeys(range(len(table.order)))
+        self._read = len(table.changed_slots)
+        for slot in slots:
+            for queue, *_ in self._by_slot[slot]:
+                self._slots[queue].pop(slot, None)
+            by_queue = preemptible_by_queue(self._cluster, table.order[slot])
+            self._by_slot[slot] = by_queue
+            for queue, *_ in by_queue:
+                self._slots.setdefault(queue, {})[slot] = None
 
     def _column(self, scope: VictimScope, name: str) -> npt.NDArray[np.int64]:
         table = self._cluster.nodes
@@ -103,22 +123,43 @@ class PreemptibleCapacity:
         if found is None:
             if len(self._columns) >= COLUMNS_MAX:
                 self._columns.clear()
-            found = self._columns[scope, name] = _Column(len(table.order))
-            slots = dict.fromkeys(range(len(table.order)))
+            changed = self._slots.get(scope.without, {})
+            if scope.without:
+                # What all of them could give is shared by the preemptors of all queues.
+                start = self._column(structs.replace(scope, without=""), name)
+            else:
+                start = self._future(name)
+                changed = self._slots_of(scope.queues)
+            found = self._columns[scope, name] = _Column(start.copy())
+            found.mark_read(table)
         else:
-            slots = dict.fromkeys(table.changed_slots[found.moved :])
-            slots.update(dict.fromkeys(table.updated_slots[found.remade :]))
-        for slot in slots:
-            found.values[slot] = self._at(slot, scope, name)
-        found.moved, found.remade = len(table.changed_slots), len(table.updated_slots)
+            changed = found.changes(table)
+        for slot in changed:
+            node = table.order[slot]
+            found.values[slot] = _max_free(node, self._by_slot[slot], scope, name)
         return found.values
 
-    def _at(self, slot: int, scope: VictimScope, name: str) -> int:
-        node = self._cluster.nodes.order[slot]
-        by_queue = self._by_slot[slot]
-        if by_queue is None:
-            by_queue = self._by_slot[slot] = preemptible_by_queue(self._cluster, node)
-        return _max_free(node, by_queue, scope, name)
+    def _slots_of(self, queues: frozenset[str]) -> dict[int, None]:
+        """Return the slots of nodes with pods of these queues that may be evicted."""
+        if len(queues) == 1:
+            return self._slots.get(next(iter(queues)), {})
+        return {
+            slot: None for queue, slots in self._slots.items() if queue in queues for slot in slots
+        }
+
+    def _future(self, name: str) -> npt.NDArray[np.int64]:
+        """Return what nodes will have free of a resource without evictions, slot by slot."""
+        table = self._cluster.nodes
+        found = self._futures.get(name)
+        if found is None:
+            found = self._futures[name] = _Column(np.zeros(len(table.order), dtype=np.int64))
+            found.mark_read(table)
+            changed = dict.fromkeys(range(len(table.order)))
+        else:
+            changed = found.changes(table)
+        for slot in changed:
+            found.values[slot] = min(table.order[slot].future(name), SHORT_MAX)
+        return found.values
 
 
 class _Column:
@@ -126,9 +167,20 @@ class _Column:
 
     __slots__ = ("moved", "remade", "values")
 
-    def __init__(self, size: int) -> None:
-        self.values = np.zeros(size, dtype=np.int64)
+    def __init__(self, values: npt.NDArray[np.int64]) -> None:
+        self.values = values
         self.moved = self.remade = 0
+
+    def changes(self, table: NodeTable) -> dict[int, None]:
+        """Return the slots that changed since the last call."""
+        slots = dict.fromkeys(table.changed_slots[self.moved :])
+        slots.update(dict.fromkeys(table.updated_slots[self.remade :]))
+        self.mark_read(table)
+        return slots
+
+    def mark_read(self, table: NodeTable) -> None:
+        """Take all changes so far as applied."""
+        self.moved, self.remade = len(table.changed_slots), len(table.updated_slots)
 
 
 def _max_free(node: Node, by_queue: PreemptibleByQueue, scope: VictimScope, name: str) -> int:
@@ -136,7 +188,9 @@ def _max_free(node: Node, by_queue: PreemptibleByQueue, scope: VictimScope, name
     for (queue, priority, has_spare), amounts in by_queue.items():
         if scope.surplus_only and not has_spare:
             continue
-        if queue in scope.queues and (scope.bound is None or priority < scope.bound):
+        if queue == scope.without or queue not in scope.queues:
+            continue
+        if scope.bound is None or priority < scope.bound:
             most += amounts.get(name, 0)
     return min(most, SHORT_MAX)
 

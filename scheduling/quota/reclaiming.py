@@ -66,6 +66,7 @@ class DonorQueues:
         self._read = 0
         self._names: dict[str, None] = {}
         self._sorted: tuple[str, ...] | None = None
+        self._all: frozenset[str] | None = None
 
     @property
     def names(self) -> Mapping[str, None]:
@@ -83,6 +84,14 @@ class DonorQueues:
         """Return True if there is such a queue other than this one."""
         names = self.names
         return len(names) > (queue in names)
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Return the names of these queues as a set."""
+        names = self.names
+        if self._all is None:
+            self._all = frozenset(names)
+        return self._all
 
     def others(self, queue: str) -> tuple[str, ...]:
         """Return these queues without one, sorted."""
@@ -109,14 +118,14 @@ class DonorQueues:
         self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
         self._journal, self._read = cluster.changed_ledgers, len(cluster.changed_ledgers)
         donors = [name for name, queue in cluster.queues.items() if can_donate(cluster, queue)]
-        self._names, self._sorted = dict.fromkeys(donors), None
+        self._names, self._sorted, self._all = dict.fromkeys(donors), None, None
 
     def _update(self, name: str) -> None:
         queue = self._cluster.queues.get(name)
         is_donor = queue is not None and can_donate(self._cluster, queue)
         if is_donor == (name in self._names):
             return
-        self._sorted = None
+        self._sorted = self._all = None
         if is_donor:
             self._names[name] = None
         else:

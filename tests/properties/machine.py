@@ -285,6 +285,8 @@ class History(RuleBasedStateMachine):
         if self.is_checked:
             return
         self.engine.state.validate()
+        if self.engine.state.cluster.nodes.is_laid_out:
+            self.engine.decider.session.preemptible.audit()
         assert self.engine.head == self.witness.replay.head
         same(self.engine.state, self.witness.state)
         self.is_checked = True
