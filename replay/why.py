@@ -89,11 +89,13 @@ class Inquiry:
         return True
 
     def answer(self) -> Answer:
-        """Return the answer at the moment asked for. Raises UsageError for an unknown subject."""
+        """Return the answer at the moment asked for; more records may be taken afterwards.
+
+        Raises UsageError for an unknown subject.
+        """
         asked = self._moment.position
         if asked is not None and asked > self.state.position:
             raise UsageError(f"position {asked} is after the end of the log, {self.state.position}")
-        self.state.cluster.nodes.lay_out()
         for trail in self._trails:
             if self._is_there(trail):
                 return self._answer(trail)
@@ -133,9 +135,12 @@ class Inquiry:
     def _answer(self, trail: Trail) -> Answer:
         waits: Waiting | None = None
         if self._is_there(trail):
-            group = self._group_that_waits(trail)
-            waits = waiting(self._session, group) if group is not None else None
-            standing = self._standing(trail, waits)
+            # What still waits is tried again, and nodes may have come since the columns were laid out.
+            state = self.state.fork()
+            state.cluster.nodes.lay_out()
+            group = _group_that_waits(state, trail)
+            waits = waiting(Session(state), group) if group is not None else None
+            standing = _standing(state, trail, waits)
         else:
             standing = _gone(trail)
         decision, cycle, choices = self._choices.get(trail.subject, (0, 0, ()))
@@ -154,28 +159,6 @@ class Inquiry:
             lists=standing.lists,
         )
 
-    def _group_that_waits(self, trail: Trail) -> PodGroup | None:
-        groups = self.state.cluster.groups
-        if trail.kind == "PodGroup":
-            return groups.get(trail.key)
-        if trail.pod is None or trail.pod.node:
-            return None
-        return groups.get(trail.pod.group_key)
-
-    def _standing(self, trail: Trail, waits: Waiting | None) -> Standing:
-        cluster = self.state.cluster
-        match trail.kind:
-            case "Pod":
-                pod: Pod | None = trail.pod
-                assert pod is not None
-                return pod_standing(self.state, cluster.pods[pod.facts.uid], waits)
-            case "PodGroup":
-                return group_standing(self.state, cluster.groups[trail.key], waits)
-            case "Node":
-                return node_standing(self.state, cluster.nodes.nodes[trail.key])
-            case _:
-                return queue_standing(self.state, cluster.queues[trail.key])
-
     def _unknown(self) -> str:
         cluster = self.state.cluster
         name = self._text.strip().rpartition("/")[2]
@@ -186,6 +169,30 @@ class Inquiry:
         return (
             f"{self._text!r} is not in the log up to position {self.state.position} ({when}){hint}"
         )
+
+
+def _group_that_waits(state: State, trail: Trail) -> PodGroup | None:
+    groups = state.cluster.groups
+    if trail.kind == "PodGroup":
+        return groups.get(trail.key)
+    if trail.pod is None or trail.pod.node:
+        return None
+    return groups.get(trail.pod.group_key)
+
+
+def _standing(state: State, trail: Trail, waits: Waiting | None) -> Standing:
+    cluster = state.cluster
+    match trail.kind:
+        case "Pod":
+            pod: Pod | None = trail.pod
+            assert pod is not None
+            return pod_standing(state, cluster.pods[pod.facts.uid], waits)
+        case "PodGroup":
+            return group_standing(state, cluster.groups[trail.key], waits)
+        case "Node":
+            return node_standing(state, cluster.nodes.nodes[trail.key])
+        case _:
+            return queue_standing(state, cluster.queues[trail.key])
 
 
 def _gone(trail: Trail) -> Standing:

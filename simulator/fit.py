@@ -1,6 +1,6 @@
-"""Would manifests be placed now: they are added to a State as if they had just been created.
+"""Would manifests be placed now: they are added to a fork of State as if they had just been created.
 
-Cycles are held on that State as the daemon would hold them, with all other waiting pods. Controllers of
+Cycles are held on that fork as the daemon would hold them, with all other waiting pods. Controllers of
 workloads (pods of a Job once its group is admitted) run in a simulated cluster of their own. Nothing reaches a
 log or a real cluster.
 """
@@ -79,7 +79,7 @@ class Fit(Struct, frozen=True):
 
 
 class FitSimulation:
-    """Adds manifests to a State, which cannot be used for anything else afterwards."""
+    """Adds manifests to a fork of a State; the State itself is only read."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class FitSimulation:
         manifests: Sequence[LocatedManifest],
         policy: PolicyChanged | None = None,
     ) -> None:
-        self._state = state
+        self._state = state = state.fork()
         self._position, self._now_ns = state.position, state.now_ns
         self._step = Engine(state, Head(position=state.position, digest="0" * 64, epoch=0))
         steps = tuple(Apply(0, one.kind, one.manifest) for one in manifests)
