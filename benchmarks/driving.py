@@ -2,8 +2,8 @@
 
 import gc
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import islice
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
@@ -12,13 +12,20 @@ from typing import Final, TypeVar
 import msgspec
 
 from daemon.composition import audits_of, build_engine
+from daemon.deciding_thread import DecidingThread
+from daemon.fold import refolder
 from daemon.log.contract import Log
-from daemon.loop import INTAKE_MAX
+from daemon.log.opening import open_log
+from daemon.loop import INTAKE_MAX, Cluster, Loop, Running
+from daemon.monotonic_clock import Clock
+from daemon.notifying_log import Listener, NotifyingLog
+from daemon.settings import Settings
 from engine.engine import Engine
 from events.daemon import DaemonStarted, PolicyChanged
 from events.messages import Accepted, Answer, BindRequest, ListCompleted, WatchMessage
 from events.record import GENESIS, Head
 from projections.batch import Batch
+from projections.internal_error import ignore
 from projections.policy import BUILT_IN
 from projections.state import State
 from projections.views.project import Views
@@ -102,6 +109,29 @@ def answered(engine: Engine) -> Batch | None:
 def bindings(engine: Engine) -> int:
     """Pods that are to be bound."""
     return sum(isinstance(request, BindRequest) for request in engine.requests())
+
+
+@asynccontextmanager
+async def composed_loop(
+    cluster: Cluster, clock: Clock, heard: Listener, thread: DecidingThread
+) -> AsyncIterator[Loop]:
+    """The loop as `muster run` composes it: deciding thread, views, SQLite, snapshots and audits."""
+    with folder() as place:
+        stored = await open_log(str(place / "loop.db"), "write")
+        try:
+            log = NotifyingLog(stored, clock.elapsed_ns, (heard,), ignore)
+            running = Running(
+                holder="benchmark",
+                version="0",
+                snapshot_every=Settings().snapshot_every,
+                updates_status=True,
+                has_deciding_thread=True,
+            )
+            refold = refolder(stored, with_views=True)
+            yield Loop(log, cluster, clock, refold, running, thread=thread)
+        finally:
+            thread.close()
+            await stored.close()
 
 
 async def append_all(log: Log, batches: Iterable[Batch]) -> None:

@@ -14,20 +14,15 @@ from typing import Final
 
 from benchmarks import manifests
 from benchmarks.append import lives
-from benchmarks.driving import SECOND, folder, nothing_of
+from benchmarks.driving import SECOND, composed_loop, nothing_of
 from benchmarks.figures import Figure
 from benchmarks.full import Filled, ran, waits
 from benchmarks.scale import Scale
 from daemon.clock import WallClock
 from daemon.deciding_thread import DecidingThread
-from daemon.fold import refolder
-from daemon.log.opening import open_log
-from daemon.loop import Loop, Running
-from daemon.notifying_log import NotifyingLog
-from daemon.settings import Settings
+from daemon.loop import Loop
 from events.messages import Accepted, PodConditionRequest, Reply, Request, ResumePoint, WatchMessage
 from projections.batch import Batch
-from projections.internal_error import ignore
 
 BATCHES: Final = (1, 10, 100, 1_000)
 RATES: Final = {10: 5_000.0, 100: 10_000.0, 1_000: 20_000.0}
@@ -137,17 +132,7 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
     shape = Filled(nodes=scale.nodes[0], waiting=scale.waiting_beside)
     clock, feed = CpuClock(), Feed(shape, size)
     thread = DecidingThread(clock.elapsed_ns)
-    with folder() as place:
-        stored = await open_log(str(place / "loop.db"), "write")
-        log = NotifyingLog(stored, clock.elapsed_ns, (feed.on_batch,), ignore)
-        running = Running(
-            holder="benchmark",
-            version="0",
-            snapshot_every=Settings().snapshot_every,
-            updates_status=True,
-            has_deciding_thread=True,
-        )
-        loop = Loop(log, feed, clock, refolder(stored, with_views=True), running, thread=thread)
+    async with composed_loop(feed, clock, feed.on_batch, thread) as loop:
         feed.loop = loop
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run(), name="loop")
@@ -161,8 +146,6 @@ async def _measured(scale: Scale, size: int) -> list[Figure]:
             spent = passed - (feed.making_ns - made)
             audited, count = loop.audited_ns - audited, feed.count - count
             loop.stop()
-        thread.close()
-        await stored.close()
     name = f"batches of {size:,}, {shape.waiting:,} pods waiting"
     return [
         Figure(

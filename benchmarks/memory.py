@@ -1,27 +1,32 @@
-"""Memory of a process that holds a large cluster.
+"""Memory of a daemon that takes in the first lists of a large cluster: the loop as `muster run` composes it.
 
 It runs in a process of its own: python -m benchmarks.memory NODES PODS
 """
 
+import asyncio
 import gc
+import logging
 import resource
 import sys
 from asyncio import create_subprocess_exec
 from asyncio.subprocess import PIPE
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from time import perf_counter
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from benchmarks import manifests
-from benchmarks.driving import begin, nothing_of, take_in
+from benchmarks.driving import composed_loop, nothing_of
 from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, QUEUES, PodLife, PodShape
 from benchmarks.scale import Scale
-from events.messages import WatchMessage
+from daemon.clock import WallClock
+from daemon.deciding_thread import DecidingThread
+from daemon.memory_tuning import collect_rarely, return_large_blocks
+from events.messages import Accepted, Reply, Request, ResumePoint, WatchMessage
 
-INTAKE = 1_000
 MB = 1_000_000
 
 
@@ -35,7 +40,7 @@ class Usage(Struct):
 
 
 async def measure(scale: Scale) -> list[Figure]:
-    """State and views of a cluster whose pods all run."""
+    """The daemon on a cluster whose pods all run."""
     nodes, pods = scale.nodes[-1], scale.running
     process = await create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.memory", str(nodes), str(pods)), stdout=PIPE
@@ -46,7 +51,7 @@ async def measure(scale: Scale) -> list[Figure]:
     return [
         Figure(
             benchmark="memory",
-            name=f"State and views, {nodes:,} nodes, {pods:,} running pods: peak",
+            name=f"the daemon, first lists of {nodes:,} nodes, {pods:,} running pods: peak",
             value=usage.peak / MB,
             unit="MB",
             bound="at most",
@@ -60,12 +65,34 @@ async def measure(scale: Scale) -> list[Figure]:
     ]
 
 
-def running(nodes: int, pods: int) -> Iterator[WatchMessage]:
-    """A cluster whose pods all run: half of the cards of each node are taken."""
-    yield from manifests.listed("Node", (manifests.node(index) for index in range(nodes)))
-    yield from nothing_of("PriorityClass", "Namespace", "PodGroup")
-    yield from manifests.queues(nodes, share=1)
-    yield from manifests.listed("Pod", (_pod(index, nodes) for index in range(pods)))
+def lists(nodes: int, pods: int) -> Iterator[list[WatchMessage]]:
+    """The lists of a cluster whose pods all run: half of the cards of each node are taken."""
+    yield list(manifests.listed("Node", (manifests.node(index) for index in range(nodes))))
+    yield nothing_of("PriorityClass", "Namespace", "PodGroup")
+    yield manifests.queues(nodes, share=1)
+    yield list(manifests.listed("Pod", (_pod(index, nodes) for index in range(pods))))
+
+
+class Shown:
+    """A cluster that shows its lists, each in one piece, and nothing afterwards."""
+
+    def __init__(self, nodes: int, pods: int) -> None:
+        self._nodes = nodes
+        self._pods = pods
+
+    async def messages(self) -> AsyncIterator[list[WatchMessage]]:
+        """Yield the lists, kind by kind."""
+        for listed in lists(self._nodes, self._pods):
+            yield listed
+            del listed  # As a watch does: the objects are not held here any longer.
+        await asyncio.Event().wait()
+
+    def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
+        """Do nothing: everything is listed anyway."""
+
+    async def attempt(self, request: Request) -> tuple[Reply, int]:
+        """Accept every request."""
+        return Accepted(), 1
 
 
 def _pod(index: int, nodes: int) -> WatchMessage:
@@ -85,15 +112,32 @@ def _pod(index: int, nodes: int) -> WatchMessage:
 def main() -> None:
     """Hold the cluster, and say what that takes."""
     nodes, pods = int(sys.argv[1]), int(sys.argv[2])
-    gc.collect()
-    before, began = _peak(), perf_counter()
-    engine, _ = begin(with_views=True)
-    for _ in take_in(engine, running(nodes, pods), INTAKE):
-        pass
-    seconds = perf_counter() - began
-    usage = Usage(before=before, after=_resident(), peak=_peak(), seconds=seconds)
-    assert len(engine.state.cluster.pods) == pods
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    collect_rarely()
+    return_large_blocks()
+    usage = asyncio.run(_held(nodes, pods))
     sys.stdout.buffer.write(msgspec.json.encode(usage))
+
+
+async def _held(nodes: int, pods: int) -> Usage:
+    before, began = _peak(), perf_counter()
+    clock, appended = WallClock(), asyncio.Event()
+    thread = DecidingThread(clock.elapsed_ns)
+    async with composed_loop(
+        Shown(nodes, pods), clock, lambda _batch, _seconds: appended.set(), thread
+    ) as loop:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(loop.run(), name="loop")
+            while not loop.is_synced:
+                await appended.wait()
+                appended.clear()
+                await asyncio.sleep(0.1)
+            loop.stop()
+        seconds = perf_counter() - began
+        assert loop.engine is not None
+        assert len(loop.engine.state.cluster.pods) == pods
+        gc.collect()
+        return Usage(before=before, after=_resident(), peak=_peak(), seconds=seconds)
 
 
 def _peak() -> int:

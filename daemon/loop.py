@@ -12,7 +12,8 @@ stepped time, in the event loop itself.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
 import structlog
@@ -23,6 +24,7 @@ from daemon.composition import audits_of
 from daemon.deciding_thread import DecidingThread, StuckCycleError
 from daemon.effects import IN_FLIGHT_MAX, Actor, Effects
 from daemon.health import Health
+from daemon.memory_tuning import return_freed_memory
 from daemon.monotonic_clock import Clock, MonotonicClock
 from engine.engine import Engine, ObjectFailedError
 from events.daemon import DaemonStarted, PolicyChanged
@@ -118,7 +120,7 @@ class _Input(Struct, frozen=True):
 
     now_ns: int
     answers: list[Answer]
-    messages: list[WatchMessage]
+    messages: deque[WatchMessage]
     policy: PolicyChanged | None
     """The policy to change to, unless it is in force."""
     is_time: bool
@@ -129,6 +131,8 @@ class _Output(Struct, frozen=True):
     """What a turn made of its input."""
 
     batches: list[Batch]
+    rest: Iterator[Batch] | None
+    """What is still to be recorded of a long list; each batch is made when the one before is durable."""
     decided: list[Batch]
     began_ns: int
     """When deciding began, in the time of `elapsed_ns`."""
@@ -271,6 +275,7 @@ class Loop:
                 continue  # Older than the list that has been asked for meanwhile.
             self._inbox += taken
             self._inbox_bytes += sum(len(getattr(one, "raw", b"")) for one in taken)
+            del taken  # It would hold the objects until the next come.
             if len(self._inbox) >= INTAKE_MAX or self._inbox_bytes >= INTAKE_BYTES_MAX:
                 self._room.clear()
             self._woken.set()
@@ -305,9 +310,12 @@ class Loop:
         given = _Input(now, answers, messages, policy, is_time)
         if answers or messages or policy is not None or is_time:
             made = await self._worked(given)
+            is_time = is_time and made.rest is None
             if is_time:
                 self._schedule_next_cycle(now)
             await self._append(*made.batches, *made.decided)
+            if made.rest is not None:
+                await self._take_in_rest(made.rest)
             if made.decided:
                 whole_ns = self._clock.elapsed_ns() - made.began_ns
                 self.cycle_held(made.deciding_ns / SECOND_NS, whole_ns / SECOND_NS)
@@ -372,13 +380,13 @@ class Loop:
                 moments.append(self._next_cycle_ns)
         return min(moments, default=None)
 
-    def _take_inbox(self) -> list[WatchMessage]:
+    def _take_inbox(self) -> deque[WatchMessage]:
         """What the cluster has shown since the last turn."""
         if not self._inbox:
-            return []
+            return deque()
         taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
         self._room.set()
-        return taken
+        return deque(taken)
 
     def _take_policy(self) -> PolicyChanged | None:
         """A policy that came since the last turn."""
@@ -416,13 +424,28 @@ class Loop:
         """Change State: answers, what was shown, other rules, and then the cycle."""
         engine, now = self._present(), given.now_ns
         batches = _some(engine.report(given.answers, now)) if given.answers else []
+        rest: Iterator[Batch] | None = None
         if given.messages:
-            batches += _some(engine.observe(given.messages, now))
+            if self._clock.is_stepped:
+                batches += _some(engine.observe(given.messages, now))
+            else:
+                rest = engine.observe_in_parts(given.messages, now)
+                batches += _some(next(rest, None))
+                rest = rest if engine.is_taking_in else None
         if given.policy is not None and not engine.is_in_force(given.policy):
             batches.append(engine.change_policy(given.policy, now))
         began_ns = self._clock.elapsed_ns()
-        decided = _some(engine.cycle(now)) if given.is_time else []
-        return _Output(batches, decided, began_ns, self._clock.elapsed_ns() - began_ns)
+        decided = _some(engine.cycle(now)) if given.is_time and rest is None else []
+        return _Output(batches, rest, decided, began_ns, self._clock.elapsed_ns() - began_ns)
+
+    async def _take_in_rest(self, rest: Iterator[Batch]) -> None:
+        """Record the rest of a long list, batch by batch."""
+        while self._present().is_taking_in:
+            self.health.beat()
+            made = await self._change_state("taking in a list", lambda: next(rest, None))
+            await self._append(*_some(made))
+            del made
+            return_freed_memory()
 
     def _schedule_next_cycle(self, now: int) -> None:
         """At the next multiple of the period, or at once after a cycle that was cut short."""
@@ -449,10 +472,13 @@ class Loop:
         """Return when all are durable. They are handed over together, to share a transaction."""
         if not batches:
             return
-        written = map(self._log.append, batches)
-        for failure in await asyncio.gather(*written, return_exceptions=True):
-            if failure is not None:
-                raise failure
+        if len(batches) == 1:
+            await self._log.append(batches[0])
+        else:
+            written = map(self._log.append, batches)
+            for failure in await asyncio.gather(*written, return_exceptions=True):
+                if failure is not None:
+                    raise failure
         self.batches += len(batches)
         every = self._running.snapshot_every
         if every and batches[-1].after.position - self._kept >= every:

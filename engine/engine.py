@@ -4,6 +4,8 @@ Nothing here waits, reads a clock or does I/O. The loop (`daemon/loop.py`) passe
 batch durable, and only then has its decisions carried out.
 """
 
+import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -31,6 +33,10 @@ from scheduling.failed_objects import FailedObjects
 KNOWN_OBJECTS_MAX: Final = 50_000
 """Digests of objects already handed to the log that are remembered, so as not to hand them over again: up to
 twice as many, about 20 MB."""
+
+
+RECORDS_MAX: Final = 20_000
+"""Records of one batch of watch messages, after which a list goes on in the next batch."""
 
 
 class ObjectFailedError(ApplyError):
@@ -66,6 +72,8 @@ class Engine:
         self._objects: list[StoredObject] = []
         self._before = head
         self._now_ns = 0
+        self.is_taking_in = False
+        """Whether `observe_in_parts` has more to record."""
         self.failed_objects = FailedObjects()
         """Objects withheld from State for now; the loop keeps it from one engine to the next."""
         self._ingest = Ingest(state, self._emit, secret, self._failure_of)
@@ -106,19 +114,30 @@ class Engine:
         return bool(stands) and parse_policy(bytes(policy.policy))[0] == stands
 
     def observe(self, messages: Iterable[WatchMessage], now_ns: int) -> Batch | None:
-        """Record watch messages and apply them to State.
+        """Record watch messages and apply them to State, all in one batch.
 
         Raises ObjectFailedError if State cannot apply an object: this engine must not be used any more. The next one
         that is given its `failed_objects` records the object as unreadable.
         """
-        self._open(now_ns)
-        try:
-            for message in messages:
-                self._ingest.on_message(message)
-        except ApplyError as error:
-            self.failed_objects.add(error.subject, error.reason, now_ns)
-            raise ObjectFailedError(error.position, error.subject, error.reason) from error
-        return self._close() if self._records else None
+        return next(self.observe_in_parts(deque(messages), now_ns, sys.maxsize), None)
+
+    def observe_in_parts(
+        self, messages: deque[WatchMessage], now_ns: int, records_max: int = RECORDS_MAX
+    ) -> Iterator[Batch]:
+        """Record watch messages as `observe` does, in batches of about `records_max` records, so that a long list is
+        never held as one batch. Messages are taken out of the deque. Nothing else may be asked of this engine before
+        `is_taking_in` is false."""
+        self.is_taking_in = True
+        steps = self._ingest.take_in(messages)
+        while self.is_taking_in:
+            self._open(now_ns)
+            try:
+                self.is_taking_in = any(len(self._records) >= records_max for _ in steps)
+            except ApplyError as error:
+                self.failed_objects.add(error.subject, error.reason, now_ns)
+                raise ObjectFailedError(error.position, error.subject, error.reason) from error
+            if self._records:
+                yield self._close()
 
     def _failure_of(self, subject: str) -> str:
         return self.failed_objects.reason(subject, self._now_ns)

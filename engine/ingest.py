@@ -5,7 +5,8 @@ deleted (`synthesized`); then new and changed objects are recorded, in the order
 that equals the one in State is not recorded again.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -186,20 +187,24 @@ class Ingest:
         self._listing = {kind: [] for kind in FIRST_LISTS}
         self._comparing.clear()
 
-    def on_message(self, message: WatchMessage) -> None:
-        """Record one message. Bytes that are not an object are recorded as `object_unreadable`."""
-        match message:
-            case ObjectSeen(raw=raw) | DeletionSeen(raw=raw):
-                self._on_object(message, raw)
-            case ListStarted(resource=resource):
-                self._listing[resource] = []
-                self._comparing.pop(resource, None)
-            case FullListStarted() | FullListPage() | FullListEnded():
-                self._on_full_list(message)
-            case ListCompleted():
-                self._on_list(message)
-            case WatchOpened() | WatchClosed() | WatchProgressed() | ServerDiscovered():
-                self._on_watch(message)
+    def take_in(self, messages: deque[WatchMessage]) -> Iterator[None]:
+        """Record messages, and take them out of the deque. Yield after each of them, and after each object of a list:
+        there the records made so far can be appended. Bytes that are not an object are recorded as `object_unreadable`.
+        """
+        while messages:
+            match message := messages.popleft():
+                case ObjectSeen(raw=raw) | DeletionSeen(raw=raw):
+                    self._on_object(message, raw)
+                case ListStarted(resource=resource):
+                    self._listing[resource] = []
+                    self._comparing.pop(resource, None)
+                case FullListStarted() | FullListPage() | FullListEnded():
+                    self._on_full_list(message)
+                case ListCompleted():
+                    yield from self._on_list(message)
+                case WatchOpened() | WatchClosed() | WatchProgressed() | ServerDiscovered():
+                    self._on_watch(message)
+            yield
 
     # Objects
 
@@ -240,7 +245,9 @@ class Ingest:
         self._mark_changed(seen)
         listing = self._listing.get(seen.kind)
         if listing is not None:
-            listing.append(seen)
+            # The fold finds the parts again: a list is held as a whole until it is complete.
+            stored = StoredObject(seen.stored.digest, seen.stored.content)
+            listing.append(msgspec.structs.replace(seen, stored=stored))
         else:
             self._record(seen)
 
@@ -269,7 +276,8 @@ class Ingest:
         )
         self._emit(event, seen.subject, stored=seen.stored)
 
-    def _on_list(self, listed: ListCompleted) -> None:
+    def _on_list(self, listed: ListCompleted) -> Iterator[None]:
+        """Record how a complete list differs from State; yield after each object."""
         resource, cluster = listed.resource, self._state.cluster
         shown = self._listing.pop(resource, None)
         if shown is not None:
@@ -278,9 +286,13 @@ class Ingest:
             for subject, uid, digest in sorted(known_objects(cluster, resource)):
                 if uid not in there:
                     self._record_missing((subject, uid, digest), listed, cause)
-            for seen in sorted(shown, key=lambda one: (one.namespace, one.name, one.uid)):
+                    yield
+            shown.sort(key=lambda one: (one.namespace, one.name, one.uid), reverse=True)
+            while shown:
+                seen = shown.pop()  # What is recorded is not held any longer.
                 if digest_known(cluster, seen) != seen.stored.digest:
                     self._record(seen)
+                    yield
         completed = KindListed(
             resource=resource,
             resource_version=listed.resource_version,

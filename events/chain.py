@@ -14,7 +14,7 @@ from events.errors import DamagedLogError
 from events.record import Head, Record
 
 
-class Draft(Struct, frozen=True):
+class Draft(Struct, frozen=True, gc=False):
     """A record before it has a digest."""
 
     position: int

@@ -11,13 +11,13 @@ from msgspec import Struct
 from events.watch import ServerDiscovered, WatchClosed, WatchOpened, WatchProgressed
 
 
-class ObjectSeen(Struct, frozen=True):
+class ObjectSeen(Struct, frozen=True, gc=False):
     """An object was added or modified. `raw` is its JSON, with kind and apiVersion."""
 
     raw: bytes
 
 
-class DeletionSeen(Struct, frozen=True):
+class DeletionSeen(Struct, frozen=True, gc=False):
     """An object was deleted. `raw` is its last known JSON."""
 
     raw: bytes

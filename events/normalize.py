@@ -34,7 +34,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder()
 
 
-class Normalized(Struct, frozen=True):
+class Normalized(Struct, frozen=True, gc=False):
     """An object as it enters the log, and what was moved out of it."""
 
     stored: StoredObject

@@ -50,7 +50,7 @@ class _Pod(Struct, forbid_unknown_fields=True):
     status: Raw = Raw(b"")
 
 
-class _Names(Struct, frozen=True):
+class _Names(Struct, frozen=True, gc=False):
     """The names in the metadata of a pod."""
 
     name: str
@@ -58,7 +58,7 @@ class _Names(Struct, frozen=True):
     uid: str = ""
 
 
-class _Metadata(Struct, frozen=True):
+class _Metadata(Struct, frozen=True, gc=False):
     """The metadata of a pod in its normalized form, and the names in it."""
 
     content: bytes

@@ -1,5 +1,7 @@
 """A record is one row of the log: an event, and where and why it happened.
 
+None of these types can be part of a reference cycle, so the garbage collector need not look at them (`gc=False`).
+
 `Fact` is the base of every event. It is frozen and forbids unknown fields: a log that this release
 does not fully understand stops it at once. The `kind` of an event (its type and version) is spelled
 out and never changes; a changed shape is a new kind and an upcaster (`events/upcast.py`).
@@ -10,13 +12,13 @@ from typing import ClassVar
 from msgspec import Struct
 
 
-class Fact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Fact(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """An event as the log holds it. Subclasses state `kind` and say `kw_only=True`."""
 
     kind: ClassVar[str]
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """One row of the log, as stored. `body` is canonical JSON, UTF-8."""
 
     position: int
@@ -52,7 +54,7 @@ GENESIS = Head(position=0, digest="0" * 64, epoch=0)
 """The head of an empty log."""
 
 
-class PodParts(Struct, frozen=True):
+class PodParts(Struct, frozen=True, gc=False):
     """The canonical JSON of the parts of a pod, as they stand in its content."""
 
     metadata: bytes
@@ -62,7 +64,7 @@ class PodParts(Struct, frozen=True):
     """Empty if the pod has no status."""
 
 
-class StoredObject(Struct, frozen=True):
+class StoredObject(Struct, frozen=True, gc=False):
     """A normalized Kubernetes object, to be stored once under its digest."""
 
     digest: str

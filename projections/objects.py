@@ -47,7 +47,7 @@ FARTHEST_NS: Final = 1 << 62
 _NOTHING = Raw(b"")
 
 
-class Owner(Struct):
+class Owner(Struct, gc=False):
     """An entry of `metadata.ownerReferences`."""
 
     kind: str = ""
@@ -108,7 +108,7 @@ class NodeObject(Struct):
     status: NodeStatus | None = None
 
 
-class Container(Struct):
+class Container(Struct, gc=False):
     """A container, as far as muster reads its demands."""
 
     image: str | None = None
@@ -117,7 +117,7 @@ class Container(Struct):
     restartPolicy: str | None = None  # noqa: N815
 
 
-class PodSpec(Struct):
+class PodSpec(Struct, gc=False):
     """`Pod.spec`"""
 
     containers: list[Container] | None = None

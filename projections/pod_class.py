@@ -195,7 +195,7 @@ class PodClasses:
         return freed
 
 
-class Demands(Struct, frozen=True):
+class Demands(Struct, frozen=True, gc=False):
     """What the spec of a pod demands, as far as it distinguishes classes."""
 
     key: ClassKey

@@ -42,7 +42,7 @@ EquivalenceKey = tuple[str, tuple[object, ...]]
 """Action and signature: groups with the same signature get the same answer from that action."""
 
 
-class Refusal(Struct, frozen=True):
+class Refusal(Struct, frozen=True, gc=False):
     """The last recorded refusal of a group by an action."""
 
     code: str
@@ -67,7 +67,7 @@ class Nomination(Struct, frozen=True):
     """Position of the decision."""
 
 
-class ReportedStatus(Struct):
+class ReportedStatus(Struct, gc=False):
     """The status that a PodGroup object should have, and what was reported, as positions of records."""
 
     status: Status = ("", 0, 0, 0)

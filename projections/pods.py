@@ -73,7 +73,7 @@ NodeShare = tuple[str, str, tuple[tuple[str, int], ...]]
 """Node name, `occupied` or `releasing`, and the request."""
 
 
-class PodFacts(Struct, frozen=True):
+class PodFacts(Struct, frozen=True, gc=False):
     """What muster reads of a Pod."""
 
     namespace: str
@@ -114,7 +114,7 @@ class PodFacts(Struct, frozen=True):
     the API server store and send the whole object again."""
 
 
-class PodMetadataFacts(Struct, frozen=True):
+class PodMetadataFacts(Struct, frozen=True, gc=False):
     """What muster reads of the metadata of a pod."""
 
     namespace: str
@@ -138,7 +138,7 @@ class PodMetadataFacts(Struct, frozen=True):
     decision: int = 0
 
 
-class PodSpecFacts(Struct, frozen=True):
+class PodSpecFacts(Struct, frozen=True, gc=False):
     """What muster reads of the spec of a pod."""
 
     spec: PodSpec

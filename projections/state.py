@@ -250,9 +250,15 @@ class State:
         self, resource: str, record: Record, event: ObjectObserved | ObjectDeleted
     ) -> None:
         """Record the last revision of a kind, and which of its objects changed last."""
-        if not is_newer(event.resource_version, self.watched.get(resource, "")):
+        newest = self.newest.get(resource, {})
+        known = self.watched.get(resource)
+        if known is None:
+            # Its list is not complete: a watch that begins here would miss what the list does not hold yet.
+            known = next((one[1] for one in reversed(newest.values())), "")
+        if not is_newer(event.resource_version, known):
             return
-        self.watched[resource] = event.resource_version
+        if resource in self.watched:
+            self.watched[resource] = event.resource_version
         newest = self.newest.setdefault(resource, {})
         newest.pop(record.subject, None)
         is_gone = isinstance(event, ObjectDeleted)
@@ -292,6 +298,10 @@ class State:
             return
         reading = apply_observation.Reading(record, event.uid, _content(record, content), on_error)
         pod = apply_observation.read_pod(cluster, reading, parts)
+        if old is not None and _is_same_to_readers(old, pod) and not reading.is_failed:
+            # Only status that no decision reads has changed: no sum, index or view row does.
+            old.digest = pod.digest
+            return
         if reading.is_failed and old is not None:
             # The last known request is a better estimate of its use of the node than nothing.
             pod = Pod(old.facts, old.pod_class, reading.digest)
@@ -349,6 +359,13 @@ class State:
         self.cycle_events, self.cluster.wakeup_events = self.cluster.wakeup_events, WakeupEvents()
         self.carried_work, self.deferred_work = self.deferred_work, DeferredWork()
         self.cluster.nodes.lay_out()
+
+
+def _is_same_to_readers(old: Pod, pod: Pod) -> bool:
+    """Return whether all that is read of a pod is as before. What it was last reported to be unschedulable for is
+    forgotten with each observation, so a pod with such a report is not the same."""
+    is_same_class = pod.pod_class.index in (old.pod_class.index, old.pod_class.plain)
+    return is_same_class and not old.reported_at and pod.facts == old.facts
 
 
 def _carry(old: Pod, pod: Pod, record: Record) -> None:

@@ -38,21 +38,27 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
             resource,
             *_bounded(
                 capability(cluster, queue, resource),
-                _stated(queue, "guarantee", resource),
-                _stated(queue, "deserved", resource),
-                queue.allocated.get(resource, 0),
-                queue.inqueue.get(resource, 0),
-                request.get(resource, 0),
-                queue.elastic.get(resource, 0),
+                (
+                    _stated(queue, "guarantee", resource),
+                    _stated(queue, "deserved", resource),
+                    queue.allocated.get(resource, 0),
+                    queue.inqueue.get(resource, 0),
+                    request.get(resource, 0),
+                    queue.elastic.get(resource, 0),
+                ),
             ),
         )
         for resource in sorted(names)
     ]
 
 
-def _bounded(*amounts: int | None) -> tuple[int | None, ...]:
-    """Return amounts that a database can store: sums of many large requests may exceed 64 bits."""
-    return tuple(None if one is None else max(-MAX, min(one, MAX)) for one in amounts)
+def _bounded(limit: int | None, amounts: tuple[int, ...]) -> tuple[int | None, ...]:
+    """Return a limit and amounts that a database can store: sums of many large requests may exceed 64 bits."""
+    if limit is not None:
+        limit = max(-MAX, min(limit, MAX))
+    if max(amounts) <= MAX and min(amounts) >= -MAX:
+        return (limit, *amounts)
+    return (limit, *(max(-MAX, min(one, MAX)) for one in amounts))
 
 
 def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:

@@ -1,11 +1,22 @@
 """What the cluster shows, as records: lists compared with the log (K4), watches and gaps, and what
 a kubelet or another scheduler did (K5.12, K7.6)."""
 
+from collections import deque
+
 import msgspec
 import pytest
 
 from events.codec import event_of
-from events.messages import ListCompleted, ListStarted, ObjectSeen
+from events.messages import (
+    Accepted,
+    Answer,
+    ListCompleted,
+    ListStarted,
+    ObjectSeen,
+    PodConditionRequest,
+    WatchMessage,
+)
+from events.normalize import JsonObject
 from events.record import Record
 from events.watch import (
     BindRejectedByNode,
@@ -15,6 +26,7 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
+from projections import snapshot
 from tests.scheduling.given import SECOND, Told, gone, node, pod, raw
 
 
@@ -127,6 +139,83 @@ def test_nothing_of_a_list_is_told_before_it_is_whole() -> None:
     assert told.kinds()[1:] == []
     told.see(ListCompleted("Node", "1", 1))
     assert told.kinds() == ["object_observed Node//a", "kind_listed Node//"]
+
+
+def test_a_long_list_is_recorded_in_parts_as_it_is_recorded_in_one() -> None:
+    """A batch holds a part of the objects only, and nothing is decided before the last part."""
+    messages: list[WatchMessage] = []
+    for kind, raws in (
+        ("Node", [node(f"n{index}") for index in range(4)]),
+        ("Pod", [pod(f"p{index}", on="n1") for index in range(9)]),
+    ):
+        seen = [ObjectSeen(raw) for raw in raws]
+        messages += [ListStarted(kind), *seen, ListCompleted(kind, "5", len(raws))]
+    whole, divided = Told(), Told()
+    whole.see(*messages)
+    parts = []
+    for part in divided.engine.observe_in_parts(deque(messages), 0, records_max=3):
+        parts.append(part)
+        assert not divided.state.is_synced
+    assert [len(part.records) for part in parts] == [3, 3, 3, 3, 3]
+    assert [part.before for part in parts[1:]] == [part.after for part in parts[:-1]]
+    found = [record for part in parts for record in part.records]
+    expected = whole.batches[-1].records
+    assert [(one.subject, one.body, one.object) for one in found] == [
+        (one.subject, one.body, one.object) for one in expected
+    ]
+    assert snapshot.take(divided.state) == snapshot.take(whole.state)
+    assert not divided.engine.is_taking_in
+
+
+# Status that nothing reads
+
+
+def test_a_pod_of_which_only_unread_status_changes_touches_no_index() -> None:
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Pod", pod("p", on="n1", phase="Running"))
+    told.show_the_rest()
+    told.cycle()
+    cluster = told.state.cluster
+    before, version, known = (
+        list(cluster.changed_groups),
+        cluster.nodes.changed_slots[:],
+        cluster.pods["uid-p"],
+    )
+    cluster.clear_changed_rows()
+    statuses: JsonObject = {
+        "phase": "Running",
+        "containerStatuses": [{"name": "main", "restartCount": 3}],
+    }
+    told.see(ObjectSeen(with_status(pod("p", on="n1", phase="Running"), statuses)))
+    assert told.batches[-1].records[-1].object == cluster.pods["uid-p"].digest
+    assert cluster.pods["uid-p"] is known
+    assert (cluster.changed_groups, cluster.nodes.changed_slots) == (before, version)
+    assert not cluster.changed_rows.pods
+    assert not told.engine.is_due(2 * SECOND)
+    restored = snapshot.restore(snapshot.take(told.state))
+    assert snapshot.take(restored) == snapshot.take(told.state)
+
+
+def test_an_observation_of_a_pod_whose_condition_was_reported_is_looked_at_again() -> None:
+    """Its condition may have been overwritten: the report counts only until the pod is shown."""
+    told = Told(updates_status=True)
+    told.show_all("Node", node("n1", cpu=1))
+    told.show_all("Pod", pod("p", cards=8))
+    told.show_the_rest()
+    told.cycle()
+    [request] = [one for one in told.engine.requests() if isinstance(one, PodConditionRequest)]
+    told.engine.report([Answer(request=request, reply=Accepted())], told.now_ns)
+    assert not [one for one in told.engine.requests() if isinstance(one, PodConditionRequest)]
+    told.see(ObjectSeen(with_status(pod("p", cards=8), {"phase": "Pending", "podIP": "10.0.0.1"})))
+    again = [one for one in told.engine.requests() if isinstance(one, PodConditionRequest)]
+    assert [one.message for one in again] == [request.message]
+
+
+def with_status(raw_pod: bytes, status: JsonObject) -> bytes:
+    """A pod with another status."""
+    manifest: JsonObject = msgspec.json.decode(raw_pod)
+    return msgspec.json.encode({**manifest, "status": status})
 
 
 # Watches

@@ -1,7 +1,19 @@
 """What State holds of an API server that turns out to be set back: nothing that was not seen again."""
 
+from collections import deque
+
 from engine.pending_requests import bindings_and_evictions
-from events.messages import Accepted, Answer, BindRequest, DeletionSeen, ObjectRevision, ObjectSeen
+from events.messages import (
+    Accepted,
+    Answer,
+    BindRequest,
+    DeletionSeen,
+    ListCompleted,
+    ListStarted,
+    ObjectRevision,
+    ObjectSeen,
+    WatchMessage,
+)
 from events.outcome import PodBound
 from events.watch import WENT_BACK, WatchClosed, WatchProgressed
 from projections.snapshot import restore, take
@@ -74,10 +86,25 @@ def test_progress_names_the_objects_that_changed_last() -> None:
 
 def test_the_cluster_is_known_by_its_system_namespace() -> None:
     told = began()
-    told.see(ObjectSeen(raw("Namespace", "kube-system", "uid-of-the-cluster")))
+    told.show_all("Namespace", raw("Namespace", "kube-system", "uid-of-the-cluster"))
     assert told.state.progress["Namespace"].newest[-1] == ObjectRevision(
         "", "kube-system", "uid-of-the-cluster", ""
     )
+
+
+def test_a_list_of_which_only_a_part_is_in_the_log_is_listed_again_by_the_next_daemon() -> None:
+    told = Told()
+    shown = [ObjectSeen(at(revision, name)) for revision, name in ((3, "a"), (9, "b"), (4, "c"))]
+    messages: deque[WatchMessage] = deque(
+        [ListStarted("Pod"), *shown, ListCompleted("Pod", "10", 3)]
+    )
+    parts = told.engine.observe_in_parts(messages, 0, records_max=2)
+    assert [one.subject for one in next(parts).records] == ["Pod/default/a", "Pod/default/b"]
+    assert "Pod" not in told.state.progress
+    assert "Pod" not in restore(take(told.state)).progress
+    assert [len(one.records) for one in parts] == [2]
+    assert told.state.progress["Pod"].resource_version == "10"
+    assert told.state.progress["Pod"].newest[-1].name == "b"
 
 
 def test_after_a_gap_there_is_nothing_to_go_on_from_until_the_list_is_there() -> None:

@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 from daemon.deciding_thread import LATE_SECONDS, STUCK_SECONDS, StuckCycleError
 from daemon.settings import Settings, Supervision
 from engine.engine import Engine
-from projections.batch import Batch
 from projections.state import State
 from tests.daemon.trouble.rig import MERGE, Given, Trial, Try
 from tests.storm.over_http.hurry import hurriedly
@@ -53,16 +52,15 @@ class Gate:
             self._open.wait()
 
 
-@pytest.fixture(params=["cycle", "observe"])
+@pytest.fixture(params=["cycle", "observe_in_parts"])
 def gate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """Holds up one of the two calls that take long."""
     gate, name = Gate(), request.param
     original = getattr(Engine, name)
 
-    def held_up(engine: Engine, *given: object) -> Batch | None:
+    def held_up(engine: Engine, *given: object) -> object:
         gate.pass_through()
-        batch: Batch | None = original(engine, *given)
-        return batch
+        return original(engine, *given)
 
     monkeypatch.setattr(Engine, name, held_up)
     yield gate
@@ -139,7 +137,7 @@ async def test_the_lease_is_renewed_and_probes_are_answered_during_a_stuck_cycle
         assert (await probe.ask("/livez"))[0] == (await probe.ask("/readyz"))[0] == 200
 
 
-@pytest.mark.parametrize("gate", ["observe"], indirect=True)
+@pytest.mark.parametrize("gate", ["observe_in_parts"], indirect=True)
 @hurriedly
 async def test_the_lease_is_renewed_and_probes_are_answered_during_a_long_intake(
     trouble: Try, gate: Gate
