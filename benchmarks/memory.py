@@ -73,6 +73,12 @@ def lists(nodes: int, pods: int) -> Iterator[list[WatchMessage]]:
     yield list(manifests.listed("Pod", (_pod(index, nodes) for index in range(pods))))
 
 
+def running(nodes: int, pods: int) -> Iterator[WatchMessage]:
+    """The same lists, message by message."""
+    for listed in lists(nodes, pods):
+        yield from listed
+
+
 class Shown:
     """A cluster that shows its lists, each in one piece, and nothing afterwards."""
 

@@ -5,7 +5,7 @@ and only then decides. The time in which the benchmark makes those objects is le
 """
 
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
@@ -15,7 +15,7 @@ from benchmarks import manifests
 from benchmarks.driving import SECOND, append_all, begin, folder, process_started, take_in
 from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, PodShape
-from benchmarks.memory import lists
+from benchmarks.memory import running
 from benchmarks.scale import Scale
 from daemon.fold import refolder
 from daemon.log.opening import open_log
@@ -77,7 +77,7 @@ async def _ended(path: Path, nodes: int, pods: int) -> tuple[float, int]:
     log = await open_log(str(path), "write")
     engine, first = begin(with_views=True, head=await log.take_over("benchmark"))
     await append_all(log, [first])
-    for batch in take_in(engine, chain.from_iterable(lists(nodes, pods))):
+    for batch in take_in(engine, running(nodes, pods)):
         await log.append(batch)
     began = perf_counter()
     payload = snapshot.take(engine.state)
@@ -114,7 +114,7 @@ def _shown(nodes: int, pods: int) -> Iterator[WatchMessage]:
     """All that was there, and a pod that came meanwhile."""
     *_, model = MODELS
     yield manifests.pod(PodShape(name="new", models=(model,)))
-    yield from chain.from_iterable(lists(nodes, pods))
+    yield from running(nodes, pods)
 
 
 def _chunks(messages: Iterator[WatchMessage]) -> Iterator[list[WatchMessage]]:
