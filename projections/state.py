@@ -300,7 +300,9 @@ class State:
         pod = apply_observation.read_pod(cluster, reading, parts)
         if old is not None and _is_same_to_readers(old, pod) and not reading.is_failed:
             # Only status that no decision reads has changed: no sum, index or view row does.
-            old.digest = pod.digest
+            twin = old.copy()
+            twin.digest = pod.digest
+            cluster.exchange_pod(twin)
             return
         if reading.is_failed and old is not None:
             # The last known request is a better estimate of its use of the node than nothing.
