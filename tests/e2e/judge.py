@@ -39,15 +39,16 @@ class Verdict(Struct, frozen=True):
     """Records by kind."""
 
 
-async def has_seen(url: str, uid: str) -> bool:
-    """Whether the log holds a pod."""
+async def is_settled(url: str, uid: str) -> bool:
+    """Whether the log holds a pod, and the outcome of each decision: a lost answer is looked up after a while."""
     log = await open_log(url)
     try:
         entries = await entries_of(log)
     finally:
         await log.close()
     events = (event_of(entry.record) for entry in entries)
-    return any(isinstance(event, ObjectObserved) and event.uid == uid for event in events)
+    has_seen = any(isinstance(event, ObjectObserved) and event.uid == uid for event in events)
+    return has_seen and not _open_decisions(entries)
 
 
 async def judge(url: str, pods: list[Object], nodes: list[Object], scheduler: str) -> Verdict:
@@ -62,11 +63,10 @@ async def judge(url: str, pods: list[Object], nodes: list[Object], scheduler: st
     finally:
         await log.close()
     state = replayed(entries)
-    decided = _decided(entries)
     _check_pods(state, pods)
-    _check_nodes(pods, decided, scheduler)
+    _check_nodes(pods, _decided(entries), scheduler)
     _check_room(pods, nodes)
-    return _verdict(entries, decided)
+    return _verdict(entries)
 
 
 def _decided(entries: Iterable[Entry]) -> dict[str, list[tuple[int, str]]]:
@@ -114,27 +114,34 @@ def _check_room(pods: list[Object], nodes: list[Object]) -> None:
         assert held.get(name, 0) <= int(cards), f"{name} holds {held[name]} cards of {cards}"
 
 
-def _verdict(entries: list[Entry], decided: dict[str, list[tuple[int, str]]]) -> Verdict:
-    """No decision is lost either: each has an outcome, or its pod is gone."""
-    left = {(position, uid) for uid, found in decided.items() for position, _ in found}
-    kinds = Counter(entry.record.kind for entry in entries)
-    closes: Counter[str] = Counter()
-    lists: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
+def _open_decisions(entries: list[Entry]) -> list[tuple[int, str]]:
+    """The decisions without an outcome whose pod is not gone: position and pod."""
+    left = {(position, uid) for uid, found in _decided(entries).items() for position, _ in found}
     gone: set[str] = set()
-    bound: set[str] = set()
-    starts = 0
     for entry in entries:
         event = event_of(entry.record)
         if isinstance(event, PodBound | BindFailed) and entry.record.cause is not None:
             left.discard((entry.record.cause, event.uid))
+        elif isinstance(event, ObjectDeleted):
+            gone.add(event.uid)
+    return sorted(one for one in left if one[1] not in gone)
+
+
+def _verdict(entries: list[Entry]) -> Verdict:
+    """No decision is lost either: each has an outcome, or its pod is gone."""
+    kinds = Counter(entry.record.kind for entry in entries)
+    closes: Counter[str] = Counter()
+    lists: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    bound: set[str] = set()
+    starts = 0
+    for entry in entries:
+        event = event_of(entry.record)
         if isinstance(event, PodBound):
             assert event.uid not in bound, f"bound twice: {event}"
             bound.add(event.uid)
         elif isinstance(event, BindFailed):
             refused[event.code] += 1
-        elif isinstance(event, ObjectDeleted):
-            gone.add(event.uid)
         elif isinstance(event, WatchClosed):
             closes[event.cause] += 1
             if event.cause == WENT_BACK:
@@ -142,7 +149,7 @@ def _verdict(entries: list[Entry], decided: dict[str, list[tuple[int, str]]]) ->
         elif isinstance(event, KindListed):
             lists[event.resource] += 1
         starts += isinstance(event, DaemonStarted)
-    lost = [promise for promise in left if promise[1] not in gone]
+    lost = _open_decisions(entries)
     assert not lost, f"decided, and nothing came of it: {lost}"
     return Verdict(
         records=len(entries),

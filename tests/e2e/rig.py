@@ -24,7 +24,7 @@ from tests.control_plane.kubelet import Kubelet
 from tests.control_plane.manifests import GPU, GPU_NAME, pod, pod_spec
 from tests.control_plane.setup import NAMESPACES
 from tests.e2e.daemon import Daemon
-from tests.e2e.judge import Verdict, has_seen, judge
+from tests.e2e.judge import Verdict, is_settled, judge
 
 PATIENCE_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.05
@@ -193,7 +193,7 @@ class Rig:
         return await judge(daemons[0].log, pods, nodes, self.scheduler)
 
     async def settle(self, *daemons: Daemon) -> None:
-        """Until nothing changes, and each log holds a pod that was made after all else."""
+        """Until nothing changes, and each log holds a pod that was made after all else, and all outcomes."""
         before: list[str] = []
         while before != (now := _revisions(await self.api.items(PODS.path))):
             before = now
@@ -202,7 +202,7 @@ class Rig:
         uid = (await self.api.create(PODS, manifest))["metadata"]["uid"]
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
-                if await has_seen(daemons[0].log, uid):
+                if await is_settled(daemons[0].log, uid):
                     return
                 await asyncio.sleep(POLL_SECONDS)
 
