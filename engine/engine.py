@@ -148,7 +148,12 @@ class Engine:
         if not self.decider.is_cycle_due(at_ns):
             return None
         self._open(now_ns)
-        opened = CycleOpened(at_ns=at_ns, policy=self.state.policy_position, decider=DECIDER)
+        opened = CycleOpened(
+            at_ns=at_ns,
+            policy=self.state.policy_position,
+            decider=DECIDER,
+            plugins=self.state.cluster.plugins.versions,
+        )
         position = self.head.position + 1
         self._emit(opened, "Cycle//", cycle=position)
         for decision in self.decider.decide():

@@ -1,5 +1,7 @@
 """The only way in for time."""
 
+from msgspec import field
+
 from events.record import Fact
 
 
@@ -14,3 +16,5 @@ class CycleOpened(Fact, frozen=True, kw_only=True):
     """Position of the `policy_changed` record in force; 0 for none."""
     decider: int
     """Version of the deciding code; raised by every change that can alter a decision. 0: not recorded."""
+    plugins: dict[str, str] = field(default_factory=dict)
+    """Name to version of the plugins of the policy that are not part of muster."""

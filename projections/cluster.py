@@ -7,6 +7,7 @@ Each change removes an entry from all sums in its old form and adds it in its ne
 from typing import Final
 
 from projections import quota_charging
+from projections.affinity_terms import EVERYWHERE
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import ConfigErrors
 from projections.disruption_budgets import Budgets
@@ -526,7 +527,10 @@ class Cluster:
         for plugin in self.plugins.of(GroupState):
             if plugin.name not in names:
                 plugin.removed(self)
+        labels = self.plugins.pod_labels
         self.set_policy(policy)
+        if self.plugins.pod_labels != labels:
+            self.inter_pod_affinity.outdate((EVERYWHERE,))
         self.wakeup_events.everything = True
         rebuild_queue_tree(self)
         self.cluster_totals.requests.clear()

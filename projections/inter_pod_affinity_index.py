@@ -19,6 +19,7 @@ from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.nodes import NodeTable
 from projections.nominations import nomination_of, update_nomination
+from projections.plugin import PluginSet
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination, PodGroup
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
@@ -106,6 +107,7 @@ class AffinityState(Protocol):
     """The part of the cluster that is read and changed here."""
 
     inter_pod_affinity: InterPodAffinityIndex
+    plugins: PluginSet
     nodes: NodeTable
     wakeup_events: WakeupEvents
 
@@ -142,13 +144,18 @@ def update_pod_terms(cluster: AffinityState, old: Pod | None, new: Pod | None) -
         new.pod_class = class_of(cluster, new)
     if index.pods_with_terms or had_terms:
         _record_move(cluster, old, new)
+    if cluster.plugins.pod_labels and old is not None and new is not None:
+        _record_label_change(cluster, old, new)
 
 
 def class_of(cluster: AffinityState, pod: Pod) -> PodClass:
-    """Return the class of a pending pod, with what terms of other pods refer to."""
-    return cluster.inter_pod_affinity.classes.selected(
-        pod.pod_class, cluster.inter_pod_affinity.selected_as(pod)
-    )
+    """Return the class of a pending pod, with what terms of other pods refer to, and the labels that plugins read."""
+    classes, pod_class = cluster.inter_pod_affinity.classes, pod.pod_class
+    keys = cluster.plugins.pod_labels
+    if keys or pod_class.plugin_labels:
+        labels = tuple([one for one in pod.facts.labels if one[0] in keys])
+        pod_class = classes.labelled(pod_class, labels)
+    return classes.selected(pod_class, cluster.inter_pod_affinity.selected_as(pod))
 
 
 def put_namespace(cluster: AffinityState, name: str, labels: dict[str, str] | None) -> None:
@@ -192,6 +199,13 @@ def classify_again(cluster: AffinityState) -> None:
                 found = True
         if found:
             cluster.update_group(group)
+
+
+def _record_label_change(cluster: AffinityState, old: Pod, new: Pod) -> None:
+    """Record that a pod on a node has other labels, for plugins that filter nodes by the pods there."""
+    if new.occupies and old.node == new.node and old.facts.labels != new.facts.labels:
+        cluster.nodes.invalidate(new.node)
+        cluster.mark_node_freed(new.node)
 
 
 def _place(pod: Pod | None) -> tuple[object, ...] | None:

@@ -36,7 +36,7 @@ from projections.objects import (
     Quantity,
     Weight,
 )
-from projections.pod_terms import NO_TERMS, PodTerms, pod_terms, referenced_labels
+from projections.pod_terms import NO_TERMS, Labels, PodTerms, pod_terms, referenced_labels
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
 
@@ -91,6 +91,8 @@ class PodClass(Struct, frozen=True):
     """Such pods as terms of other pods see them; None if no term selects them."""
     plain: int = -1
     """Index of the class that differs only in `selected_as`; its own if no term selects it."""
+    plugin_labels: Labels = ()
+    """The labels of such pods that plugins of the policy read, as keys and values."""
 
     @property
     def amounts(self) -> Amounts:
@@ -146,6 +148,21 @@ class PodClasses:
         found = self.by_key.get(key)
         if found is None:
             found = structs.replace(plain, index=self.next_index, selected_as=seen)
+            self.keep(key, found)
+        return found
+
+    def labelled(self, pod_class: PodClass, labels: Labels) -> PodClass:
+        """Return the class of pods with the same demands and these labels for plugins, as no term sees them."""
+        if pod_class.plugin_labels == labels:
+            return pod_class
+        plain = self.by_index[pod_class.plain]
+        key = self._keys[plain.index][: -2 if plain.plugin_labels else None]
+        if labels:
+            key = (*key, "labels", labels)
+        found = self.by_key.get(key)
+        if found is None:
+            index = self.next_index
+            found = structs.replace(plain, index=index, plain=index, plugin_labels=labels)
             self.keep(key, found)
         return found
 

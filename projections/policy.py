@@ -100,6 +100,8 @@ class PolicyWarning(Struct, frozen=True):
 
     path: str
     message: str
+    unknown_plugin: str = ""
+    """The plugin that is not known, if that is what the warning is about."""
 
 
 def parse_policy(content: bytes) -> tuple[Policy, tuple[PolicyWarning, ...]]:
@@ -170,7 +172,8 @@ class _Parser:
             name = text_at(given.get("name"), f"{at}.name")
             plugin = PLUGINS.get(name)
             if plugin is None:
-                self.warn(at, f"plugin {name} is not known to this release: skipped")
+                text = f"plugin {name} is not known to this release: skipped"
+                self.warned.append(PolicyWarning(at, text, unknown_plugin=name))
                 continue
             if any(one.name == name for one in (*known, *plugins)):
                 raise PolicyError(f"{at}: plugin {name} is named twice")

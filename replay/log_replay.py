@@ -14,6 +14,7 @@ from events.chain import check_link
 from events.codec import encode, event_of
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
+from events.errors import UsageError
 from events.record import GENESIS, Head, Record
 from events.union import Decision, Derived, Event
 from projections.left_out import LeftOut
@@ -52,11 +53,13 @@ class Divergence(Struct, frozen=True):
     """Positions of the records that led to either side."""
     decider: int
     """The recorded decider version; 0 if there is none."""
+    plugins: str = ""
+    """How the plugins beside muster differ from those of the record; empty if they do not."""
 
     @property
     def is_of_another_version(self) -> bool:
-        """Return True if another decider version wrote the record."""
-        return self.decider != DECIDER
+        """Return True if another version of the deciding code or of a plugin wrote the record."""
+        return self.decider != DECIDER or bool(self.plugins)
 
 
 class Counts(Struct):
@@ -95,6 +98,9 @@ class Replay:
         self._expected: Derived | None = None
         self._cycle = 0
         self._version = DECIDER
+        self._plugins = ""
+        self._unknown_plugins: dict[str, str] = {}
+        """Message of a warning about a plugin that is not installed, to its name."""
         self._batch = 0
         self._due_since_ns: int | None = None
         self._at_ns = 0
@@ -163,17 +169,47 @@ class Replay:
         self._due_since_ns = None
         self._version, self._cycle = event.decider, record.position
         self.counts.cycles += 1
+        self._plugins = self._compare_plugins(record, event)
         if not self._decider.is_cycle_due(event.at_ns):
             return self._diverges(record, "a cycle was held in which nothing could change", None)
         self.state.apply(record, event, None)
         self._decided = iter(self._decider.decide())
         return None
 
+    def _compare_plugins(self, record: Record, event: CycleOpened) -> str:
+        """Return how the plugins of a cycle differ from the installed ones. Raise UsageError if one is missing."""
+        if self._policy is not None:
+            return ""
+        now = self.state.cluster.plugins.versions
+        for name, version in event.plugins.items():
+            if name not in now:
+                raise UsageError(
+                    f"the cycle at position {record.position} was decided with plugin {name} {version}, which is not "
+                    "installed"
+                )
+        return ", ".join(
+            f"plugin {name} {event.plugins.get(name, 'not installed')}, now {version}"
+            for name, version in now.items()
+            if event.plugins.get(name) != version
+        )
+
+    def _check_installed(self, decided: Derived | None) -> None:
+        """Raise UsageError if the policy names a plugin that was installed when the log was written."""
+        if isinstance(decided, PolicyWarned) and decided.message in self._unknown_plugins:
+            raise UsageError(
+                f"the policy at position {self.state.policy_position} names plugin "
+                f"{self._unknown_plugins[decided.message]}, which was installed when the log was written and is not "
+                "installed now"
+            )
+
     def _take_policy(self, record: Record, event: PolicyChanged) -> None:
         if self._policy is not None:
             event = PolicyChanged(source="replay", policy=msgspec.Raw(self._policy))
         self.state.apply(record, event, None)
         warned = parse_policy(bytes(event.policy))[1] if self._policy is None else ()
+        self._unknown_plugins = {
+            one.message: one.unknown_plugin for one in warned if one.unknown_plugin
+        }
         self._decided = iter([PolicyWarned(path=one.path, message=one.message) for one in warned])
 
     def _compare(self, record: Record, event: Event) -> Divergence | None:
@@ -185,6 +221,7 @@ class Replay:
         if expected is None:
             return self._diverges(record, "nothing more is decided here", None)
         if encode(expected) != (record.body if record.kind == event.kind else encode(event)):
+            self._check_installed(expected)
             return self._diverges(record, "another decision", expected)
         self.state.apply(record, event, None)
         return None
@@ -195,6 +232,7 @@ class Replay:
 
     def _missing(self, what: str) -> Divergence:
         decided, self._expected = self._expected, None
+        self._check_installed(decided)
         return Divergence(
             position=self.state.position + 1,
             what=what,
@@ -203,6 +241,7 @@ class Replay:
             cycle=self._cycle,
             causes=self._causes(decided, None),
             decider=self._version,
+            plugins=self._plugins,
         )
 
     def _diverges(self, record: Record, what: str, decided: Derived | None) -> Divergence:
@@ -214,6 +253,7 @@ class Replay:
             cycle=self._cycle,
             causes=self._causes(decided, record),
             decider=self._version,
+            plugins=self._plugins,
         )
 
     def _causes(self, decided: Derived | None, record: Record | None) -> tuple[int, ...]:

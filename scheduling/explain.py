@@ -174,6 +174,8 @@ def _scored(
     """Return a node with its score; `plain` is the part given by plugins that look at single nodes."""
     node = rankings.cluster.nodes.order[slot]
     parts = score_parts(rankings.cluster.plugins, pod_class, node)
+    if (pod_topology := rankings.pod_topology(pod_class)) is not None:
+        parts |= pod_topology.plugin_points(node)
     if plain >= 0 and (rest := plain - sum(parts.values())):
         parts["preference"] = rest
     if score >= 0 and score != plain:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias
 
@@ -16,7 +16,7 @@ from scheduling.shortage import Shortage
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
-    from projections.nodes import Node, NodeFacts, NodeTable
+    from projections.nodes import NodeFacts, NodeTable
     from projections.pod_class import Amounts, PodClass
     from projections.pod_groups import PodGroup
     from projections.pods import Charge, Pod
@@ -179,29 +179,52 @@ class NodePredicate(Plugin):
         return ADMITTED
 
 
+class NodeView(Protocol):
+    """A node as plugins beside muster see it."""
+
+    name: str
+    labels: Mapping[str, str]
+    facts: NodeFacts
+    """What muster reads of its object."""
+    free: Mapping[str, int]
+    """Resource to what is free of it: cpu in milli, memory in bytes, others in whole units."""
+
+    @property
+    def pods(self) -> Iterable[Pod]:
+        """Yield the pods that are on the node or will be: those tried there by this decision, too, and without
+        those that are about to leave if the question is about the time after."""
+
+
 class NodeFilter(Plugin):
     """Hook for plugins beside muster: whether a node admits a pod, from its object and the pods on it.
 
-    The answer is kept for each class of pods and asked again when the node, or the pods on it, changed.
+    The answer is kept for each class of pods, and asked again when the node or the pods on it change. Pods are of one
+    class if they request the same under the same constraints; labels of theirs that the plugin reads must be named in
+    `pod_labels`, and are then in `pod.plugin_labels`.
     """
 
     FLAG = "enablePredicate"
 
-    def filter(self, cluster: Cluster, pod_class: PodClass, node: Node) -> str:
-        """Return why the node does not admit pods of the class, as `kubectl describe` words it; "" if it does."""
+    def filter(self, pod: PodClass, node: NodeView) -> str:
+        """Return why the node does not admit pods of the class; "" if it does. The text follows "2 node(s)": "had 3
+        pods of team a"."""
         raise NotImplementedError
 
 
 class NodeScore(Plugin):
-    """Hook for plugins beside muster: points of a node for a pod, from its object and the pods on it.
-
-    The answer is kept for each class of pods and asked again when the node, or the pods on it, changed.
-    """
+    """Hook for plugins beside muster: points of a node for a pod, from its object and the pods on it (as for
+    `NodeFilter`)."""
 
     FLAG = "enableNodeOrder"
 
-    def score(self, cluster: Cluster, pod_class: PodClass, node: Node) -> float:
-        """Return the points of a node: 0 to 100, times the weight of the plugin. Thousandths count."""
+    @property
+    def weight(self) -> int:
+        """Return the factor of the points: the argument `weight`, if the plugin has one."""
+        weight = getattr(self.config.arguments, "weight", 1)
+        return weight if isinstance(weight, int) else 1
+
+    def score(self, pod: PodClass, node: NodeView) -> float:
+        """Return the points of a node, from 0 to 100. Thousandths count."""
         raise NotImplementedError
 
 

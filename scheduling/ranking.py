@@ -16,7 +16,14 @@ from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from scheduling.node_predicates import NodePredicates
-from scheduling.plugin import ADMITTED, NodeOrder, ScoreWeights, score_weights
+from scheduling.plugin import (
+    ADMITTED,
+    NodeFilter,
+    NodeOrder,
+    NodeScore,
+    ScoreWeights,
+    score_weights,
+)
 from scheduling.pod_topology.filters import PodTopologyFilters
 from scheduling.pod_topology.images import ImagePoints, image_points
 from scheduling.pod_topology.index import PodTopologyIndex
@@ -257,7 +264,13 @@ class NodeRankings:
 
     def pod_topology(self, pod_class: PodClass) -> PodTopologyFilters | None:
         """Return the pod-topology filters of a class; None if the class needs none."""
-        if not pod_class.depends_on_other_pods and not pod_class.terms.ports:
+        plugins = self.cluster.plugins
+        if (
+            not pod_class.depends_on_other_pods
+            and not pod_class.terms.ports
+            and not plugins.of(NodeFilter)
+            and not plugins.of(NodeScore)
+        ):
             return None
         self._keep_up()
         found = self._pod_topology.get(pod_class.index)

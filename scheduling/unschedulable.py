@@ -206,7 +206,8 @@ def node_reasons(
         if count := int(np.count_nonzero(short)):
             counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
             lacking.append((-count, name))
-    _less(has_room, excluded, POD_TOPOLOGY_REASONS, counts, lacking)
+    of_plugins = tuple(one for one in excluded if one not in LIMITS)
+    _less(has_room, excluded, (*POD_TOPOLOGY_REASONS, *of_plugins), counts, lacking)
     return counts, min(lacking)[1] if lacking else ""
 
 
@@ -224,7 +225,7 @@ def _less(
             continue
         if count := int(np.count_nonzero(nodes & mask)):
             counts[reason] = count
-            lacking.append((-count, LIMITS[reason]))
+            lacking.append((-count, LIMITS.get(reason, "plugin")))
         nodes = nodes & ~mask
     return nodes
 

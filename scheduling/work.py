@@ -12,6 +12,7 @@ from projections.affinity_terms import SelectedAs, Selecting, comparisons_of
 from projections.cluster import Cluster
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
+from scheduling.plugin import NodeFilter, NodeScore
 from scheduling.pod_topology.index import counts_max
 
 THOUSAND: Final = 1_000
@@ -36,6 +37,9 @@ CLASS: Final = 250
 
 CLASS_PER_NODE: Final = 1 / 8
 """The same, for each node: its score, and why it is infeasible."""
+
+PLUGIN_PER_NODE: Final = 4
+"""The same, for each node and each filter or score of a plugin beside muster."""
 
 TOPOLOGY_PER_NODE: Final = 1 / 4
 """For trying to place a pod with affinity or spread, for each node."""
@@ -196,6 +200,9 @@ class Work:
         if pod_class.index not in self._classes:
             self._classes[pod_class.index] = None
             units += CLASS + int(nodes * CLASS_PER_NODE)
+            plugins = self._cluster.plugins
+            asked = len(plugins.of(NodeFilter)) + len(plugins.of(NodeScore))
+            units += nodes * PLUGIN_PER_NODE * asked
         if pod_class.depends_on_other_pods:
             units += int(nodes * TOPOLOGY_PER_NODE) + self._pod_count_units(pod_class)
         self.done += units

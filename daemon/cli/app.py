@@ -11,6 +11,7 @@ import click
 
 from daemon.cli.failure import PIPE_CLOSED, explain
 from daemon.memory_tuning import collect_rarely, return_large_blocks
+from daemon.plugins import load_plugins
 from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError
@@ -32,6 +33,10 @@ COMMANDS: Final = {
     "why": "daemon.cli.why",
 }
 """The module of each command. It is imported when the command is used: each start imports only what it needs."""
+
+
+WITHOUT_PLUGINS: Final = ("completion", "migrate")
+"""Commands that read no policy."""
 
 
 class Muster(click.Group):
@@ -106,6 +111,8 @@ def cli(context: click.Context, debug: bool) -> None:
     damaged; 5 the log is from a newer version; 70 a bug.
     """
     context.obj["debug"] = debug
+    if context.invoked_subcommand not in WITHOUT_PLUGINS:
+        load_plugins()
 
 
 def main() -> None:

@@ -91,9 +91,9 @@ def _told(replayed: Replayed) -> list[Line]:
     what = f" at position {found.position}: {found.what}"
     lines: list[Line] = [(verdict(False, "", "divergence"), what)]
     if found.is_of_another_version:
+        versions = f"version {found.decider or 'unknown'} of the deciding code, and now by version {DECIDER}"
         lines.append(
-            f"decided then by version {found.decider or 'unknown'} of the deciding code, and now by "
-            f"version {DECIDER}: a change of behaviour, not a bug"
+            f"decided then by {found.plugins or versions}: a change of behaviour, not a bug"
         )
     lines += _side_by_side(found.recorded, found.decided)
     if replayed.causes:

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from projections.nodes import Node
 from projections.plugin import PluginSet
 from projections.pod_class import PodClass
 from projections.pod_terms import selects
@@ -21,6 +22,7 @@ from scheduling.pod_topology.affinity import (
     excluded_by_existing_anti_affinity,
 )
 from scheduling.pod_topology.index import PodTopologyIndex, Stamp
+from scheduling.pod_topology.plugin_columns import PluginColumns
 from scheduling.pod_topology.spread import NO_LABEL, SKEWED, SpreadConstraints
 
 Mask = npt.NDArray[np.bool_]
@@ -80,6 +82,7 @@ class PodTopologyFilters:
         self._affinity_weight = weights.pod_affinity if has_preferences else 0
         self._spread_weight = weights.topology_spread if self._spread.soft else 0
         self._excluded: dict[bool, tuple[Stamp, dict[str, Mask]]] = {}
+        self._plugins = PluginColumns(index.cluster, pod_class)
 
     @property
     def is_enabled(self) -> bool:
@@ -91,7 +94,8 @@ class PodTopologyFilters:
             or self._has_anti_affinity
             or self._has_existing_anti_affinity
         )
-        return bool(filters or self._affinity_weight or self._spread_weight)
+        scores = self._affinity_weight or self._spread_weight or self._plugins.has_scores
+        return bool(filters or self._plugins.has_filters or scores)
 
     def excluded(self, *, later: bool = False) -> dict[str, Mask]:
         """Return reason to the nodes that it excludes, in the order of evaluation.
@@ -104,7 +108,9 @@ class PodTopologyFilters:
                 self._index.stamp,
                 dict(self._excluded_by_reason(later=later)),
             )
-        return known[1]
+        if not self._plugins.has_filters:
+            return known[1]
+        return {**known[1], **self._plugins.excluded(later=later)}
 
     def admitted(self, *, later: bool = False) -> Mask:
         """Return the nodes that no filter excludes."""
@@ -115,14 +121,21 @@ class PodTopologyFilters:
 
     def obstacle(self, slot: int) -> str:
         """Return the message of the first filter that excludes a node; empty if none does."""
-        found = (NODE_TEXTS[reason] for reason, mask in self.excluded().items() if mask[slot])
+        found = (
+            NODE_TEXTS.get(reason, reason.removeprefix("node(s) "))
+            for reason, mask in self.excluded().items()
+            if mask[slot]
+        )
         return next(found, "")
 
     def add(self, scores: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Add the preferences to the scores, normalized over the feasible nodes."""
         can = scores >= 0
-        if not (self._affinity_weight or self._spread_weight) or not can.any():
+        is_scored = self._affinity_weight or self._spread_weight or self._plugins.has_scores
+        if not is_scored or not can.any():
             return scores
+        if self._plugins.has_scores:
+            scores = scores + self._plugins.points()
         if self._affinity_weight:
             points = affinity_points(self._index, self._pod_class, can)
             if points is not None:
@@ -133,6 +146,8 @@ class PodTopologyFilters:
 
     def may_be_excluded_by(self, pod: Pod) -> bool:
         """Return True if this pod may be the reason why nodes are excluded for such pods."""
+        if self._plugins.has_filters:
+            return True
         terms, theirs = self._pod_class.terms, pod.pod_class.terms
         labels, labels_of = (
             dict(pod.facts.labels),
@@ -155,6 +170,10 @@ class PodTopologyFilters:
         return any(
             one.matches(seen.namespace, own, labels_of) for one in theirs.required_anti_affinity
         )
+
+    def plugin_points(self, node: Node) -> dict[str, int]:
+        """Return the points of plugins beside muster for a node, by plugin, in thousandths."""
+        return self._plugins.points_by_plugin(node)
 
     def _excluded_by_reason(self, *, later: bool) -> Iterator[tuple[str, Mask]]:
         index, pod_class = self._index, self._pod_class

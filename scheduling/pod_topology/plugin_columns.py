@@ -1,0 +1,147 @@
+"""Filters and scores of plugins beside muster, as columns over all nodes.
+
+A plugin answers for one node at a time. Its answers are kept, and asked again for nodes that changed: their
+object, what is free on them, or the pods there.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from events.limits import clipped
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_class import PodClass
+from projections.pods import RELEASING, Pod
+from scheduling.plugin import NodeFilter, NodeScore, NodeView
+
+Mask = npt.NDArray[np.bool_]
+
+ValueT = TypeVar("ValueT")
+
+POINTS_MAX: Final = 100
+"""Points of a node before the weight of the plugin."""
+
+POINT: Final = 1_000
+"""Thousandths of a point."""
+
+
+class ViewedNode(NodeView):
+    """A node as plugins see it."""
+
+    def __init__(self, cluster: Cluster, node: Node, *, later: bool) -> None:
+        assert node.facts is not None, f"{node.name} is absent"
+        self.name, self.facts, self.labels = node.name, node.facts, node.facts.labels
+        self.free = node.free
+        self._cluster, self._node, self._later = cluster, node, later
+
+    @property
+    def pods(self) -> Iterator[Pod]:
+        """Yield the pods that are on the node or will be."""
+        node, pods = self._node, self._cluster.pods
+        for uid in node.pods:
+            pod = pods[uid]
+            is_leaving = uid in node.overlay_removed or pod.status == RELEASING
+            if not (self._later and is_leaving):
+                yield pod
+        for uid in (*node.overlay_added, *node.nominated_pods):
+            if (waiting := pods.get(uid)) is not None:
+                yield waiting
+
+
+class PluginColumns:
+    """The answers of all such plugins for the pods of one class."""
+
+    def __init__(self, cluster: Cluster, pod_class: PodClass) -> None:
+        self._cluster = cluster
+        self._pod_class = pod_class
+        self._filters = cluster.plugins.of(NodeFilter)
+        self._scores = cluster.plugins.of(NodeScore)
+        self._reasons: dict[bool, _Column[str]] = {}
+        self._points: dict[str, _Column[int]] = {}
+
+    @property
+    def has_filters(self) -> bool:
+        """Return True if a plugin filters nodes."""
+        return bool(self._filters)
+
+    @property
+    def has_scores(self) -> bool:
+        """Return True if a plugin scores nodes."""
+        return bool(self._scores)
+
+    def excluded(self, *, later: bool) -> dict[str, Mask]:
+        """Return reason to the nodes that it excludes; `later` means once terminating pods are gone."""
+        if not self._filters:
+            return {}
+        column = self._reasons.get(later)
+        if column is None:
+            column = self._reasons[later] = _Column(self._cluster)
+        for slot in column.outdated():
+            column.values[slot] = self._reason(self._cluster.nodes.order[slot], later=later)
+        found: dict[str, Mask] = {}
+        for slot, reason in column.values.items():
+            if reason:
+                if reason not in found:
+                    found[reason] = np.zeros(len(self._cluster.nodes.order), dtype=np.bool_)
+                found[reason][slot] = True
+        return dict(sorted(found.items()))
+
+    def points(self) -> npt.NDArray[np.int64]:
+        """Return the sum of the points of all plugins, slot by slot, in thousandths."""
+        total = np.zeros(len(self._cluster.nodes.order), dtype=np.int64)
+        for plugin in self._scores:
+            column = self._points.get(plugin.name)
+            if column is None:
+                column = self._points[plugin.name] = _Column(self._cluster)
+            for slot in column.outdated():
+                node = self._cluster.nodes.order[slot]
+                column.values[slot] = self.points_of(plugin, node)
+            total += np.fromiter(
+                (column.values[slot] for slot in range(len(total))),
+                dtype=np.int64,
+                count=len(total),
+            )
+        return total
+
+    def points_by_plugin(self, node: Node) -> dict[str, int]:
+        """Return name of the plugin to its points for a node."""
+        return {one.name: self.points_of(one, node) for one in self._scores}
+
+    def points_of(self, plugin: NodeScore, node: Node) -> int:
+        """Return the points of one plugin for a node, in thousandths, within their bounds."""
+        view = ViewedNode(self._cluster, node, later=False)
+        points = plugin.score(self._pod_class, view)
+        return round(max(0.0, min(points, POINTS_MAX)) * POINT) * plugin.weight
+
+    def _reason(self, node: Node, *, later: bool) -> str:
+        view = ViewedNode(self._cluster, node, later=later)
+        for plugin in self._filters:
+            if reason := plugin.filter(self._pod_class, view):
+                return clipped(f"node(s) {reason}")
+        return ""
+
+
+class _Column(Generic[ValueT]):
+    """A value for each node, and the position in the journal of the node table up to which they are valid."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._table = cluster.nodes
+        self._layout = -1
+        self._read = (0, 0)
+        self.values: dict[int, ValueT] = {}
+        """Slot to value."""
+
+    def outdated(self) -> dict[int, None]:
+        """Return the slots whose value must be asked again, and take note that they are."""
+        table = self._table
+        changed, updated = self._read
+        self._read = (len(table.changed_slots), len(table.updated_slots))
+        if self._layout != table.layout:
+            self._layout, self.values = table.layout, {}
+            return dict.fromkeys(range(len(table.order)))
+        slots = dict.fromkeys(table.changed_slots[changed:])
+        slots.update(dict.fromkeys(table.updated_slots[updated:]))
+        return slots

@@ -1,0 +1,161 @@
+"""Plugins beside muster, as the core sees them: what they read, and when they are asked again."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from events.normalize import JsonObject
+from projections import snapshot
+from projections.plugin import PLUGINS, register
+from projections.pod_class import PodClass
+from projections.state import State
+from scheduling.plugin import NodeFilter, NodeScore, NodeView
+from tests.scheduling.given import Told, node, pod, raw
+
+TEAM = "team"
+
+
+class OneOfTeam(NodeFilter):
+    """A node holds one pod of a team."""
+
+    name = "one-of-team"
+    version = "1"
+    pod_labels = (TEAM,)
+
+    def filter(self, pod: PodClass, node: NodeView) -> str:
+        if not pod.plugin_labels:
+            return ""
+        has_one = any(pod.plugin_labels[0] in other.facts.labels for other in node.pods)
+        return "had a pod of the team" if has_one else ""
+
+
+class Marked(NodeScore):
+    """Marked nodes come first."""
+
+    name = "marked"
+    version = "1"
+
+    def score(self, pod: PodClass, node: NodeView) -> float:
+        return 1e9 if "marked" in node.labels else -5.0
+
+
+class Broken(NodeFilter):
+    """Raises."""
+
+    name = "broken"
+    version = "1"
+
+    def filter(self, pod: PodClass, node: NodeView) -> str:
+        raise LookupError(node.name)
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """The plugins are installed for the test."""
+    plugins = (OneOfTeam, Marked, Broken)
+    register(*plugins)
+    yield
+    for one in plugins:
+        del PLUGINS[one.name]
+
+
+def policy(*names: str) -> dict[str, object]:
+    """Rules with these plugins."""
+    named: list[JsonObject] = [{"name": one} for one in ("gang", "predicates", *names)]
+    return {"actions": "enqueue, allocate, backfill", "tiers": [{"plugins": named}]}
+
+
+def placed(told: Told) -> dict[str, str]:
+    """Name of each pod to its node, or nothing."""
+    return {one.facts.name: one.node for one in told.state.cluster.pods.values()}
+
+
+def begun(*names: str, nodes: tuple[bytes, ...], pods: tuple[bytes, ...] = ()) -> Told:
+    """A cluster after its first cycle."""
+    told = Told(policy=policy(*names))
+    told.show_all("Node", *nodes)
+    told.show_all("Pod", *pods)
+    told.show_the_rest()
+    told.cycle()
+    told.state.validate()
+    return told
+
+
+def labelled(
+    name: str, team: str, *, on: str = "", phase: str = "Pending", group: str = ""
+) -> bytes:
+    """A pod of a team, perhaps of a gang."""
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    metadata: JsonObject = {"labels": {TEAM: team}, "annotations": annotations}
+    return pod(name, on=on, phase=phase, metadata=metadata)
+
+
+def test_pods_that_differ_in_a_label_that_a_plugin_reads_are_decided_apart() -> None:
+    told = begun(
+        "one-of-team",
+        nodes=(node("n1"), node("n2")),
+        pods=(labelled("a1", "a"), labelled("a2", "a"), labelled("a3", "a"), labelled("b1", "b")),
+    )
+    found = placed(told)
+    assert sorted((found["a1"], found["a2"])) == ["n1", "n2"]
+    assert (found["a3"], bool(found["b1"])) == ("", True)
+
+
+def test_pods_of_one_gang_see_where_the_others_are_tried() -> None:
+    told = begun("one-of-team", nodes=(node("n1"), node("n2")))
+    told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    told.show_all("Pod", *(labelled(f"p{index}", "a", group="g") for index in range(2)))
+    told.cycle()
+    told.cycle()
+    assert sorted(placed(told).values()) == ["n1", "n2"]
+
+
+def test_a_pod_that_loses_the_label_makes_room() -> None:
+    told = begun("one-of-team", nodes=(node("n1"),), pods=(labelled("a1", "a"),))
+    told.show_all("Pod", labelled("a1", "a", on="n1", phase="Running"), labelled("a2", "a"))
+    told.cycle()
+    assert placed(told) == {"a1": "n1", "a2": ""}
+    told.show_all("Pod", labelled("a1", "z", on="n1", phase="Running"), labelled("a2", "a"))
+    told.cycle()
+    assert placed(told) == {"a1": "n1", "a2": "n1"}
+
+
+def test_a_policy_that_names_the_plugin_later_holds_for_pods_that_wait() -> None:
+    told = begun(nodes=(node("n1", cpu=0),), pods=(labelled("a1", "a"), labelled("a2", "a")))
+    assert placed(told) == {"a1": "", "a2": ""}
+    told.change_policy(policy("one-of-team"))
+    told.show_all("Node", node("n1"))
+    told.cycle()
+    told.state.validate()
+    assert sorted(placed(told).values()) == ["", "n1"]
+    told.change_policy(policy())
+    told.cycle()
+    told.state.validate()
+    assert placed(told) == {"a1": "n1", "a2": "n1"}
+    assert not any(one.plugin_labels for one in _classes(told.state))
+
+
+def _classes(state: State) -> list[PodClass]:
+    return [one.pod_class for one in state.cluster.pods.values() if not one.node]
+
+
+def test_a_snapshot_keeps_the_classes_of_labelled_pods() -> None:
+    told = begun(
+        "one-of-team", nodes=(node("n1"),), pods=(labelled("a1", "a"), labelled("a2", "a"))
+    )
+    payload = snapshot.take(told.state)
+    restored = snapshot.restore(payload)
+    restored.validate()
+    assert snapshot.take(restored) == payload
+
+
+def test_points_are_kept_within_bounds() -> None:
+    told = begun("marked", nodes=(node("n1"), node("n2", labels={"marked": ""})), pods=(pod("p"),))
+    assert placed(told) == {"p": "n2"}
+
+
+def test_a_plugin_that_raises_costs_the_group_its_cycle_and_not_the_daemon() -> None:
+    told = begun("broken", nodes=(node("n1"),), pods=(pod("p"),))
+    (group,) = told.state.cluster.groups.values()
+    assert group.refusals["allocate"].code == "InternalError"
+    assert "LookupError" in group.refusals["allocate"].message
