@@ -38,7 +38,7 @@ CLASS: Final = 250
 CLASS_PER_NODE: Final = 1 / 8
 """The same, for each node: its score, and why it is infeasible."""
 
-PLUGIN_PER_NODE: Final = 4
+PLUGIN_PER_NODE: Final = 8
 """The same, for each node and each filter or score of a plugin beside muster."""
 
 TOPOLOGY_PER_NODE: Final = 1 / 4

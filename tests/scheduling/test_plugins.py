@@ -85,7 +85,7 @@ def labelled(
     name: str, team: str, *, on: str = "", phase: str = "Pending", group: str = ""
 ) -> bytes:
     """A pod of a team, perhaps of a gang."""
-    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    annotations: JsonObject = {"scheduling.k8s.io/group-name": group} if group else {}
     metadata: JsonObject = {"labels": {TEAM: team}, "annotations": annotations}
     return pod(name, on=on, phase=phase, metadata=metadata)
 

@@ -1,5 +1,6 @@
 """Plugins that are installed beside muster: found by their entry points, recorded, explained, and missed."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,20 @@ def log(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_example_is_short() -> None:
     text = (EXAMPLE / "muster_teams.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 60
+
+
+def test_plugins_of_a_package_change_decisions(installed: Path) -> None:
+    done = muster_apart(
+        "simulate", SCENARIO, "--output", "json", env={"PYTHONPATH": str(installed)}
+    )
+    pods = json.loads(done.stdout)["pods"]
+    assert {name.partition("/")[2]: one["node"] for name, one in pods.items()} == {
+        **{"red-1": "young", "red-2": "young", "red-3": "old", "red-4": "old", "red-5": ""},
+        **{"blue": "young", "free": "young"},
+    }
+    done = muster_apart("simulate", SCENARIO, "--output", "json")
+    assert {one["node"] for one in json.loads(done.stdout)["pods"].values()} == {"old"}
+    assert "plugin teams is not known to this release: skipped" in done.stderr
 
 
 def test_plugins_of_a_package_decide_and_are_explained(installed: Path, log: Path) -> None:
