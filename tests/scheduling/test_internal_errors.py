@@ -430,5 +430,5 @@ def test_the_rows_of_others_are_made_when_one_raises(monkeypatch: pytest.MonkeyP
         None
     )
     changes = views.rows(told.state.position, 0)
-    assert [row[0] for row in changes["pod_group"].upserted] == [GOOD]
+    assert [row[0] for row in changes["pod_group"].opened] == [GOOD]
     assert [one.subject for one in errors] == [f"pod_group//{BAD}"]
