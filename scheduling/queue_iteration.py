@@ -11,7 +11,7 @@ namespaces and classes without a turn since then come first.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from events.union import Decision
@@ -36,7 +36,7 @@ class SafeQueueHeap:
     An error in the queue order thus costs the fairness between queues in this cycle, and not the whole cycle.
     """
 
-    def __init__(self, session: Session, action: str, names: Iterable[str]) -> None:
+    def __init__(self, session: Session, action: str, names: Collection[str]) -> None:
         self._session = session
         self._action = action
         self._served = dict.fromkeys(names, 0)
@@ -44,7 +44,7 @@ class SafeQueueHeap:
         self._queue_heap: QueueHeap | None = None
         self._errors: list[Exception] = []
         try:
-            self._queue_heap = QueueHeap(session.cluster, names, session.fair)
+            self._queue_heap = QueueHeap(session.cluster, names, session.fair, session.queue_order)
         except Exception as error:  # any bug
             self._fail(error)
 
@@ -72,12 +72,15 @@ class SafeQueueHeap:
         if self._queue_heap is not None:
             self._queue_heap.drop(name)
 
-    def requeue(self, name: str) -> None:
-        """Push a queue back after its turn."""
+    def requeue(self, name: str, *, is_finished: bool) -> None:
+        """Push a queue back after its turn, unless it is finished."""
         self._served[name] += 1
         if self._queue_heap is not None:
             try:
-                self._queue_heap.requeue(name)
+                if is_finished:
+                    self._queue_heap.finish(name)
+                else:
+                    self._queue_heap.requeue(name)
             except Exception as error:
                 self._fail(error)
 
@@ -271,6 +274,10 @@ class _QueueIteration:
                 return name, equivalence_group
             self.queue_heap.drop(name)
 
+    def is_finished(self, name: str) -> bool:
+        """Return True if a queue has no class left."""
+        return self._waiting[name].first() is None
+
     def mark_visited(self, equivalence_group: EquivalenceGroup) -> None:
         """Record that a class is about to be decided."""
         self.visited[equivalence_group.head.key] = None
@@ -369,7 +376,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
                 if other.action == action and other.queue == name:
                     session.mark_changed(other)
                     iteration.add(name, other)
-        queue_heap.requeue(name)
+        queue_heap.requeue(name, is_finished=iteration.is_finished(name))
         iteration.spend(name, namespace, work.done - begun)
     yield from queue_heap.failures()
 

@@ -23,6 +23,7 @@ from projections.wakeup_events import WakeupEvents
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 from scheduling.preemptible_capacity import PreemptibleCapacity
 from scheduling.quota.fair_tree import FairTree
+from scheduling.quota.queue_order import QueueOrderIndex
 from scheduling.quota.reclaimable import ReclaimableResources
 from scheduling.quota.reclaiming import DonorQueues
 from scheduling.ranking import NodeRankings
@@ -69,6 +70,7 @@ class Session:
 
     def _drop_requeue_index(self) -> None:
         self.donors = DonorQueues(self.cluster)
+        self.queue_order = QueueOrderIndex(self.cluster)
         self.requeue_index = RequeueIndex(self.cluster, self.donors)
 
     def drop_fair_tree(self) -> None:

@@ -8,12 +8,15 @@ come age, UID, name.
 """
 
 import heapq
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from projections.cluster import Cluster
+from projections.pod_class import Amounts
+from projections.policy import Policy
 from projections.queues import Queue
-from scheduling.plugin import QueueKey, QueueOrder, keeps_fair_tree, quota_of
+from scheduling.plugin import QueueKey, QueueOrder, QuotaRules, keeps_fair_tree, quota_of
 from scheduling.quota.fair_tree import FairKey, FairNode, FairTree
 
 
@@ -95,11 +98,94 @@ def _age(queue: Queue) -> tuple[int, str, str]:
     return (facts.created_ns if facts else 0, facts.uid if facts else "", queue.name)
 
 
+class QueueOrderIndex:
+    """All queues in order, kept up from the journal of changed ledgers.
+
+    Only where the key of a queue depends on its own ledger, its object and what queues deserve: neither in a tree of
+    queues nor with plugins other than that of quotas.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._policy: Policy | None = None
+        self._deserved: dict[str, Amounts] = {}
+        self._totals: Amounts = {}
+        self._tree_version = -1
+        self._journal: list[str] = []
+        self._read = 0
+        self._order: list[QueueSortKey] = []
+        self._keys: dict[str, QueueSortKey] = {}
+
+    @property
+    def is_usable(self) -> bool:
+        """Return True if the order of queues depends on nothing else under the policy in force."""
+        plugins = self._cluster.plugins
+        return not plugins.quota.keeps_tree and all(
+            isinstance(one, QuotaRules) for one in plugins.of(QueueOrder)
+        )
+
+    def among(self, names: Collection[str]) -> list[QueueSortKey]:
+        """Return the sort keys of these queues, in order."""
+        self._refresh()
+        if len(names) * 8 < len(self._order):
+            return sorted([self._keys[name] for name in names])
+        return [one for one in self._order if one.queue.name in names]
+
+    def audit(self) -> None:
+        """Raise AssertionError if the order differs from one that is computed again."""
+        if self.is_usable:
+            self._refresh()
+            kept = [one.queue.name for one in self._order]
+            again = sorted(
+                [QueueSortKey(self._cluster, one) for one in self._cluster.queues.values()]
+            )
+            counted = [one.queue.name for one in again]
+            assert kept == counted, f"order of queues: kept {kept}, counted {counted}"
+
+    def _refresh(self) -> None:
+        cluster = self._cluster
+        journal = cluster.changed_ledgers
+        if (
+            self._policy is not cluster.policy
+            or self._tree_version != cluster.tree_version
+            or self._deserved is not cluster.cluster_totals.deserved
+            or self._totals != cluster.totals
+            or self._journal is not journal
+        ):
+            self._policy, self._tree_version = cluster.policy, cluster.tree_version
+            self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
+            self._journal, self._read = journal, len(journal)
+            self._keys = {name: QueueSortKey(cluster, one) for name, one in cluster.queues.items()}
+            self._order = sorted(self._keys.values())
+            return
+        changed = dict.fromkeys(journal[self._read :])
+        self._read = len(journal)
+        for name in changed:
+            self._move(name)
+
+    def _move(self, name: str) -> None:
+        before = self._keys[name]
+        now = self._keys[name] = QueueSortKey(self._cluster, before.queue)
+        if before < now or now < before:
+            del self._order[bisect_left(self._order, before)]
+            insort(self._order, now)
+        else:
+            self._order[bisect_left(self._order, before)] = now
+
+
 class QueueHeap:
     """The heap of queues with remaining work."""
 
-    def __init__(self, cluster: Cluster, names: Iterable[str], fair: FairTree) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        names: Collection[str],
+        fair: FairTree,
+        in_order: QueueOrderIndex | None = None,
+    ) -> None:
         self._cluster = cluster
+        self._sorted: list[QueueSortKey] = []
+        """Keys of the queues that had no turn yet, the first last."""
         self._fair = fair if keeps_fair_tree(cluster) else None
         self._tree_heap: _TreeHeap | None = None
         self._current: dict[str, QueueSortKey] = {}
@@ -109,6 +195,10 @@ class QueueHeap:
             self._fair.changes()
             if any(one.keeps_fair_tree for one in cluster.plugins.of(QueueOrder)[:1]):
                 self._tree_heap = _TreeHeap(self._fair)
+        if in_order is not None and in_order.is_usable:
+            self._sorted = in_order.among(names)[::-1]
+            self._current = {one.queue.name: one for one in self._sorted}
+            return
         for name in names:
             self.add(name)
 
@@ -134,6 +224,13 @@ class QueueHeap:
         if sort_key is not None and self._tree_heap is not None:
             self._tree_heap.put(sort_key.queue, None)
 
+    def finish(self, name: str) -> None:
+        """Remove a queue after its turn."""
+        if self._fair is None:
+            self.drop(name)
+        else:
+            self.requeue(name)  # Other queues may move.
+
     def requeue(self, name: str) -> None:
         """Push a queue back after its turn. Under hierarchical `drf` other queues move too."""
         moved = {name: None} if name in self._current else {}
@@ -152,12 +249,16 @@ class QueueHeap:
     def _first(self) -> QueueSortKey | None:
         if self._tree_heap is not None:
             return self._tree_heap.first()
-        while self._heap:
-            sort_key = self._heap[0]
-            if self._current.get(sort_key.queue.name) is sort_key:
-                return sort_key
+        while self._sorted and not self._is_current(self._sorted[-1]):
+            self._sorted.pop()
+        while self._heap and not self._is_current(self._heap[0]):
             heapq.heappop(self._heap)
-        return None
+        if self._heap and not (self._sorted and self._sorted[-1] < self._heap[0]):
+            return self._heap[0]
+        return self._sorted[-1] if self._sorted else None
+
+    def _is_current(self, sort_key: QueueSortKey) -> bool:
+        return self._current.get(sort_key.queue.name) is sort_key
 
     def _put(self, sort_key: QueueSortKey) -> None:
         before = self._current.get(sort_key.queue.name)

@@ -285,6 +285,7 @@ class History(RuleBasedStateMachine):
         if self.is_checked:
             return
         self.engine.state.validate()
+        self.engine.decider.session.queue_order.audit()
         if self.engine.state.cluster.nodes.is_laid_out:
             self.engine.decider.session.preemptible.audit()
         assert self.engine.head == self.witness.replay.head
