@@ -277,7 +277,11 @@ class QuotaRules(Quota, QueueOrder):
         return None
 
     def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
-        """Return used / deserved of a queue in the resource where it is largest: numerator, denominator."""
+        """Return used / deserved of a queue in the resource where it is largest: numerator, denominator.
+
+        Without a tree it may depend on the queue, on what queues deserve and on the resources of the cluster only:
+        `QueueOrderIndex` keeps it until one of these changes.
+        """
         raise NotImplementedError
 
     def comes_before_equals(self, queue: Queue) -> bool:
@@ -291,7 +295,8 @@ class QuotaRules(Quota, QueueOrder):
         return ""
 
     def exceeds_deserved(self, cluster: Cluster, queue: Queue) -> bool:
-        """Return whether a queue has more than it deserves of anything."""
+        """Return whether a queue has more than it deserves of anything. `DonorQueues` keeps it until the ledger of the
+        queue, what queues deserve, or the resources of the cluster change."""
         have, deserved = queue.allocated, self.deserved(cluster, queue)
         return any(amount > deserved.get(name, 0) for name, amount in have.items())
 

@@ -82,27 +82,32 @@ class Overcommit(JobEnqueueable, GroupState):
     ) -> Vote:
         """Vote by the room of the whole cluster: its allocatable resources times a factor."""
         least = _min_resources(group) or {}
-        vote = self._within_factor(cluster, least, {})
-        if vote != "permit" and cluster.policy.evicting:
-            vote = self._within_factor(cluster, least, reclaimable.of_cluster(group, least))
-        return vote
+        over = self._beyond_factor(cluster, least, {})
+        if over and cluster.policy.evicting:
+            spare = reclaimable.of_cluster(group, least)
+            over = self._beyond_factor(cluster, least, spare) if spare else over
+        if not over:
+            return "permit"
+        numbers = [_numbers(name, least[name], *amounts) for name, amounts in over.items()]
+        names = ", ".join(f"overused {name}" for name in sorted(over))
+        message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
+        first = next(iter(over))
+        return Shortage("ResourceOverused", first, message, requeue_on=(CLUSTER_QUOTA + first,))
 
-    def _within_factor(self, cluster: Cluster, least: Amounts, spare: Amounts) -> Vote:
+    def _beyond_factor(
+        self, cluster: Cluster, least: Amounts, spare: Amounts
+    ) -> dict[str, tuple[int, int]]:
+        """Return the resources of which too much would be promised: how much, and how much can be."""
         totals = cluster.cluster_totals
-        over: list[str] = []
-        numbers: list[str] = []
+        over: dict[str, tuple[int, int]] = {}
         for name, amount in least.items():
             used = totals.used.get(name, 0) - spare.get(name, 0)
             total = used + totals.backlog.get(name, 0) + amount
-            most = cluster.totals.get(name, 0) * self._factors.of(name)
+            factor = self._factors.of(name)
+            most = cluster.totals.get(name, 0) * factor.numerator // factor.denominator
             if total > most:
-                over.append(name)
-                numbers.append(_numbers(name, amount, total, most))
-        if not over:
-            return "permit"
-        names = ", ".join(f"overused {name}" for name in sorted(over))
-        message = f"resource in cluster is overused: {names}: {'; '.join(numbers)}"
-        return Shortage("ResourceOverused", over[0], message, requeue_on=(CLUSTER_QUOTA + over[0],))
+                over[name] = (total, most)
+        return over
 
     def equivalence_key(
         self, cluster: Cluster, group: PodGroup, *, enqueues: bool
@@ -197,6 +202,6 @@ def _min_resources(group: PodGroup) -> Amounts | None:
     return total
 
 
-def _numbers(name: str, amount: int, total: int, most: Fraction) -> str:
-    requested, would_be, limit = (amount_text(name, one) for one in (amount, total, int(most)))
+def _numbers(name: str, amount: int, total: int, most: int) -> str:
+    requested, would_be, limit = (amount_text(name, one) for one in (amount, total, most))
     return f"{name} requested <{requested}>, total would be <{would_be}>, but at most <{limit}>"
