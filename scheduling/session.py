@@ -56,6 +56,8 @@ class Session:
         self._on_error = on_error
         self._changed: dict[int, EquivalenceGroup] = {}
         """Equivalence classes (by identity) with a group that changed."""
+        self._requeued_at: dict[int, int] = {}
+        """Equivalence class (by identity) to the position at which it was found to be requeued."""
         self._drop_caches()
 
     def _drop_caches(self) -> None:
@@ -93,9 +95,11 @@ class Session:
             candidates |= self._changed_before[batch.cycle]
             candidates |= self.requeued(batch.events, action)
         found: dict[str, list[EquivalenceGroup]] = {}
+        self._requeued_at = {}
         for one in candidates.values():
             if one.action == action and one.jobs and self.could_change(one):
                 found.setdefault(one.queue, []).append(one)
+                self._requeued_at[id(one)] = cluster.position
         return found
 
     def requeued(
@@ -117,6 +121,8 @@ class Session:
 
     def could_change(self, equivalence_group: EquivalenceGroup) -> bool:
         """Return True if the class could get a different answer in the current State."""
+        if self._requeued_at.get(id(equivalence_group)) == self.cluster.position:
+            return True
         if (
             id(equivalence_group) in self._changed
             or self.unfinished_search(equivalence_group) is not None

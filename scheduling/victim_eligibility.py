@@ -1,15 +1,23 @@
 """Eviction limits that apply before victim plugins run."""
 
+from functools import lru_cache
+
 from projections.cluster import Cluster
+from projections.plugin import PluginSet
 from projections.policy import GANG_EVICTING
 from scheduling.plugin import VictimFilter
 
 
 def victim_filter_tiers(cluster: Cluster, action: str) -> list[list[VictimFilter]]:
     """Return, tier by tier, the plugins that filter victims of an action; tiers without any are left out."""
+    return _filter_tiers(cluster.plugins, action)
+
+
+@lru_cache(maxsize=64)
+def _filter_tiers(plugins: PluginSet, action: str) -> list[list[VictimFilter]]:
     found = [
         [one for one in tier if isinstance(one, VictimFilter) and one.filters(action)]
-        for tier in cluster.plugins.tiers
+        for tier in plugins.tiers
     ]
     return [tier for tier in found if tier]
 
