@@ -13,6 +13,7 @@ from events.errors import PolicyError
 from projections.action_arguments import ActionArguments, read_configurations
 from projections.plugin import FLAGS_OFF, PLUGINS, Plugin, PluginConfig, Quota
 from projections.policy_values import JsonObject, items_at, object_at, text_at, truth_at
+from projections.pools import Pool, read_pools
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PREEMPTING = ("preempt", "gangpreempt")
@@ -69,6 +70,8 @@ class Policy(Struct, frozen=True):
     action_arguments: ActionArguments = ActionArguments()
     """Arguments of all actions."""
     tiers: tuple[tuple[PluginConfig, ...], ...] = ()
+    pools: tuple[Pool, ...] = (Pool(),)
+    """Pools of nodes, in the order in which they are decided."""
 
     @property
     def evicting(self) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ class _Parser:
 
     def policy(self, document: JsonObject) -> tuple[Policy, tuple[PolicyWarning, ...]]:
         for key in document:
-            if key not in ("actions", "tiers", "configurations", "metrics"):
+            if key not in ("actions", "tiers", "configurations", "metrics", "pools"):
                 self.warn(key, "muster does not know this key")
         action_arguments = read_configurations(document.get("configurations"), self.warn)
         actions = self._actions(document.get("actions", ", ".join(ACTIONS)))
@@ -139,7 +142,12 @@ class _Parser:
             raise PolicyError(
                 f"tiers: {' and '.join(sorted(quota))} contradict each other: name one of them"
             )
-        policy = Policy(actions=actions, action_arguments=action_arguments, tiers=tuple(tiers))
+        policy = Policy(
+            actions=actions,
+            action_arguments=action_arguments,
+            tiers=tuple(tiers),
+            pools=read_pools(document.get("pools"), self.warn),
+        )
         return policy, tuple(self.warned)
 
     def warn(self, path: str, message: str) -> None:

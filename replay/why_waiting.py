@@ -29,7 +29,7 @@ from scheduling.explain import (
     reserved_limits,
 )
 from scheduling.gang_attempt import missing_pods, precheck, task_text
-from scheduling.gang_placement import place_gang, topology_problem
+from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.plugin import quota_of
 from scheduling.quota.card_selection import choose_cards
 from scheduling.quota.enqueue_check import why_not_admitted
@@ -65,7 +65,7 @@ def waiting(session: Session, group: PodGroup) -> Waiting | None:
         return failed
     problem = precheck(session, group)
     denied = None if problem is not None else _denied(session, group)
-    short, far = missing_pods(group), topology_problem(session, group)
+    short, far = missing_pods(group), placement_problem(session, group)
     is_tried = problem is None and short is None and far is None
     tried = _try(session, group) if is_tried else None
     reason = problem or denied or short or far or (tried.reason if tried is not None else None)

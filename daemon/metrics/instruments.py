@@ -27,7 +27,7 @@ from events.watch import (
     WatchClosed,
 )
 from projections.batch import Batch
-from scheduling.decide import ACTIONS
+from scheduling.session_decider import ACTIONS
 
 DECISIONS: Final = {
     "enqueue_decided": "enqueue",

@@ -9,7 +9,7 @@ from events.union import Decision
 from projections.pod_groups import WAITING, PodGroup
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes
-from scheduling.gang_placement import place_gang, topology_problem
+from scheduling.gang_placement import place_gang, placement_problem
 from scheduling.node_overlay import placements
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.enqueue_check import may_hold_partial_reservation
@@ -37,7 +37,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         yield EnqueueDecided(pod_group=group.key, queue=group.queue)
         return
     problem = problem or missing_pods(group) or too_many_classes(session, group)
-    problem = problem or topology_problem(session, group)
+    problem = problem or placement_problem(session, group)
     if problem is not None:
         yield from pipeline_withdrawal(group, problem)
         if equivalence_group.is_head(group):

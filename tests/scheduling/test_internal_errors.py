@@ -25,7 +25,7 @@ from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay
 from replay.why_waiting import waiting
-from scheduling import gang_placement, wake
+from scheduling import hyper_node_placement, wake
 from scheduling.actions import allocate, backfill, enqueue
 from scheduling.node_overlay import NodeOverlay
 from scheduling.quota import queue_order
@@ -150,7 +150,7 @@ def test_what_was_tried_is_given_back_when_the_trial_raises(
 
 def test_a_best_effort_trial_that_raises_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, backfill, "best_effort_pods")
-    real: Callable[..., Iterator[object]] = gang_placement.best_effort_scopes
+    real: Callable[..., Iterator[object]] = hyper_node_placement.best_effort_scopes
 
     def bug(*args: object) -> Iterator[object]:
         yield from real(*args)

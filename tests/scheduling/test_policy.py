@@ -11,6 +11,7 @@ from events.normalize import Json, JsonObject
 from projections.action_arguments import GangEvictionArguments, PreemptArguments
 from projections.plugin import JobOrder, PluginSet, build_plugins
 from projections.policy import BUILT_IN, Policy, PolicyWarning, parse_policy
+from projections.pools import Pool
 from scheduling.plugin import QueueOrder
 from scheduling.plugins.binpack import BinPackArguments
 from scheduling.plugins.capacity_card import CapacityCardArguments
@@ -74,7 +75,7 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
         ],
         "configurations": [],
         "metrics": {},
-        "pools": [],
+        "shards": [],
     }
     policy, warned = parse(document)
     assert policy.actions == ("enqueue", "allocate", "preempt", "backfill")
@@ -82,7 +83,7 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
     assert not policy.has("gang", "enablePreemptable")
     assert policy.has("gang", "enableJobOrder")
     assert {one.path for one in warned} == {
-        "pools",
+        "shards",
         "actions",
         "tiers[1].extra",
         "tiers[1].plugins[0]",
@@ -90,6 +91,13 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
         "tiers[2].plugins[0].enabledBar",
         "tiers[2].plugins[0].arguments.binpack.x",
     }
+
+
+def test_without_pools_all_nodes_are_one() -> None:
+    assert parse({})[0].pools == (Pool("default", "session"),)
+    policy, warned = parse({"pools": [{"name": "gpus", "decider": "session", "color": "red"}]})
+    assert policy.pools == (Pool("gpus", "session"),)
+    assert [one.path for one in warned] == ["pools[0].color"]
 
 
 def test_numbers_and_truth_may_be_texts() -> None:
@@ -144,6 +152,10 @@ def test_the_scorers_weigh_what_volcano_gives_them() -> None:
         ({"actions": ""}, "actions: no action"),
         ({"actions": 3}, "actions: expected text"),
         ({"tiers": {}}, "tiers: expected a list"),
+        ({"pools": [{}]}, r"pools\[0\].name: expected text"),
+        ({"pools": [{"name": "a", "decider": "dice"}]}, r"pools\[0\].decider: 'dice' is not a"),
+        ({"pools": [{"name": "a", "nodeSelector": {"x": "y"}}]}, r"pools\[0\].nodeSelector: this"),
+        ({"pools": [{"name": "a"}, {"name": "b"}]}, r"pools\[1\]: this release decides all nodes"),
         ({"tiers": [3]}, r"tiers\[0\]: expected an object"),
         ({"tiers": [{"plugins": 3}]}, r"tiers\[0\].plugins: expected a list"),
         ({"tiers": [{"plugins": [{}]}]}, r"tiers\[0\].plugins\[0\].name: expected text"),

@@ -1,0 +1,21 @@
+"""Placement strategies: how a whole gang goes onto nodes. Each is one class; `scheduling/gang_placement.py` lists them."""
+
+from typing import Protocol
+
+from projections.pod_groups import PodGroup
+from scheduling.gang_attempt import GangAttempt
+from scheduling.session import Session
+from scheduling.unschedulable import Unschedulable
+
+
+class PlacementStrategy(Protocol):
+    """How pod groups of one kind are placed."""
+
+    def is_for(self, group: PodGroup) -> bool:
+        """Return True if it places this group."""
+
+    def problem(self, session: Session, group: PodGroup) -> Unschedulable | None:
+        """Return why the group cannot be placed whatever is free, or None."""
+
+    def place(self, session: Session, group: PodGroup) -> GangAttempt:
+        """Return the best attempt to place the group: a success, or one whose refusal says why not."""

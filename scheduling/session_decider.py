@@ -1,0 +1,69 @@
+"""The decider `session`: the actions that the policy names, in its order, over tiers of plugins.
+
+Each decision is yielded before the next one is computed, and the caller applies it first: an action always reads
+the current State and keeps no counts of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from events.union import Decision
+from projections.internal_error import OnError, ignore
+from projections.state import State
+from scheduling.actions.allocate import allocate
+from scheduling.actions.backfill import backfill
+from scheduling.actions.enqueue import enqueue
+from scheduling.actions.gangpreempt import gangpreempt
+from scheduling.actions.gangreclaim import gangreclaim
+from scheduling.actions.preempt import preempt
+from scheduling.actions.reclaim import reclaim
+from scheduling.session import Session
+
+Action: TypeAlias = Callable[[Session], Iterator[Decision]]
+
+ACTIONS: Final[dict[str, Action]] = {
+    "enqueue": enqueue,
+    "allocate": allocate,
+    "backfill": backfill,
+    "preempt": preempt,
+    "reclaim": reclaim,
+    "gangpreempt": gangpreempt,
+    "gangreclaim": gangreclaim,
+}
+"""Action name in the policy to the action."""
+
+
+class SessionDecider:
+    """Decides for one pool. Everything that it caches between cycles can be recomputed from State."""
+
+    def __init__(self, state: State, on_error: OnError = ignore) -> None:
+        self.session = Session(state, on_error)
+
+    def is_cycle_due(self, at_ns: int) -> bool:
+        """Return True if a cycle at this moment could decide anything."""
+        return self.session.is_cycle_due(at_ns)
+
+    def open_cycle(self) -> None:
+        """Begin a cycle."""
+        self.session.open_cycle()
+        self.session.drop_stale()
+
+    def decide(self) -> Iterator[Decision]:
+        """Yield the decisions of the open cycle."""
+        for action in self.session.cluster.policy.actions:
+            yield from self._carried_out(action)
+
+    def deferred(self) -> Iterator[Decision]:
+        """Yield the record of the work that the cycle leaves to the next."""
+        yield from self.session.deferred()
+
+    def _carried_out(self, action: str) -> Iterator[Decision]:
+        """Yield the decisions of an action. An action that raises ends, and its remaining groups are decided later.
+
+        An exception while a pod group is evaluated does not get here (`scheduling/queue_iteration.py`), and an
+        exception that the caller meets while applying a decision does not pass through a generator at all.
+        """
+        try:
+            yield from ACTIONS[action](self.session)
+        except Exception as error:  # any bug
+            yield from self.session.action_failed(action, error, is_abandoned=True)
