@@ -18,7 +18,6 @@ from projections.inter_pod_affinity_index import recount
 from projections.job_order import job_order
 from projections.nodes import SHORT_MAX, Node
 from projections.pending_status import reported_in
-from projections.plugin import GroupState
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
@@ -402,7 +401,7 @@ def _audit_cluster_totals(state: AuditedState) -> None:
         if node.facts is not None:
             _add(used, node.occupied.items())
     _same("used", cluster_totals.used, used)
-    for plugin in cluster.plugins.of(GroupState):
+    for plugin in cluster.plugins.group_state:
         plugin.recount(cluster)
     for key in (
         *cluster_totals.backlogs,

@@ -21,7 +21,7 @@ from projections.inter_pod_affinity_index import (
 from projections.job_order import equivalence_keys, job_order
 from projections.nodes import NodeTable
 from projections.pending_status import PendingStatus
-from projections.plugin import GroupState, PluginSet, build_plugins
+from projections.plugin import PluginSet, build_plugins
 from projections.pod_class import Amounts
 from projections.pod_group_resolution import group_key_of, origin_of
 from projections.pod_groups import EquivalenceKey, Nomination, PodGroup
@@ -190,7 +190,7 @@ class Cluster:
     def record_use(self, request: Charge, sign: int) -> None:
         """Add the request of a pod on a present node, or remove it; also when the node is added or removed."""
         add(self.cluster_totals.used, request, sign)
-        for plugin in self.plugins.of(GroupState):
+        for plugin in self.plugins.group_state:
             plugin.use_changed(self, request, sign)
 
     def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
@@ -247,7 +247,7 @@ class Cluster:
                 ):
                     self.mark_quota_released(one.name, resource)
         self.plugins.quota.record_applied(self)
-        for plugin in self.plugins.of(GroupState):
+        for plugin in self.plugins.group_state:
             plugin.record_applied(self)
         self.changed_queues.clear()
         for index in self.inter_pod_affinity.classes.free():
@@ -417,10 +417,10 @@ class Cluster:
         if charges_changed or phase != group.phase:
             group.phase = phase
             self._set_reservation(group, quota_charging.reservation(self, group))
-            for plugin in self.plugins.of(GroupState):
+            for plugin in self.plugins.group_state:
                 plugin.charges_changed(self, group)
         update_reservation_timeout(self, group)
-        for plugin in self.plugins.of(GroupState):
+        for plugin in self.plugins.group_state:
             plugin.group_changed(self, group)
         return () if group.key in self.bind_backoff else equivalence_keys(self, group)
 
@@ -443,7 +443,7 @@ class Cluster:
         self.remove_nominations(group)
         self._set_reservation(group, ((), ()))
         self.cluster_totals.reservation_timeouts.pop(group.key, None)
-        for plugin in self.plugins.of(GroupState):
+        for plugin in self.plugins.group_state:
             plugin.charges_changed(self, group, is_gone=True)
             plugin.group_deleted(self, group.key)
         del self.groups[group.key]
@@ -524,7 +524,7 @@ class Cluster:
             self.scheduling_queue.remove(group)
             self.internal_errors.resume(group.key)
         names = {one.name for one in policy.plugins}
-        for plugin in self.plugins.of(GroupState):
+        for plugin in self.plugins.group_state:
             if plugin.name not in names:
                 plugin.removed(self)
         labels = self.plugins.pod_labels

@@ -3,7 +3,6 @@
 from projections.cluster import Cluster
 from projections.inter_pod_affinity_index import classify_again
 from projections.job_order import job_order
-from projections.plugin import JobOrder
 
 
 def open_cycle(cluster: Cluster) -> None:
@@ -13,7 +12,7 @@ def open_cycle(cluster: Cluster) -> None:
     cluster_totals = cluster.cluster_totals
     if cluster_totals.totals != cluster.totals:
         cluster_totals.totals = dict(sorted(cluster.totals.items()))
-        if any(one.depends_on_totals for one in cluster.plugins.of(JobOrder)):
+        if any(one.depends_on_totals for one in cluster.plugins.job_order):
             _reorder(cluster)
     cluster.plugins.quota.cycle_opened(cluster)
 

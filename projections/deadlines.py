@@ -9,7 +9,6 @@ from typing import Protocol
 from events.watch import BindRejectedByNode
 from projections import suspensions
 from projections.cluster import Cluster
-from projections.plugin import GroupState
 from projections.quarantine import Quarantine, rejected
 from projections.reservation_timeouts import expire_reservations
 
@@ -41,7 +40,7 @@ def expire_timeouts(state: DeadlineState, at_ns: int) -> None:
     for key in [key for key, until in cluster.bind_backoff.items() if until <= at_ns]:
         cluster.end_bind_backoff(key)
     suspensions.expire_timeouts(cluster, at_ns)
-    for plugin in cluster.plugins.of(GroupState):
+    for plugin in cluster.plugins.group_state:
         plugin.expire(cluster, at_ns)
     expire_reservations(cluster, at_ns)
     for uid in [uid for uid, until in cluster.eviction_backoff.items() if until <= at_ns]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projections import quota_charging
-from projections.plugin import GroupState, JobOrder
 from projections.pod_groups import WAITING, EquivalenceKey, PodGroup
 from projections.preemption_triggers import eviction_keys
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 def job_order(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
     """Return the sort key of a group in its queue: the values of the plugins, then age, UID and name."""
-    values = tuple([one.job_order(cluster, group) for one in cluster.plugins.of(JobOrder)])
+    values = tuple([one.job_order(cluster, group) for one in cluster.plugins.job_order])
     return (*values, group.created_ns, group.uid, group.key)
 
 
@@ -59,7 +58,7 @@ def _least(cluster: Cluster, group: PodGroup) -> tuple[object, ...]:
 
 def _of_plugins(cluster: Cluster, group: PodGroup, *, enqueues: bool) -> tuple[object, ...]:
     """Return what distinguishes groups that a plugin does not treat alike."""
-    plugins = cluster.plugins.of(GroupState)
+    plugins = cluster.plugins.group_state
     if not plugins:
         return ()
     keys = [one.equivalence_key(cluster, group, enqueues=enqueues) for one in plugins]

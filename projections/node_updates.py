@@ -7,7 +7,6 @@ from projections.cluster import Cluster
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
-from projections.plugin import GroupState
 from projections.pods import ALLOCATED
 from projections.queues import add
 from projections.wakeup_events import ALL_PODS
@@ -90,7 +89,7 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    for plugin in cluster.plugins.of(GroupState):
+    for plugin in cluster.plugins.group_state:
         plugin.capacity_changed(cluster, node.facts.allocatable.items(), sign)
     cluster.record_use(tuple(node.occupied.items()), sign)
     changed = False

@@ -216,6 +216,8 @@ class PluginSet:
         )
         """Labels of pods that any plugin reads."""
         self._by_hook: dict[type[Plugin], tuple[Plugin, ...]] = {}
+        self.job_order, self.group_state = self.of(JobOrder), self.of(GroupState)
+        """The plugins that are called with every change of a pod group."""
 
     def of(self, hook: type[HookT]) -> tuple[HookT, ...]:
         """Return the plugins that take part in a hook, in their order in the policy."""

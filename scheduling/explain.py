@@ -23,11 +23,10 @@ from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
-from scheduling.plugin import ADMITTED, NodePredicate
+from scheduling.plugin import ADMITTED, NodeOrder, NodePredicate
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.ranking import Cards, NodeRankings, first_card
-from scheduling.score import NodeScorers
 from scheduling.topology.explain_domain import placement_domain_of
 from scheduling.topology.network import Network
 from scheduling.topology.placement_domain import NodeScope
@@ -192,8 +191,8 @@ def score_parts(plugins: PluginSet, pod_class: PodClass, node: Node) -> dict[str
     """Return what each scorer contributes to the score of a node; the sum is the score."""
     facts = node.facts
     assert facts is not None, f"{node.name} is absent"
-    scorers = NodeScorers(plugins, pod_class).by_name
-    return {name: one.of_node(facts.allocatable, node.free) for name, one in scorers.items()}
+    scorers = [part for one in plugins.of(NodeOrder) for part in one.parts(pod_class).items()]
+    return {name: one.of_node(facts.allocatable, node.free) for name, one in scorers}
 
 
 def charged_limits(

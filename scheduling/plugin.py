@@ -152,9 +152,14 @@ class NodeOrder(Plugin):
 
     FLAG = "enableNodeOrder"
 
-    def scorers(self, pod_class: PodClass) -> dict[str, NodeScorer]:
-        """Return name, as explanations show it, to scorer. The score of a node is the sum over all scorers."""
-        return {}
+    def scorer(self, pod_class: PodClass) -> NodeScorer | None:
+        """Return what scores nodes for pods of a class; None if nothing does."""
+        return None
+
+    def parts(self, pod_class: PodClass) -> dict[str, NodeScorer]:
+        """Return the same in parts, for explanations: name to scorer. The score of a node is their sum."""
+        scorer = self.scorer(pod_class)
+        return {} if scorer is None else {self.name: scorer}
 
     def weights(self) -> ScoreWeights:
         """Return the weights of the scores that are computed for all plugins together."""

@@ -77,11 +77,8 @@ class NodeScorers:
     """The sum of the scorers of all plugins, for pods of one class."""
 
     def __init__(self, plugins: PluginSet, pod_class: PodClass) -> None:
-        self.by_name: dict[str, NodeScorer] = {}
-        """Name, as explanations show it, to scorer."""
-        for one in plugins.of(NodeOrder):
-            self.by_name.update(one.scorers(pod_class))
-        self._all = tuple(self.by_name.values())
+        found = [one.scorer(pod_class) for one in plugins.of(NodeOrder)]
+        self._all: list[NodeScorer] = [one for one in found if one is not None]
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
         """Return the score of one node."""

@@ -45,9 +45,9 @@ class BinPack(NodeOrder):
         weight = whole_at(given.get("binpack.weight", 1), f"{path}.binpack.weight")
         return BinPackArguments(weight=weight, resources=weights)
 
-    def scorers(self, pod_class: PodClass) -> dict[str, NodeScorer]:
+    def scorer(self, pod_class: PodClass) -> NodeScorer | None:
         """Return the scorer of the resources that the pod requests."""
-        return {self.name: _Scorer(self._weights, pod_class.amounts)}
+        return _Scorer(self._weights, pod_class.amounts)
 
 
 class _Scorer:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from projections.nodes import NodeTable
 from projections.plugin import PluginConfig
@@ -59,17 +59,28 @@ class NodeOrderPlugin(NodeOrder):
         assert isinstance(config.arguments, NodeOrderArguments)
         self._weights = config.arguments
 
-    def scorers(self, pod_class: PodClass) -> dict[str, NodeScorer]:
-        """Return the scorers by what is requested and free."""
-        weights, amounts = self._weights, pod_class.amounts
-        found: dict[str, NodeScorer] = {}
-        if weights.leastrequested_weight:
-            found["least requested"] = _Requested(amounts, weights.leastrequested_weight, 1)
-        if weights.mostrequested_weight:
-            found["most requested"] = _Requested(amounts, weights.mostrequested_weight, -1)
-        if weights.balancedresource_weight:
-            found["balanced"] = _Balanced(amounts, weights)
-        return found
+    def scorer(self, pod_class: PodClass) -> NodeScorer | None:
+        """Return the scorer by what is requested and free."""
+        return _Scorer(self._weights, pod_class.amounts)
+
+    def parts(self, pod_class: PodClass) -> dict[str, NodeScorer]:
+        """Return a scorer for each weight: the other weights are zero."""
+        given, amounts = self._weights, pod_class.amounts
+        silent = structs.replace(
+            given, leastrequested_weight=0, mostrequested_weight=0, balancedresource_weight=0
+        )
+        alone = {
+            "least requested": structs.replace(
+                silent, leastrequested_weight=given.leastrequested_weight
+            ),
+            "most requested": structs.replace(
+                silent, mostrequested_weight=given.mostrequested_weight
+            ),
+            "balanced": structs.replace(
+                silent, balancedresource_weight=given.balancedresource_weight
+            ),
+        }
+        return {name: _Scorer(weights, amounts) for name, weights in alone.items()}
 
     def weights(self) -> ScoreWeights:
         """Return the weights of what is normalized over the feasible nodes."""
@@ -83,50 +94,54 @@ class NodeOrderPlugin(NodeOrder):
         )
 
 
-class _Requested:
-    """Scores high if much is left, or (-1) if little is."""
+class _Scorer:
+    """The sum of least requested, most requested and balanced, each times its weight."""
 
-    def __init__(self, amounts: Amounts, weight: int, sign: int) -> None:
-        self._amounts, self._weight, self._sign = amounts, weight, sign
-
-    def of_node(self, allocatable: Amounts, free: Amounts) -> int:
-        cpu, memory = (_used(name, allocatable, free, self._amounts) for name in PLAIN)
-        return self._points(cpu, memory)
-
-    def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
-        cpu, memory = (_used_of_all(name, table, self._amounts) for name in PLAIN)
-        return self._points(cpu, memory)
-
-    def _points(self, cpu: Numbers, memory: Numbers) -> Numbers:
-        points = least_requested(cpu, memory) if self._sign > 0 else most_requested(cpu, memory)
-        return points * self._weight
-
-
-class _Balanced:
-    """Scores high if all resources are used alike, or if the pod improves that."""
-
-    def __init__(self, amounts: Amounts, weights: NodeOrderArguments) -> None:
+    def __init__(self, weights: NodeOrderArguments, amounts: Amounts) -> None:
         self._amounts = amounts
-        self._weight = weights.balancedresource_weight
-        self._scores_change = weights.balanced_scoring != "level"
-        names = [name.strip() for name in weights.balanced_resources.split(",")][:BALANCED_MAX]
-        self._names = [*PLAIN, *(one for one in names if one in amounts and one not in PLAIN)]
+        self._least = weights.leastrequested_weight
+        self._most = weights.mostrequested_weight
+        self._balance = weights.balancedresource_weight
+        self._scores_change = bool(self._balance) and weights.balanced_scoring != "level"
+        listed = [name.strip() for name in weights.balanced_resources.split(",")][:BALANCED_MAX]
+        others = [name for name in listed if name in amounts and name not in PLAIN]
+        self._names = [*PLAIN, *others] if self._balance else list(PLAIN)
+        self._is_silent = not (self._least or self._most or self._balance)
 
     def of_node(self, allocatable: Amounts, free: Amounts) -> int:
+        if self._is_silent:
+            return 0
         after = [_used(name, allocatable, free, self._amounts) for name in self._names]
-        points = balanced(*after)
-        if self._scores_change:
-            before = [_used(name, allocatable, free, {}) for name in self._names]
-            points = balance_change(points, balanced(*before))
-        return points * self._weight
+        before = (
+            [_used(name, allocatable, free, {}) for name in self._names]
+            if self._scores_change
+            else []
+        )
+        return self._sum(after, before)
 
     def of_all(self, table: NodeTable) -> npt.NDArray[np.int64]:
+        if self._is_silent:
+            return np.zeros(len(table.order), dtype=np.int64)
         after = [_used_of_all(name, table, self._amounts) for name in self._names]
-        points = balanced(*after)
-        if self._scores_change:
-            before = [_used_of_all(name, table, {}) for name in self._names]
-            points = balance_change(points, balanced(*before))
-        return points * self._weight
+        before = (
+            [_used_of_all(name, table, {}) for name in self._names] if self._scores_change else []
+        )
+        return self._sum(after, before)
+
+    def _sum(self, after: list[Numbers], before: list[Numbers]) -> Numbers:
+        """Return the score from the fractions used with the pod, and without it if these count."""
+        cpu, memory, others = after[0], after[1], after[2:]
+        total = cpu * 0
+        if self._least:
+            total = total + least_requested(cpu, memory) * self._least
+        if self._most:
+            total = total + most_requested(cpu, memory) * self._most
+        if self._balance:
+            points = balanced(cpu, memory, *others)
+            if before:
+                points = balance_change(points, balanced(before[0], before[1], *before[2:]))
+            total = total + points * self._balance
+        return total
 
 
 def _used(name: str, allocatable: Amounts, free: Amounts, asked: Amounts) -> int:
