@@ -33,6 +33,7 @@ from projections.pods import (
     Pod,
     has_same_charge,
     has_same_demand,
+    is_placed_alike,
     node_share,
 )
 from projections.policy import BUILT_IN, Policy, parse_policy
@@ -125,6 +126,8 @@ class Cluster:
     def replace_pod(self, old: Pod | None, new: Pod | None, *, is_last: bool = True) -> None:
         """Replace a pod in all sums. With `is_last`, update its group; `old` is None for a new pod, `new` for a
         deleted one."""
+        if old is not None and new is not None and self._replace_placed(old, new):
+            return
         pod = new or old
         assert pod is not None
         self.changed_rows.pods[pod.facts.uid] = None
@@ -161,6 +164,28 @@ class Cluster:
                     self._charge_pod(group, new, 1)
             if is_last:
                 self.update_group(group, charges_changed=charges_changed)
+
+    def _replace_placed(self, old: Pod, new: Pod) -> bool:
+        """Replace a pod that stays on its node and only begins to run, or the reverse; return False for any other
+        change. Of all sums, this changes the counts of its group and the healthy pods of its budgets."""
+        group = self.groups.get(new.group_key)
+        if (
+            group is None
+            or not is_placed_alike(old, new)
+            or group.pods.get(new.facts.uid) is not old
+        ):
+            return False
+        group = self.own_group(group)
+        update_pod_terms(self, old, new)
+        group.replace_pod(old, new)
+        self.pods[new.facts.uid] = new
+        update_budgets(self, old, new)
+        record_victim_added(self, group, old, new)
+        if self.internal_errors.resume(group.key) or group.next_phase() != group.phase:
+            self.update_group(group, charges_changed=False)
+        else:
+            self.pending_status.record_change(group, self.position)
+        return True
 
     def _move_pod(
         self, old: Pod | None, leaves: NodeShare | None, new: Pod | None, enters: NodeShare | None

@@ -38,6 +38,8 @@ UNKNOWN: Final = "unknown"
 
 ALLOCATED: Final = (BINDING, BOUND, RUNNING)
 """Statuses in which a pod is charged to its queue."""
+PLACED: Final = (BOUND, RUNNING)
+"""Statuses of a pod that the API server shows on its node and that is not terminating."""
 READY: Final = (BINDING, BOUND, RUNNING, SUCCEEDED)
 """Statuses that count towards minMember."""
 GONE: Final = (SUCCEEDED, FAILED, RELEASING)
@@ -408,6 +410,20 @@ def has_same_demand(old: Pod | None, new: Pod | None) -> bool:
         and old.sort_key == new.sort_key
         and old.facts.role == new.facts.role
         and old.facts.labels == new.facts.labels
+    )
+
+
+def is_placed_alike(old: Pod, new: Pod) -> bool:
+    """Return whether two versions of a placed pod differ at most in whether it runs, and in facts that no sum counts."""
+    return (
+        old.status in PLACED
+        and new.status in PLACED
+        and old.pod_class is new.pod_class
+        and old.node == new.node
+        and old.sort_key == new.sort_key
+        and old.facts.role == new.facts.role
+        and old.facts.labels == new.facts.labels
+        and has_same_charge(old, new)
     )
 
 

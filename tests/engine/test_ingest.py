@@ -197,6 +197,25 @@ def test_a_pod_of_which_only_unread_status_changes_touches_no_index() -> None:
     assert snapshot.take(restored) == snapshot.take(told.state)
 
 
+def test_a_bound_pod_that_begins_to_run_changes_the_counts_of_its_group_only() -> None:
+    """Its charges, its place in the scheduling queue and the view rows stay as they are."""
+    told = Told()
+    told.show_all("Node", node("n1"))
+    told.show_all("Pod", pod("p", on="n1"))
+    told.show_the_rest()
+    told.cycle()
+    cluster = told.state.cluster
+    [group] = cluster.groups.values()
+    assert (group.counts, group.phase) == ({"bound": 1}, "Running")
+    cluster.clear_changed_rows()
+    told.see(ObjectSeen(pod("p", on="n1", phase="Running")))
+    assert told.batches[-1].views == {}
+    assert (group.counts["running"], group.phase) == (1, "Running")
+    assert not told.engine.is_due(2 * SECOND)
+    restored = snapshot.restore(snapshot.take(told.state))
+    assert snapshot.take(restored) == snapshot.take(told.state)
+
+
 def test_an_observation_of_a_pod_whose_condition_was_reported_is_looked_at_again() -> None:
     """Its condition may have been overwritten: the report counts only until the pod is shown."""
     told = Told(updates_status=True)
