@@ -13,7 +13,6 @@ deserves is one, too, and a pod without a common resource with the preemptor is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -21,22 +20,14 @@ from msgspec import Struct
 from projections.cluster import Cluster
 from projections.plugin import PluginConfig
 from projections.pod_class import Amounts
-from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.queue_tree import ROOT
 from projections.queues import Queue
-from scheduling.plugin import JobEnqueueable, QueueKey, QuotaRules, VictimFilter, Vote
 from scheduling.quota import quota_check
-from scheduling.quota.enqueue_check import vote_of_quota
-from scheduling.quota.queue_order import quota_queue_key
+from scheduling.quota.quota_plugin import ReclaimingQuota
 from scheduling.quota.real_capability import real_capability
-from scheduling.quota.reclaiming import RemainingCharges, victims_of_quota
+from scheduling.quota.reclaiming import RemainingCharges
 from scheduling.shortage import Shortage, amount_text, shortage
-
-if TYPE_CHECKING:
-    from scheduling.quota.fair_tree import FairTree
-    from scheduling.quota.reclaimable import ReclaimableResources
-    from scheduling.victims.preemptor import Preemptor
 
 
 class CapacityArguments(Struct, frozen=True):
@@ -46,12 +37,11 @@ class CapacityArguments(Struct, frozen=True):
     """Number of levels of ancestor queues that are compared for reclaiming; 0 compares only the two queues."""
 
 
-class Capacity(QuotaRules, JobEnqueueable, VictimFilter):
+class Capacity(ReclaimingQuota):
     """Quotas of resources by queue."""
 
     name = "capacity"
     Arguments = CapacityArguments
-    actions = ("reclaim", "gangreclaim")
     charges_resources = True
     compares_shares = True
 
@@ -84,16 +74,6 @@ class Capacity(QuotaRules, JobEnqueueable, VictimFilter):
         for queue in cluster.queues:
             cluster.mark_quota_released(queue)
 
-    def may_enqueue(
-        self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
-    ) -> Vote:
-        """Vote by the limits of the queue and its ancestors."""
-        return vote_of_quota(cluster, reclaimable, group)
-
-    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
-        """Return priority, share, and whether the queue deserves anything."""
-        return quota_queue_key(cluster, queue)
-
     def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
         """Return used / deserved; 1 for a queue that deserves nothing."""
         deserved = self.deserved(cluster, queue)
@@ -104,10 +84,6 @@ class Capacity(QuotaRules, JobEnqueueable, VictimFilter):
     def comes_before_equals(self, queue: Queue) -> bool:
         """Return whether the queue deserves anything."""
         return queue.facts is not None and any(queue.facts.deserved.values())
-
-    def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-        """Return the candidates that their queues may lose, in the order given."""
-        return victims_of_quota(preemptor, candidates)
 
     def reclaim_denied(
         self, cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]

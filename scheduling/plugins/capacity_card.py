@@ -6,7 +6,7 @@ Quotas are hard: a queue within its own quota may reclaim, and what others use b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -15,27 +15,17 @@ from events.requeue import QUEUE_UPDATED
 from projections.cluster import Cluster
 from projections.plugin import PluginConfig, Warn
 from projections.pod_class import Amounts
-from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.policy_values import JsonObject
 from projections.queues import Queue
 from scheduling.plugin import (
-    JobEnqueueable,
     NodeOrder,
-    QueueKey,
-    QuotaRules,
     ScoreWeights,
-    Vote,
 )
 from scheduling.quota import quota_check
-from scheduling.quota.enqueue_check import vote_of_quota
-from scheduling.quota.queue_order import quota_queue_key
+from scheduling.quota.quota_plugin import QuotaPlugin
 from scheduling.quota.reclaiming import RemainingCharges
 from scheduling.shortage import Shortage
-
-if TYPE_CHECKING:
-    from scheduling.quota.fair_tree import FairTree
-    from scheduling.quota.reclaimable import ReclaimableResources
 
 
 class CapacityCardArguments(Struct, frozen=True):
@@ -51,7 +41,7 @@ class CapacityCardArguments(Struct, frozen=True):
     """Weight of the order of preference in `A|B`."""
 
 
-class CapacityCard(QuotaRules, JobEnqueueable, NodeOrder):
+class CapacityCard(QuotaPlugin, NodeOrder):
     """Quotas of cards by queue."""
 
     name = "capacity-card"
@@ -101,16 +91,6 @@ class CapacityCard(QuotaRules, JobEnqueueable, NodeOrder):
         what = f"capability <cpu 0, memory 0> is empty, deny it to {verb}"
         text = f"Queue <{queue.name}> {what}"
         return Shortage("EmptyQueueCapability", "", text, requeue_on=(QUEUE_UPDATED,))
-
-    def may_enqueue(
-        self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
-    ) -> Vote:
-        """Vote by the limits of the queue; a choice of cards is a flow from reservations to cards."""
-        return vote_of_quota(cluster, reclaimable, group)
-
-    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
-        """Return priority and share."""
-        return quota_queue_key(cluster, queue)
 
     def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
         """Return used / deserved."""

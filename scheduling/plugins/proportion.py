@@ -14,28 +14,20 @@ deserves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
 from projections.cluster import Cluster
 from projections.plugin import PluginConfig
 from projections.pod_class import Amounts
-from projections.pod_groups import PodGroup
 from projections.pods import Charge, Pod
 from projections.queues import Queue
 from projections.wakeup_events import ALL_RESOURCES
-from scheduling.plugin import JobEnqueueable, QueueKey, QuotaRules, VictimFilter, Vote
 from scheduling.quota import quota_check
-from scheduling.quota.enqueue_check import vote_of_quota
-from scheduling.quota.queue_order import quota_queue_key
+from scheduling.quota.quota_plugin import ReclaimingQuota
 from scheduling.quota.real_capability import real_capability
-from scheduling.quota.reclaiming import RemainingCharges, victims_of_quota
-
-if TYPE_CHECKING:
-    from scheduling.quota.fair_tree import FairTree
-    from scheduling.quota.reclaimable import ReclaimableResources
-    from scheduling.victims.preemptor import Preemptor
+from scheduling.quota.reclaiming import RemainingCharges
 
 WHOLE: Final = 1_000_000
 """Millionths per unit."""
@@ -55,14 +47,13 @@ class QueueDemand(Struct):
     """Resource to guarantee."""
 
 
-class Proportion(QuotaRules, JobEnqueueable, VictimFilter):
+class Proportion(ReclaimingQuota):
     """Quotas by the weights of queues."""
 
     name = "proportion"
     NO_EFFECT: ClassVar[Mapping[str, str]] = {
         "enabledOverused": "a queue never gets more than it deserves"
     }
-    actions = ("reclaim", "gangreclaim")
     charges_resources = True
     computes_shares = True
     keeps_reclaimed = True
@@ -116,23 +107,9 @@ class Proportion(QuotaRules, JobEnqueueable, VictimFilter):
             totals.proportion_input = (total, asking)
             totals.deserved = compute_deserved(total, asking)
 
-    def may_enqueue(
-        self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
-    ) -> Vote:
-        """Vote by the real capability of the queue."""
-        return vote_of_quota(cluster, reclaimable, group)
-
-    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
-        """Return priority and share."""
-        return quota_queue_key(cluster, queue)
-
     def share(self, cluster: Cluster, queue: Queue) -> tuple[int, int]:
         """Return used / deserved."""
         return quota_check.share_of(queue, self.deserved(cluster, queue))
-
-    def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-        """Return the candidates that their queues may lose, in the order given."""
-        return victims_of_quota(preemptor, candidates)
 
     def reclaim_denied(
         self, cluster: Cluster, queue: Queue, request: Charge, extra: Mapping[str, int]

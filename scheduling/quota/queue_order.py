@@ -58,11 +58,6 @@ class QuotaQueueKey:
         return self.levels[mine].compare(other.levels[theirs])
 
 
-def quota_queue_key(cluster: Cluster, queue: Queue) -> QuotaQueueKey:
-    """Return the sort key of a queue by the quota plugin."""
-    return QuotaQueueKey(cluster, queue)
-
-
 def diverging(ours: Sequence[str], others: Sequence[str]) -> tuple[int, int]:
     """Return where two paths of queues diverge, as an index into each; the ends if one contains the other."""
     if ours[0] != others[0]:

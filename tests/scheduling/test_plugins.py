@@ -10,6 +10,7 @@ from projections.plugin import PLUGINS, register
 from projections.pod_class import PodClass
 from projections.state import State
 from scheduling.plugin import NodeFilter, NodeScore, NodeView
+from tests.checkout import ROOT
 from tests.scheduling.given import Told, node, pod, raw
 
 TEAM = "team"
@@ -133,6 +134,31 @@ def test_a_policy_that_names_the_plugin_later_holds_for_pods_that_wait() -> None
     told.state.validate()
     assert placed(told) == {"a1": "n1", "a2": "n1"}
     assert not any(one.plugin_labels for one in _classes(told.state))
+
+
+@pytest.mark.parametrize("name", sorted(PLUGINS))
+def test_no_module_but_its_own_names_a_plugin(name: str) -> None:
+    elsewhere = {
+        "projections/policy.py",  # the built-in policy
+        *("simulator/openb.py", "simulator/spot_gpu_objects.py"),  # policies of workloads
+        *("projections/views/catalogue.py", "projections/pod_groups.py"),  # columns and slots
+        *(
+            "replay/why_state.py",
+            "replay/why_waiting.py",
+            "replay/why_answer.py",
+        ),  # columns, checks
+        *("scheduling/quota/queue_order.py", "projections/job_order.py"),  # slots, keys
+    }
+    ambiguous = ("gang", "priority")
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("projections", "scheduling", "engine", "replay", "daemon")
+        for path in (ROOT / folder).rglob("*.py")
+        if f'"{name}"' in path.read_text(encoding="utf-8")
+    ]
+    file = f"scheduling/plugins/{name.replace('-', '_')}.py"
+    allowed = elsewhere if name in ambiguous else {"projections/policy.py"}
+    assert [one for one in found if one not in allowed] == [file]
 
 
 def _classes(state: State) -> list[PodClass]:
