@@ -41,6 +41,25 @@ class VictimScope(Struct, frozen=True):
     """A queue that is none of them: that of the preemptor."""
 
 
+class VictimIndex(DonorQueues):
+    """The queues that could have anything reclaimable, and what the pods of each queue on a node request."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._position = -1
+        self._nodes: dict[str, PreemptibleByQueue] = {}
+        """Node to its requests at the position."""
+
+    def on_node(self, node: Node) -> PreemptibleByQueue:
+        """Return what the pods of each queue, priority and kind of group on a node request; kept for a position."""
+        if self._position != self._cluster.position:
+            self._position, self._nodes = self._cluster.position, {}
+        found = self._nodes.get(node.name)
+        if found is None:
+            found = self._nodes[node.name] = preemptible_by_queue(self._cluster, node)
+        return found
+
+
 def victim_scope(
     cluster: Cluster, donors: DonorQueues, action: str, queue: str, priority: int
 ) -> VictimScope:
@@ -54,10 +73,10 @@ def victim_scope(
 
 
 def can_free(
-    cluster: Cluster, node: Node, donors: DonorQueues, action: str, group: PodGroup
+    cluster: Cluster, node: Node, donors: VictimIndex, action: str, group: PodGroup
 ) -> Callable[[Request], bool]:
     """Return a function that tells whether an action could free a node for a request of a group."""
-    by_queue = preemptible_by_queue(cluster, node)
+    by_queue = donors.on_node(node)
     scope = victim_scope(cluster, donors, action, group.queue, group.priority)
     return lambda request: all(
         _max_free(node, by_queue, scope, name) >= amount for name, amount in request

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from events.union import Decision
 from projections.pod_groups import PodGroup
+from projections.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup, Order
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
@@ -28,6 +29,10 @@ DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]
 
 QUANTA: Final = 64
 """Number of parts into which the work of an action is divided between queues, and between namespaces."""
+
+
+LOOK_AFTER: Final = 4
+"""Number of classes that were not requeued any more before all remaining queues are looked through."""
 
 
 class SafeQueueHeap:
@@ -248,6 +253,9 @@ class _QueueIteration:
         self._parked: dict[Spent, list[str]] = {}
         """Queues that used more than others and wait for them."""
         self._level: Spent = (0, 0)
+        self._waits = 0
+        """Number of classes that had a turn and were not requeued any more."""
+        self._next_look = LOOK_AFTER
         self.queue_heap = SafeQueueHeap(session, action, self._waiting)
         self.visited: dict[str, None] = {}
         """Keys of the pod groups whose classes were visited."""
@@ -273,6 +281,23 @@ class _QueueIteration:
             if equivalence_group is not None:
                 return name, equivalence_group
             self.queue_heap.drop(name)
+
+    def drop_all_that_wait(self) -> None:
+        """Drop the queues of which no class is requeued any more. Called for each such class, it looks now and then.
+
+        Only where nothing is released before their turn: by an action that evicts, or with a nomination.
+        """
+        self._waits += 1
+        if self._waits < self._next_look or self._action in EVICTING:
+            return
+        table = self._session.cluster.nodes
+        if any(table.nodes[name].nominated_pods for name in table.leaving):
+            return
+        self._next_look = 4 * self._waits
+        candidates = self._session.candidates(self._action)
+        for name, waiting in self._waiting.items():
+            if not any(id(one) in candidates for one in waiting.groups):
+                self.queue_heap.drop(name)
 
     def is_finished(self, name: str) -> bool:
         """Return True if a queue has no class left."""
@@ -346,6 +371,7 @@ def iterate_queues(session: Session, action: str, decide_head: DecideHead) -> It
         if not session.could_change(equivalence_group):
             # Another class took what this one was requeued for.
             iteration.drop(name, equivalence_group)
+            iteration.drop_all_that_wait()
             continue
         if work.is_used_up and iteration.visited:
             session.record_cut_short(

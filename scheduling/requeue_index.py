@@ -22,8 +22,7 @@ from projections.quota_charging import cards_of_charge
 from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, WakeupEvents
 from scheduling.pod_topology.wakeup import has_anti_affinity
-from scheduling.preemptible_capacity import preemptible_by_queue
-from scheduling.quota.reclaiming import DonorQueues
+from scheduling.preemptible_capacity import VictimIndex
 from scheduling.wake import FREED_MAX
 
 REQUESTS_MAX: Final = 16
@@ -198,7 +197,7 @@ class _Registration:
 class RequeueIndex:
     """The index of one State."""
 
-    def __init__(self, cluster: Cluster, donors: DonorQueues) -> None:
+    def __init__(self, cluster: Cluster, donors: VictimIndex) -> None:
         self._cluster = cluster
         self._donors = donors
         self._policy: Policy | None = None
@@ -346,7 +345,7 @@ class RequeueIndex:
             if not has_donors or FITS_AFTER_RECLAIM not in of_action.by_request:
                 return
             freed: dict[str, int] = {}
-            for (queue, *_), amounts in preemptible_by_queue(self._cluster, node).items():
+            for (queue, *_), amounts in self._donors.on_node(node).items():
                 for name, amount in amounts.items() if queue in self._donors.names else ():
                     freed[name] = freed.get(name, 0) + amount
             yield from self._fitting(
@@ -357,7 +356,7 @@ class RequeueIndex:
             )
         elif FITS_AFTER_EVICTION in of_action.by_request:
             yield from self._fitting(of_action, FITS_AFTER_EVICTION, node, node.future)
-            for queue, *_ in preemptible_by_queue(self._cluster, node):
+            for queue, *_ in self._donors.on_node(node):
                 yield of_action.by_key.get(("victims of", queue), {})
 
     def _waiting_for_updates(self, of_action: _OfAction, events: WakeupEvents) -> Iterator[Classes]:

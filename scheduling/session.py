@@ -21,11 +21,10 @@ from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
 from projections.wakeup_events import WakeupEvents
 from scheduling.failed_preemption_cache import FailedPreemptionCache
-from scheduling.preemptible_capacity import PreemptibleCapacity
+from scheduling.preemptible_capacity import PreemptibleCapacity, VictimIndex
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import QueueOrderIndex
 from scheduling.quota.reclaimable import ReclaimableResources
-from scheduling.quota.reclaiming import DonorQueues
 from scheduling.ranking import NodeRankings
 from scheduling.requeue_index import RequeueIndex
 from scheduling.topology.network import Network
@@ -71,7 +70,7 @@ class Session:
         self.fair = FairTree(self.cluster)
 
     def _drop_requeue_index(self) -> None:
-        self.donors = DonorQueues(self.cluster)
+        self.donors = VictimIndex(self.cluster)
         self.queue_order = QueueOrderIndex(self.cluster)
         self.requeue_index = RequeueIndex(self.cluster, self.donors)
 
@@ -89,17 +88,23 @@ class Session:
         self._changed_before = {
             batch.cycle: self._equivalence_groups_of(batch.events.groups) for batch in carried
         }
-        candidates = {**self._changed, **self.requeued(state.cycle_events, action)}
-        candidates |= self._equivalence_groups_of(state.carried_work.searches.get(action, ()))
-        for batch in carried:
-            candidates |= self._changed_before[batch.cycle]
-            candidates |= self.requeued(batch.events, action)
         found: dict[str, list[EquivalenceGroup]] = {}
         self._requeued_at = {}
-        for one in candidates.values():
+        for one in self.candidates(action).values():
             if one.action == action and one.jobs and self.could_change(one):
                 found.setdefault(one.queue, []).append(one)
                 self._requeued_at[id(one)] = cluster.position
+        return found
+
+    def candidates(self, action: str) -> dict[int, EquivalenceGroup]:
+        """Return at least the equivalence classes, by identity, for which `could_change` is true now."""
+        carried = self.state.carried_work
+        found = {**self._changed, **self.requeued(self.state.cycle_events, action)}
+        found |= self._equivalence_groups_of(carried.searches.get(action, ()))
+        for batch in carried.batches:
+            if action in batch.actions:
+                found |= self._changed_before[batch.cycle]
+                found |= self.requeued(batch.events, action)
         return found
 
     def requeued(

@@ -19,8 +19,7 @@ from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
 from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import is_affected_by_pods
-from scheduling.preemptible_capacity import can_free
-from scheduling.quota.reclaiming import DonorQueues
+from scheduling.preemptible_capacity import VictimIndex, can_free
 from scheduling.victim_eligibility import priority_bound
 from scheduling.work import has_too_many_classes
 
@@ -32,7 +31,7 @@ def is_cycle_due(
     state: State,
     at_ns: int,
     candidates: Callable[[WakeupEvents], Iterable[EquivalenceGroup]] | None = None,
-    donors: DonorQueues | None = None,
+    donors: VictimIndex | None = None,
 ) -> bool:
     """Return True if a cycle at this moment could decide anything.
 
@@ -54,7 +53,7 @@ def is_cycle_due(
         return True
     if events.is_empty:
         return False
-    donors = donors or DonorQueues(state.cluster)
+    donors = donors or VictimIndex(state.cluster)
     waiting = all_equivalence_groups(state.cluster) if candidates is None else candidates(events)
     return any(is_requeued(state.cluster, one, events, donors) for one in waiting)
 
@@ -70,7 +69,7 @@ def is_search_outdated(
     equivalence_group: EquivalenceGroup,
     so_far: SearchDeferred,
     events: WakeupEvents,
-    donors: DonorQueues,
+    donors: VictimIndex,
 ) -> bool:
     """Return True if any event since then could change what a search of the class found so far."""
     if events.everything or (
@@ -86,7 +85,7 @@ def is_requeued(
     cluster: Cluster,
     equivalence_group: EquivalenceGroup,
     events: WakeupEvents,
-    donors: DonorQueues,
+    donors: VictimIndex,
     on_error: OnError = ignore,
 ) -> bool:
     """Return True if any event could change the answer of this class, and also if the check raises."""
@@ -98,7 +97,7 @@ def is_requeued(
 
 
 def _is_requeued(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: VictimIndex
 ) -> bool:
     if events.everything:
         return True
@@ -120,7 +119,7 @@ def _happened(
     equivalence_group: EquivalenceGroup,
     awaited: str,
     events: WakeupEvents,
-    donors: DonorQueues,
+    donors: VictimIndex,
 ) -> bool:
     """Return True if an awaited event (`events/requeue.py`) happened."""
     head, queue = equivalence_group.head, equivalence_group.queue
@@ -188,7 +187,7 @@ def _could_place_nominated(
 
 
 def _could_evict(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: VictimIndex
 ) -> bool:
     """Return True if possible victims were added, or if less than before is lacking."""
     if _could_free_node(cluster, equivalence_group, events, donors):
@@ -206,7 +205,7 @@ def _could_evict(
 
 
 def _could_free_node(
-    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: DonorQueues
+    cluster: Cluster, equivalence_group: EquivalenceGroup, events: WakeupEvents, donors: VictimIndex
 ) -> bool:
     """Return True if changed nodes could be freed for a pod of the class."""
     if len(events.nodes_freed) > FREED_MAX:

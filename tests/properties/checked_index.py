@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from projections.wakeup_events import WakeupEvents
-from scheduling.quota.reclaiming import DonorQueues
+from scheduling.preemptible_capacity import VictimIndex
 from scheduling.requeue_index import Classes, RequeueIndex
 from scheduling.wake import is_requeued
 
@@ -19,7 +19,7 @@ class CheckedIndex(RequeueIndex):
         found = super().candidates(events, action)
         self.lookups[0] += 1
         cluster = self._cluster
-        donors = DonorQueues(cluster)
+        donors = VictimIndex(cluster)
         if list(self._donors.others("")) != list(donors.others("")):
             self.failures.append(f"donors: kept {self._donors.others('')}, not {donors.others('')}")
         for groups in cluster.scheduling_queue.by_queue.values():
