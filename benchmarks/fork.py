@@ -8,6 +8,7 @@ from benchmarks.figures import Figure
 from benchmarks.manifests import MODELS, PodLife, PodShape
 from benchmarks.memory import running
 from benchmarks.scale import Scale
+from daemon.composition import build_engine
 from engine.engine import Engine
 from engine.ingest import FIRST_LISTS
 from events.record import Head
@@ -23,7 +24,7 @@ async def measure(scale: Scale) -> list[Figure]:
     for _ in take_in(engine, running(nodes, pods)):
         pass
     forks = [timed(engine.state.fork) for _ in range(ROUNDS)]
-    twin = Engine(forks[-1][1], Head(position=engine.head.position, digest="0" * 64, epoch=1))
+    twin = build_engine(forks[-1][1], Head(position=engine.head.position, digest="0" * 64, epoch=1))
     kinds = [
         WatchOpened(resource=kind, resource_version="1", is_resumed=True) for kind in FIRST_LISTS
     ]

@@ -8,7 +8,7 @@ searched for it, and there it counts as work of the cycle.
 """
 
 from collections.abc import Container, Hashable, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from msgspec import Struct
 
@@ -64,6 +64,8 @@ class Selecting(Struct, frozen=True):
 class _Filed:
     """Terms of one sort about the pods of one namespace, or of all namespaces."""
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("without_value", "by_label")
+
     def __init__(self) -> None:
         self.without_value: dict[AffinityTerm, int] = {}
         """Terms that require no label by value, with the cost of a comparison."""
@@ -92,6 +94,15 @@ class _Filed:
 
 class _Scope:
     """The terms about the pods of one namespace, or of all namespaces."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "terms",
+        "barring",
+        "weighing",
+        "_keys",
+        "_values",
+        "_compared",
+    )
 
     def __init__(self) -> None:
         self.terms = 0
@@ -122,6 +133,8 @@ class _Scope:
 
 class AffinityTerms:
     """The affinity and anti-affinity terms of all pods that are not finished."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("held", "requirements", "_scopes")
 
     def __init__(self) -> None:
         self.held: dict[AffinityTerm, int] = {}

@@ -5,22 +5,20 @@ State updates sums by adding and removing entries; a difference found here is a 
 the kept value and the counted value.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from projections import foreign_pod_groups, nominations, quota_charging
+from projections import nominations, quota_charging
 from projections.cluster import Cluster
-from projections.config_errors import Pairs
-from projections.gang_minimum import recount as recount_first
-from projections.hyper_audit import recount as recount_hyper_nodes
-from projections.inter_pod_affinity_index import recount
+from projections.index import Index, check_index, check_same
+from projections.inter_pod_affinity_index import check_classes
 from projections.job_order import job_order
-from projections.nodes import SHORT_MAX, Node
 from projections.pending_status import reported_in
 from projections.pod_class import Amounts
 from projections.pod_groups import PodGroup
-from projections.pods import ALLOCATED, FAILED, PENDING, READY, RELEASING, SUCCEEDED, Pod
+from projections.pods import ALLOCATED, PENDING
+from projections.preemption_triggers import priority_of
+from projections.queue_tree import counted_tree
 from projections.queues import LEDGERS
 from projections.wakeup_events import ChangedRows
 
@@ -54,6 +52,21 @@ class AuditedState(Protocol):
         """Bindings without an outcome, by UID."""
 
 
+INDEXES: Final[dict[str, Callable[[Cluster], Index]]] = {
+    "node table": lambda cluster: cluster.nodes,
+    "HyperNodes": lambda cluster: cluster.nodes.hyper_tree,
+    "cards": lambda cluster: cluster.cards,
+    "budgets": lambda cluster: cluster.budgets,
+    "inter-pod affinity": lambda cluster: cluster.inter_pod_affinity,
+    "classes of pods": lambda cluster: cluster.inter_pod_affinity.classes,
+    "foreign pod groups": lambda cluster: cluster.foreign_groups,
+    "scheduling queue": lambda cluster: cluster.scheduling_queue,
+    "status updates": lambda cluster: cluster.pending_status,
+    "configuration errors": lambda cluster: cluster.config_errors,
+}
+"""Name to each index over the whole cluster. Nodes, queues and pod groups are indexes of their own."""
+
+
 def audit(state: AuditedState) -> None:
     """Recount everything."""
     cluster = state.cluster
@@ -65,17 +78,14 @@ def audit(state: AuditedState) -> None:
         _audit_queue(state, name)
     for uid in cluster.pods:
         _audit_pod(state, uid)
+    for what, index in INDEXES.items():
+        check_index(what, index(cluster), cluster)
+    check_classes(cluster)
     _audit_places(state)
     _audit_totals(state)
-    _audit_tree(state)
     _audit_cluster_totals(state)
-    _audit_table(state)
+    _audit_slots(cluster)
     _audit_scheduling_queue(state)
-    cluster.budgets.recount(cluster.pods)
-    recount(cluster, cluster.pods.values())
-    _audit_classes(cluster)
-    recount_hyper_nodes(cluster)
-    foreign_pod_groups.recount(cluster, cluster.pods.values())
     _audit_commitments(state)
 
 
@@ -175,27 +185,13 @@ def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> 
 
 def _audit_node(state: AuditedState, name: str) -> None:
     node = state.cluster.nodes.nodes[name]
-    occupied: Amounts = {}
-    releasing: Amounts = {}
     for uid in node.pods:
         pod = state.cluster.pods.get(uid)
         assert pod is not None, f"node {name} holds pod {uid}, which is gone"
         at = pod.node if pod.occupies else ""
         assert at == name, f"node {name} holds pod {pod.key}, which is on {at or 'none'}"
-        _add(occupied, pod.pod_class.request)
-        if pod.status == RELEASING:
-            _add(releasing, pod.pod_class.request)
-    _same(f"node {name} occupied", node.occupied, occupied)
-    _same(f"node {name} releasing", node.releasing, releasing)
-    free: Amounts = {}
-    for resource in node.free:
-        held = node.nominated.get(resource, 0) - releasing.get(resource, 0)
-        idle = node.allocatable(resource) - occupied.get(resource, 0)
-        free[resource] = max(-SHORT_MAX, idle - held if held > 0 else idle)
-        if resource in node.quarantine:
-            free[resource] = min(free[resource], 0)
-    _same(f"node {name} free", node.free, free)
-    is_leaving = any(releasing.values()) or any(node.nominated.values())
+    check_index(f"node {name}", node, state.cluster)
+    is_leaving = any(node.releasing.values()) or any(node.nominated.values())
     is_kept = name in state.cluster.nodes.leaving
     assert is_kept == is_leaving, f"node {name} leaving: kept {is_kept}, counted {is_leaving}"
 
@@ -222,46 +218,28 @@ def _audit_group(state: AuditedState, key: str) -> None:
     what = f"pod group {key}"
     assert group.facts is not None or group.pods, f"{what} is empty"
     assert key in cluster.queues[group.queue].groups, f"{what} is not in queue {group.queue}"
-    waiting = sorted(
-        (pod for pod in group.pods.values() if pod.status == PENDING), key=lambda pod: pod.sort_key
-    )
-    assert group.pending == waiting, f"{what} pending: {[one.key for one in group.pending]}"
-    counted = [one for one in group.pods.values() if one.status != RELEASING or one.node]
-    _same(f"{what} counts", group.counts, _tally(pod.status for pod in counted))
-    free = [pod for pod in waiting if pod.pod_class.is_best_effort]
-    ready = [*free, *(pod for pod in group.pods.values() if pod.status in READY)]
-    _same(f"{what} ready by role", group.ready_by_role, _tally(pod.facts.role for pod in ready))
-    finished = (SUCCEEDED, FAILED, RELEASING)
-    live = [pod for pod in group.pods.values() if pod.status not in finished]
-    _same_index(f"{what} live classes", group.live_classes, live)
-    recount_first(group.cached_min_members, live, what)
-    busy = [pod for pod in waiting if not pod.pod_class.is_best_effort]
-    _same_index(f"{what} pending classes", group.pending_classes, busy)
-    held: Amounts = {}
-    for pod in group.pods.values():
-        if pod.status in ALLOCATED:
-            _add(held, pod.pod_class.request)
-    _same(f"{what} held", group.held, held)
-    idle = len(waiting) - len(busy)
-    assert group.best_effort_count == idle, f"{what} best effort: {group.best_effort_count}, {idle}"
+    check_index(what, group, cluster)
+    is_foreign = cluster.foreign_groups.is_foreign(group, cluster.scheduler_names)
+    check_same(f"{what} is foreign", group.is_foreign, is_foreign)
+    if group.facts is not None:
+        priority = priority_of(cluster.priority_classes, group.facts.priority_class)
+        check_same(f"{what} priority", group.priority, priority)
+    has_surplus = group.ready_count - group.best_effort_count > group.min_available
+    check_same(f"{what} has surplus", group.has_surplus, has_surplus)
     _audit_charges(state, group, what)
 
 
 def _audit_charges(state: AuditedState, group: PodGroup, what: str) -> None:
     """Check charges, reservations, phase and queue position of a group."""
     cluster = state.cluster
-    allocated: Amounts = {}
     for pod in group.pods.values():
-        if pod.status in ALLOCATED:
-            _add(allocated, pod.charge or ())
         asked = quota_charging.requested(cluster, pod.pod_class) if pod.status == PENDING else ()
         assert pod.requested_charge == asked, (
             f"pod {pod.key} asked: kept {pod.requested_charge}, counted {asked}"
         )
-    _same(f"{what} allocated", group.allocated, allocated)
     inqueue, elastic = quota_charging.reservation(cluster, group)
-    _same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
-    _same(f"{what} elastic", dict(group.elastic), dict(elastic))
+    check_same(f"{what} inqueue", dict(group.inqueue), dict(inqueue))
+    check_same(f"{what} elastic", dict(group.elastic), dict(elastic))
     for uid, held in group.nominations.items():
         found = group.pods.get(uid)
         assert found is not None, f"{what} nominates {uid} to {held.node}, which is gone"
@@ -313,30 +291,23 @@ def _audit_pending_status(cluster: Cluster, group: PodGroup, what: str) -> None:
 
 def _audit_queue(state: AuditedState, name: str) -> None:
     cluster, queue = state.cluster, state.cluster.queues[name]
-    ledgers: dict[str, Amounts] = {
-        ledger: {} for ledger in ("allocated", "held", "pending", "nominated", "inqueue", "elastic")
-    }
     for key in queue.groups:
         group = cluster.groups.get(key)
         assert group is not None, f"queue {name} holds {key}, which is gone"
         assert group.queue == name, f"queue {name} holds {key}, which is in {group.queue}"
-        _add(ledgers["allocated"], group.allocated.items())
-        _add(ledgers["held"], ((name, held) for name, held in group.held.items() if held))
-        _add(ledgers["inqueue"], group.inqueue)
-        _add(ledgers["elastic"], group.elastic)
-        for held in group.nominations.values():
-            _add(ledgers["nominated"], held.charge)
-        for pod in group.pending:
-            _add(ledgers["pending"], pod.requested_charge)
-    for ledger, counted in ledgers.items():
+    for child in queue.children:
+        there = cluster.queues.get(child)
+        assert there is not None, f"queue {name} is above {child}, which is gone"
+        assert there.parent is queue, f"queue {name} is above {child}, which is elsewhere"
+    above = queue.parent
+    assert above is None or name in above.children, f"queue {name} is below no queue that knows it"
+    check_index(f"queue {name}", queue, cluster)
+    for ledger in (*LEDGERS, "pending"):
         kept: Amounts = getattr(queue, ledger)
-        _same(f"queue {name} {ledger}", kept, counted)
         assert all(amount > 0 for amount in kept.values()), f"queue {name} {ledger}: {kept}"
     assert queue.facts is not None or queue.groups, (
         f"queue {name} has neither an object nor pod groups"
     )
-    groups = [cluster.groups[key] for key in queue.groups]
-    queue.recount_evictable((one.priority, pod) for one in groups for pod in one.pods.values())
 
 
 def _audit_places(state: AuditedState) -> None:
@@ -358,8 +329,17 @@ def _audit_places(state: AuditedState) -> None:
     for group in cluster.groups.values():
         for held in group.nominations.values():
             _add(nominated.setdefault(held.node, {}), held.request)
+    nominated_pods: dict[str, dict[str, None]] = {}
+    for group in cluster.groups.values():
+        for uid, held in group.nominations.items():
+            nominated_pods.setdefault(held.node, {})[uid] = None
+    for pod in cluster.pods.values():
+        if (room := nominations.nomination_of(pod)) is not None:
+            nominated_pods.setdefault(room[0], {})[pod.facts.uid] = None
     for name, node in cluster.nodes.nodes.items():
-        _same(f"node {name} nominated", node.nominated, nominated.pop(name, {}))
+        check_same(f"node {name} nominated", node.nominated, nominated.pop(name, {}))
+        expected = nominated_pods.get(name, {})
+        check_same(f"node {name} nominated pods", node.nominated_pods, expected)
     assert not nominated, f"resources are nominated on unknown nodes: {nominated}"
 
 
@@ -367,30 +347,21 @@ def _audit_totals(state: AuditedState) -> None:
     cluster = state.cluster
     present = [node.facts for node in cluster.nodes.nodes.values() if node.facts is not None]
     totals: Amounts = {}
-    cards: dict[str, Amounts] = {}
     for facts in present:
         _add(totals, facts.allocatable.items())
-        for resource, card in facts.cards.items():
-            _add(cards.setdefault(resource, {}), [(card, 1)])
-    _same("totals", cluster.totals, totals)
-    assert cluster.cards.by_resource == cards, f"cards: {cluster.cards.by_resource}, {cards}"
-    named = {name: cluster.cards.resource.get(name) for one in cards.values() for name in one}
-    assert cluster.cards.resource == named, f"card names: {cluster.cards.resource}, {named}"
-    for name, resource in cluster.cards.resource.items():
-        assert name in cards[resource], f"card {name} is not counted by {resource}"
+    check_same("totals", cluster.totals, totals)
     objects = sum(queue.facts is not None for queue in cluster.queues.values())
     assert cluster.queue_objects == objects, f"queues: {cluster.queue_objects}, {objects}"
-    book = cluster.config_errors
-    missing = [subject for subject in book.current if book.unreported_of(subject)]
-    assert sorted(book.unreported) == sorted(missing), (
-        f"unreported errors: {book.unreported}, {missing}"
-    )
+    current = cluster.config_errors.current
     for node in present:
-        _same_faults(cluster, f"Node//{node.name}", node.faults)
-    unreported = [queue.name for queue in cluster.queues.values() if queue.unreported_errors]
-    assert sorted(cluster.queues_with_unreported_errors) == sorted(unreported), (
-        f"unreported errors: {cluster.queues_with_unreported_errors}, {unreported}"
-    )
+        kept = current.get(f"Node//{node.name}", ())
+        check_same(f"Node//{node.name} faults", kept, node.faults)
+    tree = cluster.nodes.hyper_tree
+    for name in tree.facts:
+        kept = current.get(f"HyperNode//{name}", ())
+        check_same(f"HyperNode//{name} faults", kept, tree.faults_of(name))
+    unreported = {one.name: None for one in cluster.queues.values() if one.unreported_errors}
+    check_same("unreported errors", cluster.queues_with_unreported_errors, unreported)
 
 
 def _audit_cluster_totals(state: AuditedState) -> None:
@@ -400,7 +371,10 @@ def _audit_cluster_totals(state: AuditedState) -> None:
     for node in cluster.nodes.nodes.values():
         if node.facts is not None:
             _add(used, node.occupied.items())
-    _same("used", cluster_totals.used, used)
+    check_same("used", cluster_totals.used, used)
+    children, guaranteed = counted_tree(cluster)
+    check_same("named children", cluster_totals.named_children, children)
+    check_same("guaranteed", cluster_totals.guaranteed, guaranteed)
     for plugin in cluster.plugins.group_state:
         plugin.recount(cluster)
     for key in (
@@ -412,60 +386,12 @@ def _audit_cluster_totals(state: AuditedState) -> None:
         assert key in cluster.groups, f"{key} is kept, but the group is gone"
 
 
-def _audit_tree(state: AuditedState) -> None:
-    """Check that charges of a queue are also counted for all queues above it."""
-    queues = state.cluster.queues.values()
-    below: dict[str, Amounts] = {}
-    for queue in queues:
-        for above in queue.lineage[1:]:
-            for ledger in LEDGERS:
-                total = below.setdefault(f"{above.name} {ledger}", {})
-                _add(total, getattr(queue, ledger).items())
-    for queue in queues:
-        for ledger in LEDGERS:
-            counted = below.get(f"{queue.name} {ledger}", {})
-            _same(f"below queue {queue.name} {ledger}", queue.below.get(ledger, {}), counted)
-
-
-def _same_faults(cluster: Cluster, subject: str, faults: Pairs) -> None:
-    kept = cluster.config_errors.current.get(subject, ())
-    assert kept == faults, f"{subject} faults: kept {kept}, counted {faults}"
-
-
-def _audit_table(state: AuditedState) -> None:
-    """Check the columns of the node table, unless nodes were added or removed since the last layout."""
-    table = state.cluster.nodes
-    if not table.is_laid_out:
-        return
-    present = [table.nodes[name] for name in sorted(table.nodes) if table.nodes[name].is_present]
-    assert table.order == present, f"table: {[node.name for node in table.order]}"
-    for slot, node in enumerate(present):
+def _audit_slots(cluster: Cluster) -> None:
+    """Check that each node knows its place in the columns, and that no class without pods has a charge."""
+    for slot, node in enumerate(cluster.nodes.order if cluster.nodes.is_laid_out else ()):
         assert node.slot == slot, f"node {node.name} slot: kept {node.slot}, counted {slot}"
-    for name in {name for node in present for name in node.free}:
-        _audit_column(state, name, present)
-
-
-def _audit_column(state: AuditedState, name: str, present: list[Node]) -> None:
-    table = state.cluster.nodes
-    column, whole = table.column(name), table.allocatable.get(name)
-    assert column is not None, f"there is no column {name}"
-    assert whole is not None, f"there is no column {name} of what can be allocated"
-    for slot, node in enumerate(present):
-        kept = (int(column[slot]), int(whole[slot]))
-        there = (node.free.get(name, 0), node.allocatable(name))
-        assert kept == there, f"node {node.name} column {name}: kept {kept}, counted {there}"
-
-
-def _audit_classes(cluster: Cluster) -> None:
-    """Check that there are exactly the classes of the existing pods, and the plain classes of these."""
-    classes = cluster.inter_pod_affinity.classes
-    pods = Counter(pod.pod_class.index for pod in cluster.pods.values())
-    plain = Counter(one.plain for one in classes.by_index.values() if one.plain != one.index)
-    counted = {index: pods.get(index, 0) + plain.get(index, 0) for index in (*pods, *plain)}
-    assert classes.uses == counted, f"classes of pods: kept {classes.uses}, counted {counted}"
-    assert sorted(classes.by_index) == sorted(counted), "classes without pods are kept"
-    assert len(classes.by_key) == len(classes.by_index), "a class is kept under two keys"
-    assert all(index in counted for index in cluster.charges), "a charge of no class is kept"
+    uses = cluster.inter_pod_affinity.classes.uses
+    assert all(index in uses for index in cluster.charges), "a charge of no class is kept"
 
 
 def _audit_scheduling_queue(state: AuditedState) -> None:
@@ -507,15 +433,3 @@ def _tally(names: Iterable[str]) -> Amounts:
     for name in names:
         total[name] = total.get(name, 0) + 1
     return total
-
-
-def _same_index(what: str, kept: Mapping[int, int], pods: Iterable[Pod]) -> None:
-    counted = _tally(str(pod.pod_class.index) for pod in pods)
-    _same(what, {str(index): count for index, count in kept.items()}, counted)
-
-
-def _same(what: str, kept: Mapping[str, int], counted: Mapping[str, int]) -> None:
-    """Compare amounts; a zero may be kept or not."""
-    for name in (*kept, *counted):
-        ours, theirs = kept.get(name, 0), counted.get(name, 0)
-        assert ours == theirs, f"{what}, {name}: kept {ours}, counted {theirs}"

@@ -463,6 +463,13 @@ class Cluster:
         keys = () if group.key in self.bind_backoff else equivalence_keys(self, group)
         return self._without_suspended(group, keys)
 
+    def expected_place(
+        self, group: PodGroup
+    ) -> tuple[tuple[object, ...], tuple[EquivalenceKey, ...]]:
+        """Compute again the order of a group and the keys under which it waits."""
+        keys = self.expected_equivalence_keys(group)
+        return (job_order(self, group) if keys else ()), keys
+
     def _forget_group(self, group: PodGroup) -> None:
         self.scheduling_queue.remove(group)
         self.remove_nominations(group)

@@ -1,7 +1,10 @@
 """Keep the configuration errors of objects; each is recorded in the log once whenever it changes."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 REQUEST_DIFFERS: Final = "CardRequestDiffers"
 """Code if the pods of a group request other cards than the annotation of the group."""
@@ -13,11 +16,20 @@ Pairs = tuple[tuple[str, str], ...]
 class ConfigErrors:
     """The current errors by subject (`Kind/namespace/name`), and those that are in the log."""
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("unreported",)
+
     def __init__(self) -> None:
         self.current: dict[str, Pairs] = {}
         self.reported: dict[str, Pairs] = {}
         self.unreported: dict[str, None] = {}
         """Subjects with errors that are not in the log yet."""
+
+    def rebuilt(self, _cluster: "Cluster", /) -> "ConfigErrors":
+        """Find again which errors are not in the log yet."""
+        twin = ConfigErrors()
+        twin.current, twin.reported = self.current, self.reported
+        twin.unreported = {one: None for one in self.current if self.unreported_of(one)}
+        return twin
 
     def put(self, subject: str, faults: Pairs, *, keeps: Iterable[str] = ()) -> None:
         """Replace the errors of a subject, except those with a code in `keeps`."""

@@ -7,8 +7,8 @@ The number that must remain is `minAvailable`, or the total minus `maxUnavailabl
 total is the number of existing pods: their owners may want more.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,9 @@ from events.limits import whole_number
 from projections.objects import BudgetObject, BudgetSpec
 from projections.pod_terms import Selector, label_selector, selects
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 Count: TypeAlias = int | str | None
 
@@ -54,6 +57,8 @@ class Budget:
     """A budget and the pods that it selects. Only State changes it."""
 
     __slots__ = ("facts", "healthy", "pods")
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("facts", "pods", "healthy")
 
     def __init__(self, facts: BudgetFacts) -> None:
         self.facts = facts
@@ -95,6 +100,8 @@ class Budget:
 
 class Budgets:
     """All budgets, by namespace and name. Only State changes them."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("all",)
 
     def __init__(self) -> None:
         self.all: dict[str, dict[str, Budget]] = {}
@@ -145,16 +152,12 @@ class Budgets:
         """Return the facts of all budgets."""
         return [budget.facts for there in self.all.values() for budget in there.values()]
 
-    def recount(self, pods: Mapping[str, Pod]) -> None:
-        """Recount the selected pods of each budget."""
-        for there in self.all.values():
-            for name, budget in there.items():
-                covered = [uid for uid, pod in pods.items() if budget.selects(pod)]
-                assert sorted(budget.pods) == sorted(covered), f"budget {name}: {budget.pods}"
-                healthy = sum(pod.status == RUNNING for pod in budget.pods.values())
-                assert budget.healthy == healthy, f"budget {name}: {budget.healthy}, {healthy}"
-                for uid, pod in budget.pods.items():
-                    assert pods[uid] is pod, f"budget {name}: {pod.key} is an old version"
+    def rebuilt(self, cluster: "Cluster", /) -> "Budgets":
+        """Select and count the pods of each budget again."""
+        twin = Budgets()
+        for facts in self.facts():
+            twin.put(facts, cluster.pods.values())
+        return twin
 
 
 def _number(count: int | str, of: int) -> int:

@@ -10,7 +10,7 @@ are not reported either, because the other scheduler reports them.
 """
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,9 @@ from msgspec import Struct
 from events.limits import decode_deep
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 UNNAMED: Final = ("", "default-scheduler")
 """Scheduler names that do not decide: none, or the default that the API server fills in."""
@@ -68,6 +71,15 @@ def _named(template: _Template | None) -> str:
 class ForeignPodGroups:
     """Facts that decide which pod groups belong to other schedulers, and these groups. Only State changes them."""
 
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "deleted_owners",
+        "owned",
+        "owner_of",
+        "pod_counts",
+        "groups",
+        "queues",
+    )
+
     def __init__(self) -> None:
         self.schedulers: dict[str, tuple[str, ...]] = {}
         """UID of a workload to the schedulers that its templates name."""
@@ -103,6 +115,20 @@ class ForeignPodGroups:
             return False
         named = self.schedulers.get(group.facts.owner, ())
         return not any(one in ours for one in named) if named else group.key in self.pod_counts
+
+    def rebuilt(self, cluster: "Cluster", /) -> "ForeignPodGroups":
+        """Count foreign pods and groups again."""
+        twin = ForeignPodGroups()
+        twin.schedulers = self.schedulers
+        for pod in cluster.pods.values():
+            twin.count(pod, 1)
+        for group in cluster.groups.values():
+            twin.set_owner(group.key, "" if group.facts is None else group.facts.owner)
+            is_foreign = twin.is_foreign(group, cluster.scheduler_names)
+            twin.set_queue(group.key, group.queue if is_foreign else "")
+        kept = [one for one in self.deleted_owners if one in twin.owned and one in twin.schedulers]
+        twin.deleted_owners = dict.fromkeys(kept)
+        return twin
 
     def set_owner(self, key: str, owner: str) -> None:
         """Set the workload that owns a group; "" if its object is gone."""
@@ -205,24 +231,3 @@ def recount_foreign_pods(cluster: ForeignGroupState, pods: Iterable[Pod]) -> Non
         cluster.foreign_groups.count(pod, 1)
     for group in list(cluster.groups.values()):
         cluster.update_group(group)
-
-
-def recount(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
-    """Recount foreign pods and groups (for `projections/audit.py`)."""
-    kept, counted = cluster.foreign_groups, ForeignPodGroups()
-    counted.schedulers = kept.schedulers
-    assert all(uid in kept.owned and uid in kept.schedulers for uid in kept.deleted_owners), (
-        kept.deleted_owners
-    )
-    for pod in pods:
-        counted.count(pod, 1)
-    for group in cluster.groups.values():
-        counted.set_owner(group.key, "" if group.facts is None else group.facts.owner)
-        is_foreign = counted.is_foreign(group, cluster.scheduler_names)
-        assert group.is_foreign == is_foreign, f"pod group {group.key}: foreign is {is_foreign}"
-        counted.set_queue(group.key, group.queue if is_foreign else "")
-    for name in ("owned", "owner_of", "pod_counts", "groups", "queues"):
-        kept_value, found = getattr(kept, name), getattr(counted, name)
-        assert kept_value == found, (
-            f"foreign pod groups, {name}: kept {kept_value}, counted {found}"
-        )

@@ -7,6 +7,7 @@ quadratic time; one change here takes logarithmic time.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from projections.pods import Pod
 
@@ -16,6 +17,8 @@ Entry = tuple[tuple[int, int, int, str], int]
 
 class _TopEntries:
     """Sorted entries, divided into the first `size` and the rest."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("size", "top", "rest", "by_class")
 
     def __init__(self, most: int) -> None:
         self.size = most
@@ -79,10 +82,13 @@ class _TopEntries:
 class MinMemberSet:
     """The first pods of one gang. `pods` are all pods that could count towards it."""
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("wanted", "roles", "_by_role", "_others")
+
     def __init__(self, wanted: int, roles: Mapping[str, int], pods: Iterable[Pod]) -> None:
         self.wanted, self.roles = wanted, dict(roles)
         self._by_role = {role: _TopEntries(least) for role, least in roles.items()}
         self._others = _TopEntries(0)
+        self._balance()
         for pod in pods:
             self.count(pod, 1)
 
@@ -92,6 +98,10 @@ class MinMemberSet:
         twin._by_role = {role: split.copy() for role, split in self._by_role.items()}
         twin._others = self._others.copy()
         return twin
+
+    def rebuilt(self, pods: Iterable[Pod], /) -> "MinMemberSet":
+        """Find the first pods again among all that could count."""
+        return MinMemberSet(self.wanted, self.roles, pods)
 
     def is_for(self, wanted: int, roles: Mapping[str, int]) -> bool:
         """Return whether the set was built for this minimum."""
@@ -118,24 +128,6 @@ class MinMemberSet:
     def _balance(self) -> None:
         leading = sum(len(split.top) for split in self._by_role.values())
         self._others.resize(max(0, self.wanted - leading))
-
-
-def recount(kept: MinMemberSet | None, pods: Iterable[Pod], what: str) -> None:
-    """Sort the pods again and compare (for `projections/audit.py`)."""
-    if kept is None:
-        return
-    missing = dict(kept.roles)
-    leading: list[Entry] = []
-    others: list[Entry] = []
-    for pod in sorted(pods, key=lambda one: one.sort_key):
-        least = missing.get(pod.facts.role, 0)
-        missing[pod.facts.role] = least - 1
-        (leading if least > 0 else others).append(_entry(pod))
-    counted: dict[int, int] = {}
-    for _, index in [*leading, *others][: kept.wanted]:
-        counted[index] = counted.get(index, 0) + 1
-    found = kept.classes()
-    assert found == list(counted.items()), f"{what} first pods: kept {found}, counted {counted}"
 
 
 def _entry(pod: Pod) -> Entry:

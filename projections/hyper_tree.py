@@ -5,10 +5,13 @@ then no pod group is placed by it. Each change updates only what it affects.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from projections.config_errors import ConfigErrors, Pairs
 from projections.hyper_nodes import HyperNodeFacts, Labels
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 CIRCULAR: Final = "HyperNodeInCircle"
 TWO_PARENTS: Final = "HyperNodeOfTwoParents"
@@ -21,6 +24,15 @@ Known: TypeAlias = Iterable[tuple[str, Labels]]
 
 class HyperTree:
     """All HyperNodes. Only State changes them."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "parents",
+        "nodes",
+        "of_node",
+        "selecting",
+        "multi_parent",
+        "circular",
+    )
 
     def __init__(self) -> None:
         self.facts: dict[str, HyperNodeFacts] = {}
@@ -87,6 +99,16 @@ class HyperTree:
             else:
                 del self.nodes[hyper][name]
                 _forget(self.of_node, name, hyper)
+
+    def rebuilt(self, cluster: "Cluster", /) -> "HyperTree":
+        """Find the members of all HyperNodes again."""
+        nodes = cluster.nodes.nodes.values()
+        known = [(one.name, one.facts.labels) for one in nodes if one.facts is not None]
+        twin = HyperTree()
+        for facts in self.facts.values():
+            twin.put(facts, known)
+        twin.circular = circular(self.facts)
+        return twin
 
     def above(self, node: str) -> list[str]:
         """Return the HyperNodes that contain a node, from the smallest tier up."""

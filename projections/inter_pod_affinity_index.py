@@ -11,20 +11,23 @@ other pods wait for that.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import msgspec
 
 from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
 from projections.nodes import NodeTable
-from projections.nominations import nomination_of, update_nomination
+from projections.nominations import update_nomination
 from projections.plugin import PluginSet
 from projections.pod_class import PodClass, PodClasses
 from projections.pod_groups import Nomination, PodGroup
 from projections.pod_terms import NO_TERMS, AffinityTerm, Labels, size_of
 from projections.pods import PENDING, RELEASING, Pod
 from projections.wakeup_events import ALL_PODS, WakeupEvents
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 CHANGED_POD_KINDS_MAX: Final = 256
 """Maximum number of changed kinds of pods; with more, all kinds count as changed."""
@@ -38,6 +41,8 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 class InterPodAffinityIndex:
     """The classes of pods, and the affinity and anti-affinity terms of all pods that are not finished."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("terms", "pods_with_terms")
 
     def __init__(self) -> None:
         self.classes = PodClasses()
@@ -56,6 +61,14 @@ class InterPodAffinityIndex:
         """Whether pods are restored from a snapshot, with their classes."""
         self._known: dict[tuple[str, Labels], SelectedAs | None] = {}
         self._known_bytes = 0
+
+    def rebuilt(self, cluster: "Cluster", /) -> "InterPodAffinityIndex":
+        """Count the terms of all pods again."""
+        twin = InterPodAffinityIndex()
+        twin.namespaces = self.namespaces
+        for pod in cluster.pods.values():
+            twin.count(pod, 1)
+        return twin
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace."""
@@ -250,34 +263,12 @@ def pod_kind_key(namespace: str, labels: Labels, barring: tuple[AffinityTerm, ..
     return msgspec.json.encode((namespace, labels, barring)).decode()
 
 
-def recount(cluster: AffinityState, pods: Iterable[Pod]) -> None:
-    """Recount all terms, classify pending pods again, and recount nominations (for `projections/audit.py`)."""
+def check_classes(cluster: "Cluster") -> None:
+    """Classify pending pods again (for `projections/audit.py`)."""
     kept = cluster.inter_pod_affinity
-    counted = InterPodAffinityIndex()
-    counted.namespaces = kept.namespaces
-    listed = list(pods)
-    for pod in listed:
-        counted.count(pod, 1)
-    held, again = kept.terms.held, counted.terms.held
-    assert held == again, f"terms: kept {held}, counted {again}"
-    asked, again_asked = kept.terms.requirements, counted.terms.requirements
-    assert asked == again_asked, f"requirements: kept {asked}, counted {again_asked}"
-    assert kept.pods_with_terms == counted.pods_with_terms, (
-        f"pods with terms: {kept.pods_with_terms}, counted {counted.pods_with_terms}"
-    )
-    for pod in listed:
+    counted = kept.rebuilt(cluster)
+    for pod in cluster.pods.values():
         is_outdated = EVERYWHERE in kept.outdated or pod.facts.namespace in kept.outdated
         if pod.group_key and pod.status == PENDING and not is_outdated:
             seen = pod.pod_class.selected_as
             assert seen == counted.selected_as(pod), f"{pod.key} is selected otherwise: {seen}"
-    nominations = [one for group in cluster.groups.values() for one in group.nominations.items()]
-    counted_nominations = [(uid, held.node) for uid, held in nominations]
-    counted_nominations += [
-        (pod.facts.uid, room[0]) for pod in listed if (room := nomination_of(pod)) is not None
-    ]
-    kept_nominations = [
-        (uid, name) for name, node in cluster.nodes.nodes.items() for uid in node.nominated_pods
-    ]
-    assert sorted(kept_nominations) == sorted(counted_nominations), (
-        f"expected: kept {kept_nominations}, counted {counted_nominations}"
-    )

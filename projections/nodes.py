@@ -8,6 +8,7 @@ A node that is deleted or not yet seen is kept, absent, while pods are on it.
 """
 
 from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,12 @@ from projections.cards import discover
 from projections.hyper_tree import HyperTree
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
+from projections.pods import RELEASING
 from projections.quantity import QuantityError
 from projections.quarantine import Quarantine
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 PODS_UNLIMITED = 1 << 31
 """Number of pods of a node that does not state one."""
@@ -134,6 +139,8 @@ class Node:
         "slot",
     )  # fmt: skip
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("card_layout", "occupied", "releasing", "free")
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.facts: NodeFacts | None = None
@@ -166,6 +173,20 @@ class Node:
         twin.occupied, twin.releasing = self.occupied.copy(), self.releasing.copy()
         twin.nominated, twin.free = self.nominated.copy(), self.free.copy()
         twin.quarantine = self.quarantine.copy()
+        return twin
+
+    def rebuilt(self, cluster: "Cluster", /) -> "Node":
+        """Sum up the requests of its pods again."""
+        twin = Node(self.name)
+        twin.facts, twin.nominated, twin.quarantine = self.facts, self.nominated, self.quarantine
+        twin.card_layout = "" if self.facts is None else card_layout_of(self.facts.cards)
+        for pod in (cluster.pods[uid] for uid in self.pods):
+            for name, amount in pod.pod_class.request:
+                twin.occupied[name] = twin.occupied.get(name, 0) + amount
+                if pod.status == RELEASING:
+                    twin.releasing[name] = twin.releasing.get(name, 0) + amount
+        allocatable = {} if self.facts is None else self.facts.allocatable
+        twin.free = {name: twin.free_of(name) for name in {**allocatable, **self.free}}
         return twin
 
     @property
@@ -282,6 +303,8 @@ class NodeTable:
     When nodes are added or removed, the table is laid out again and `layout` grows.
     """
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("order", "free", "allocatable", "leaving")
+
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.order: list[Node] = []
@@ -297,6 +320,23 @@ class NodeTable:
         self.gang_version = 0
         """Grows when a group of several pods holds more or less, or could lose more or fewer pods."""
         self._is_stale = True
+
+    def rebuilt(self, _cluster: "Cluster", /) -> "NodeTable":
+        """Fill the columns again from the nodes, unless nodes were added or removed since the last layout."""
+        twin = NodeTable()
+        twin.nodes = self.nodes
+        twin.leaving = {
+            name: None
+            for name, node in self.nodes.items()
+            if any(node.releasing.values()) or any(node.nominated.values())
+        }
+        twin.order, twin.free, twin.allocatable = self.order, self.free, self.allocatable
+        if self.is_laid_out:
+            twin.order = [node for _, node in sorted(self.nodes.items()) if node.is_present]
+            twin.free, twin.allocatable = {}, {}
+            for name in {name for node in twin.order for name in node.free}:
+                twin._add_column(name)
+        return twin
 
     def ensure_node(self, name: str) -> Node:
         """Return the node of this name; create it (absent) if it does not exist."""

@@ -6,8 +6,13 @@ caused an update is stored, so that nothing is reported twice and updates of ano
 again and again.
 """
 
+from typing import TYPE_CHECKING, ClassVar
+
 from projections.group_facts import GroupFacts
 from projections.pod_groups import WAITING, PodGroup, Status
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 
 def reported_in(facts: GroupFacts) -> Status:
@@ -22,6 +27,8 @@ class PendingStatus:
     (`engine/pending_requests.py`).
     """
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("phases", "counts")
+
     def __init__(self) -> None:
         self.phases: dict[str, None] = {}
         """Groups whose objects have another phase."""
@@ -30,6 +37,13 @@ class PendingStatus:
         self.queues: dict[str, int] = {}
         """Queues whose allocated amounts or objects changed, and the position of the last change; the latest is last.
         """
+
+    def rebuilt(self, cluster: "Cluster", /) -> "PendingStatus":
+        """Determine again which groups have to be updated."""
+        twin = PendingStatus()
+        for group in cluster.groups.values():
+            twin.update(group)
+        return twin
 
     def record_change(self, group: PodGroup, position: int) -> None:
         """Record that a pod group changed with the record at `position`."""

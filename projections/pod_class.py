@@ -6,7 +6,7 @@ muster does not support is kept in `unsupported`: such pods are refused.
 
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -39,6 +39,9 @@ from projections.objects import (
 from projections.pod_terms import NO_TERMS, Labels, PodTerms, pod_terms, referenced_labels
 from projections.quantity import QuantityError, cpu_milli, memory_bytes, whole
 from projections.selector import NodeSelector, Preference, Requirement, Term, Toleration
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 CARD_NAME = "volcano.sh/card.name"
 _CARD_NAME_SYNONYM = "volcano.sh/card.card"
@@ -116,6 +119,8 @@ class PodClasses:
     Indexes are not reused, so that cached results of a freed class are never taken for those of another.
     """
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("uses", "by_index", "by_key")
+
     def __init__(self) -> None:
         self.by_key: dict[ClassKey, PodClass] = {}
         self.by_index: dict[int, PodClass] = {}
@@ -127,6 +132,21 @@ class PodClasses:
         self._keys: dict[int, ClassKey] = {}
         self._unused: dict[int, None] = {}
         """Indexes of classes that may have no pods."""
+
+    def rebuilt(self, cluster: "Cluster", /) -> "PodClasses":
+        """Count the classes again: those of the existing pods, and the plain classes of these."""
+        twin = PodClasses()
+        for pod in cluster.pods.values():
+            index = pod.pod_class.index
+            twin.uses[index] = twin.uses.get(index, 0) + 1
+        for index, one in self.by_index.items():
+            if one.plain != index:
+                twin.uses[one.plain] = twin.uses.get(one.plain, 0) + 1
+        twin.by_index = {
+            index: self.by_index[index] for index in twin.uses if index in self.by_index
+        }
+        twin.by_key = {self._keys[index]: one for index, one in twin.by_index.items()}
+        return twin
 
     def of(self, key: ClassKey, read: Callable[[], PodObject], problem: str = "") -> PodClass:
         """Return the class of a key; parse it if it is new."""

@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct
 
@@ -27,6 +27,9 @@ from projections.pods import (
 )
 from projections.refusals import EVICTION_CODES
 from projections.sub_groups import SubGroupKey, SubGroups, TopologyConstraint
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 WAITING: Final = "Pending"
 INQUEUE: Final = "Inqueue"
@@ -139,6 +142,23 @@ class PodGroup:
         "victim_fingerprint",
     )  # fmt: skip
 
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "pending",
+        "counts",
+        "ready_by_role",
+        "classes",
+        "live_classes",
+        "pending_classes",
+        "best_effort_count",
+        "ready_count",
+        "allocated",
+        "held",
+        "spec",
+        "sub_groups",
+        "pods_by_node",
+        "cached_min_members",
+    )
+
     spec: GroupFacts | None
     """Facts of its object without the status that the scheduler writes."""
     sub_groups: SubGroups | None
@@ -224,6 +244,20 @@ class PodGroup:
             twin.pods_by_node = self.pods_by_node.copy()
         if self.cached_min_members is not None:
             twin.cached_min_members = self.cached_min_members.copy()
+        return twin
+
+    def rebuilt(self, _cluster: "Cluster", /) -> "PodGroup":
+        """Count the pods of the group again."""
+        twin = PodGroup(self.key)
+        twin.set_object(self.facts)
+        twin.min_available, twin.min_tasks = self.min_available, self.min_tasks
+        for pod in self.pods.values():
+            twin.add_pod(pod)
+            for name, amount in pod.charge or () if pod.status in ALLOCATED else ():
+                twin.allocated[name] = twin.allocated.get(name, 0) + amount
+        if self.cached_min_members is not None:
+            live = [pod for pod in self.pods.values() if pod.status not in GONE]
+            twin.cached_min_members = self.cached_min_members.rebuilt(live)
         return twin
 
     @property

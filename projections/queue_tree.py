@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from projections.cluster_totals import ClusterTotals
 from projections.plugin import PluginSet
+from projections.pod_class import Amounts
 from projections.queues import LEDGERS, LEVELS_MAX, Queue, add
 
 ROOT: Final = "root"
@@ -36,6 +37,20 @@ def rebuild_queue_tree(cluster: QueueTreeState) -> None:
             None
         )
     attach_queues(cluster, list(cluster.queues.values()))
+
+
+def counted_tree(cluster: QueueTreeState) -> tuple[dict[str, dict[str, None]], dict[str, Amounts]]:
+    """Return again the queues by the parents that they name, and the guarantees of siblings (for
+    `projections/audit.py`)."""
+    children: dict[str, dict[str, None]] = {}
+    guaranteed: dict[str, Amounts] = {}
+    for queue in cluster.queues.values():
+        children.setdefault(_named_parent(queue), {})[queue.name] = None
+        is_root = cluster.plugins.quota.keeps_tree and queue.name == ROOT
+        if queue.facts is not None and not is_root:
+            total = guaranteed.setdefault(siblings_of(queue), {})
+            add(total, tuple(queue.facts.guarantee.items()), 1)
+    return children, guaranteed
 
 
 def detach_subtree(cluster: QueueTreeState, queue: Queue) -> list[Queue]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct, structs
 
@@ -20,6 +20,9 @@ from projections.objects import (
 from projections.pod_class import Amounts, amount_of
 from projections.pods import ALLOCATED, Pod
 from projections.quantity import Quantity, QuantityError
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 LEVELS_MAX: Final = 16
 """Levels of queues below the root. Each charge is added to every queue above, so a level costs time with every pod;
@@ -178,6 +181,18 @@ class Queue:
         "reported_errors",
     )  # fmt: skip
 
+    COMPARED: ClassVar[tuple[str, ...]] = (
+        "allocated",
+        "held",
+        "evictable",
+        "nominated",
+        "pending",
+        "inqueue",
+        "elastic",
+        "below",
+        "deserved",
+    )
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.facts: QueueFacts | None = None
@@ -317,17 +332,29 @@ class Queue:
         if not offered[1]:
             del self.evictable[priority]
 
-    def recount_evictable(self, pods: Iterable[tuple[int, Pod]]) -> None:
-        """Recount `evictable` from pods and the priorities of their groups, and compare."""
-        counted: dict[int, tuple[Amounts, Amounts]] = {}
-        for priority, pod in pods:
-            if pod.status in ALLOCATED and pod.facts.is_evictable:
-                charges, requests = counted.setdefault(priority, ({}, {}))
-                add(charges, pod.charge or (), 1)
-                add(requests, pod.pod_class.request, 1)
-        assert self.evictable == counted, (
-            f"queue {self.name} offers {self.evictable}, not {counted}"
-        )
+    def rebuilt(self, cluster: "Cluster", /) -> "Queue":
+        """Sum up again what the pod groups of the queue, and the queues below it, are charged."""
+        twin = Queue(self.name)
+        twin.set_object(self.facts, self.digest)
+        for key in self.groups:
+            group = cluster.groups[key]
+            for ledger, charge in (
+                ("allocated", tuple(group.allocated.items())),
+                ("held", tuple(group.held.items())),
+                ("inqueue", group.inqueue),
+                ("elastic", group.elastic),
+                *(("nominated", one.charge) for one in group.nominations.values()),
+                *(("pending", pod.requested_charge) for pod in group.pending),
+            ):
+                add(getattr(twin, ledger), charge, 1)
+            for pod in group.pods.values():
+                if pod.status in ALLOCATED:
+                    twin.add_evictable(pod, group.priority, 1)
+        for child in (cluster.queues[name] for name in self.children):
+            for ledger in LEDGERS:
+                for amounts in (getattr(child, ledger), child.below.get(ledger, {})):
+                    add(twin.below.setdefault(ledger, {}), tuple(amounts.items()), 1)
+        return twin
 
     def record_change(self, ledger: str, charge: tuple[tuple[str, int], ...], sign: int) -> None:
         """Record how the current record changes what is used or reserved."""

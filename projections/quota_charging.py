@@ -5,7 +5,7 @@ waiting pod that accepts any of several cards is counted under their compound na
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
@@ -19,9 +19,14 @@ from projections.pods import GATED, Charge, Pod
 from projections.policy import Policy
 from projections.queues import Queue
 
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
+
 
 class Cards:
     """The known card models: name to the resource that counts them, and the number of nodes."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("resource", "by_resource")
 
     def __init__(self) -> None:
         self.resource: dict[str, str] = {}
@@ -47,6 +52,14 @@ class Cards:
         else:
             del self.resource[name]
         return True
+
+    def rebuilt(self, cluster: "Cluster", /) -> "Cards":
+        """Count the cards of all present nodes again."""
+        twin = Cards()
+        for node in cluster.nodes.nodes.values():
+            for resource, card in () if node.facts is None else node.facts.cards.items():
+                twin.shift(card, resource, 1)
+        return twin
 
 
 class QuotaState(Protocol):

@@ -5,9 +5,12 @@ a cycle. So a cycle evaluates only the first.
 """
 
 from bisect import bisect_left, insort
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from projections.pod_groups import EquivalenceKey, PodGroup, Refusal
+
+if TYPE_CHECKING:
+    from projections.cluster import Cluster
 
 Order = tuple[object, ...]
 
@@ -36,6 +39,8 @@ class EquivalenceGroup:
     """Pod groups of one queue that get the same answer from an action, first served first."""
 
     __slots__ = ("_standings", "by_refusal", "jobs", "key", "queue")
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("queue", "key", "jobs")
 
     def __init__(self, queue: str, key: EquivalenceKey) -> None:
         self.queue = queue
@@ -120,9 +125,26 @@ class EquivalenceGroup:
 class SchedulingQueue:
     """All equivalence groups, by queue."""
 
+    COMPARED: ClassVar[tuple[str, ...]] = ("by_queue", "places")
+
     def __init__(self) -> None:
         self.by_queue: dict[str, dict[EquivalenceKey, EquivalenceGroup]] = {}
         self._entries: dict[str, tuple[Order, list[EquivalenceGroup]]] = {}
+
+    @property
+    def places(self) -> dict[str, tuple[Order, list[tuple[str, EquivalenceKey]]]]:
+        """Return pod group key to its order and the queues and keys under which it waits."""
+        return {
+            key: (order, [(one.queue, one.key) for one in equivalence_groups])
+            for key, (order, equivalence_groups) in self._entries.items()
+        }
+
+    def rebuilt(self, cluster: "Cluster", /) -> "SchedulingQueue":
+        """Place all pod groups again."""
+        twin = SchedulingQueue()
+        for group in cluster.groups.values():
+            twin.place(group, *cluster.expected_place(group))
+        return twin
 
     def of(self, group: PodGroup) -> list[EquivalenceGroup]:
         """Return the equivalence groups of a pod group."""

@@ -6,7 +6,7 @@ the group needs a number of ready sub-groups of each policy.
 """
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 
@@ -85,6 +85,8 @@ def sub_group_rules(given: list[SubGroupPolicy] | None) -> tuple[SubGroupRule, .
 
 class SubGroups:
     """The sub-groups of one group, with the number of their pods that count towards the gang."""
+
+    COMPARED: ClassVar[tuple[str, ...]] = ("rules", "ready")
 
     def __init__(self, rules: tuple[SubGroupRule, ...]) -> None:
         self.rules = rules

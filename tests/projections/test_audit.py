@@ -64,7 +64,7 @@ BREAKS: dict[str, Callable[[State], None]] = {
     "node n2 holds pod default/a-1": twice,
     "node n1 occupied, cpu: kept 2000, counted 3000": unbooked,
     "pod group default/a equivalence groups": unlined,
-    "node n1 column cpu: kept": column,
+    "node table free, cpu, 0: kept": column,
     "queue default allocated, cpu: kept 3001, counted 3000": ledger,
     "pod group default/a counts, running: kept 4, counted 3": counts,
     "pod group default/a pending": order,

@@ -1,9 +1,12 @@
 """The pods that the minimum of a group is made of, counted by class, against the plain definition."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projections.gang_minimum import recount
+from projections.gang_minimum import MinMemberSet
+from projections.index import check_same
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, Pod, PodFacts
@@ -105,5 +108,18 @@ def test_the_first_pods_stay_in_line_as_pods_come_change_and_go(
         live = [one for one in group.pods.values() if one.status not in GONE]
         group.keep_min_members()
         assert group.min_member_set.wanted == group.min_available
-        recount(group.cached_min_members, live, "the gang's")
-        recount(group.min_member_set, live, "the gang's")
+        found = group.min_member_set
+        assert found.classes() == sorted_classes(found, live)
+        check_same("the gang's first pods", found, found.rebuilt(live))
+
+
+def sorted_classes(found: MinMemberSet, pods: list[Pod]) -> list[tuple[int, int]]:
+    """Class index and number of the first pods, by sorting all of them."""
+    missing = dict(found.roles)
+    first: list[int] = []
+    others: list[int] = []
+    for one in sorted(pods, key=lambda pod: pod.sort_key):
+        least = missing.get(one.facts.role, 0)
+        missing[one.facts.role] = least - 1
+        (first if least > 0 else others).append(one.pod_class.index)
+    return list(Counter([*first, *others][: found.wanted]).items())

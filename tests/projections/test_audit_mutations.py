@@ -1,0 +1,129 @@
+"""The audit finds a wrong value in each attribute of each index."""
+
+from typing import ClassVar, Final
+
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from events.messages import DeletionSeen, ObjectSeen
+from projections.audit import INDEXES
+from projections.cluster import Cluster
+from projections.nodes import Node
+from projections.pod_groups import PodGroup
+from projections.queues import Queue
+from projections.state import State
+from tests.mutations import DERIVED, undetected
+from tests.properties.machine import History
+from tests.scenarios.play import HERE, play, scenario_of
+from tests.scheduling.given import Told, node, pod, raw
+from tests.scheduling.topology.given import hyper_node
+
+ATTRIBUTES: Final = {
+    *((name, one) for name, find in INDEXES.items() for one in find(Cluster()).COMPARED),
+    *(("node", one) for one in Node.COMPARED),
+    *(("queue", one) for one in Queue.COMPARED),
+    *(("pod group", one) for one in PodGroup.COMPARED),
+}
+
+FILES: Final = sorted(HERE.rglob("*.yaml"))
+
+
+def full() -> State:
+    """A State with what scenarios seldom end with: a tree of queues, budgets, foreign groups, invalid HyperNodes."""
+    capacity = {"name": "capacity", "enableHierarchy": True}
+    told = Told(policy={"actions": "allocate", "tiers": [{"plugins": [capacity]}]})
+    told.show_all("Node", node("n1"), node("n2"))
+    told.show_all(
+        "Queue", raw("Queue", "eng", spec={}), raw("Queue", "dev", spec={"parent": "eng"})
+    )
+    owner = {"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
+    told.show_all(
+        "PodGroup",
+        raw("PodGroup", "g", metadata={"ownerReferences": [owner]}, spec={"minMember": 1}),
+        raw("PodGroup", "h", spec={"minMember": 1, "queue": "eng"}),
+    )
+    names_group = {"annotations": {"scheduling.k8s.io/group-name": "h"}}
+    in_queue = {"annotations": {"scheduling.volcano.sh/queue-name": "dev"}}
+    told.show_all(
+        "Pod",
+        pod("a", metadata={**in_queue, "labels": {"app": "x"}}),
+        pod("other", metadata=names_group, spec={"schedulerName": "volcano"}),
+    )
+    told.show_the_rest()
+    job = raw("Job", "j", apiVersion="batch.volcano.sh/v1alpha1", spec={"schedulerName": "volcano"})
+    selector = {"matchLabels": {"app": "x"}}
+    told.see(
+        ObjectSeen(raw("PodDisruptionBudget", "b", metadata=DEFAULT, spec={"selector": selector}))
+    )
+    told.cycle()
+    told.see(
+        ObjectSeen(job),
+        DeletionSeen(job),
+        ObjectSeen(hyper_node("s1", 1, "n1", children=("s2",))),
+        ObjectSeen(hyper_node("s2", 2, "n2", children=("s1",))),
+        ObjectSeen(hyper_node("s3", 3, children=("s1",))),
+    )
+    return told.state
+
+
+DEFAULT: Final = {"namespace": "default"}
+
+
+def test_a_wrong_value_in_seldom_attributes_is_found() -> None:
+    missed, tried = undetected(full())
+    assert not missed, missed
+    assert tried >= SELDOM, sorted(SELDOM - tried)
+
+
+SELDOM: Final = {
+    *(("HyperNodes", one) for one in ("circular", "multi_parent")),
+    *(("foreign pod groups", one) for one in ("groups", "pod_counts", "queues")),
+    ("budgets", "all"),
+    ("configuration errors", "unreported"),
+    ("queue", "below"),
+}
+"""Attributes without a value in the State at the end of scenarios."""
+
+
+async def test_a_wrong_value_in_each_attribute_of_each_index_is_found() -> None:
+    tried: set[tuple[str, str]] = set()
+    for path in FILES[::5]:
+        state = (await play(scenario_of(path))).end.state
+        missed, mutated = undetected(state)
+        assert not missed, f"{path.stem}: {missed}"
+        tried |= mutated
+    untried = {
+        one
+        for one in ATTRIBUTES - tried
+        if one not in SELDOM and one[1] not in (*DERIVED, "deleted_owners")
+    }
+    assert not untried, f"no scenario has a value to mutate: {sorted(untried)}"
+
+
+class Mutated(History):
+    """A history at whose end each index gets wrong values, one at a time."""
+
+    tried: ClassVar[set[tuple[str, str]]] = set()
+
+    def teardown(self) -> None:
+        super().teardown()
+        missed, mutated = undetected(self.engine.state)
+        assert not missed, missed
+        Mutated.tried |= mutated
+
+
+def test_a_wrong_value_at_the_end_of_any_history_is_found() -> None:
+    profile = settings(
+        max_examples=40,
+        stateful_step_count=20,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(Mutated, settings=profile)
+    assert {index for index, _ in Mutated.tried} >= {
+        "node",
+        "queue",
+        "pod group",
+        "scheduling queue",
+    }
