@@ -24,7 +24,8 @@ async def measure(scale: Scale) -> list[Figure]:
     for _ in take_in(engine, running(nodes, pods)):
         pass
     forks = [timed(engine.state.fork) for _ in range(ROUNDS)]
-    twin = build_engine(forks[-1][1], Head(position=engine.head.position, digest="0" * 64, epoch=1))
+    head = Head(position=engine.head.position, digest="0" * 64, epoch=1)
+    twin = build_engine(forks[-1][1], head, views=None)
     kinds = [
         WatchOpened(resource=kind, resource_version="1", is_resumed=True) for kind in FIRST_LISTS
     ]
