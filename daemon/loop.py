@@ -1,8 +1,8 @@
 """The loop: observe, fold, decide, make durable, act, and record what came of it.
 
-Everything interesting happens in `engine/engine.py`, which does not wait. The loop waits: for what the
-cluster shows, for the time of the next cycle, for the log. Its shores are arguments; the same loop runs in
-production and in a simulation.
+What follows from an input is computed in `engine/engine.py`, which does not wait. The loop waits: for watch
+messages, for the time of the next cycle, for the log. The adapters to cluster, clock and log are arguments; the
+same loop runs in production and in a simulation.
 
 Nothing is acted upon that is not durable. When the log cannot be written, State that ran ahead of it is
 thrown away; muster goes on observing within a bound, and resumes from what the log holds.
@@ -86,7 +86,7 @@ class Cluster(Actor, Protocol):
     """The cluster: what it shows, and what can be asked of it."""
 
     def messages(self) -> AsyncIterator[list[WatchMessage]]:
-        """First all there is, kind by kind, each closed by a `Listed`; then what happens."""
+        """First all there is, kind by kind, each closed by a `ListCompleted`; then what happens."""
 
     def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show what happened since then, by kind, where that can still be seen; else all there

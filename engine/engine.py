@@ -188,7 +188,8 @@ class Engine:
         return self._status_updates.are_left(updates_status=self.updates_status)
 
     def _cause(self, event: Event) -> int | None:
-        """Return the position of the record that led to a decision: the last change of the group, or the last release."""
+        """Return the position of the record that led to a decision: the last change of the group,
+        or the last release of quota or of a node."""
         key = getattr(event, "in_favour_of", "") or getattr(event, "pod_group", "")
         group = self.state.cluster.groups.get(key)
         if group is None:

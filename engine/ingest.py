@@ -171,7 +171,7 @@ class Ingest:
         self._state = state
         self._emit = emit
         self._failure_of = failure_of
-        """Why the object of a subject is withheld from State; empty if it is not."""
+        """Returns why State must not apply the object of a subject, because that raised before; empty if it may."""
         self._secret = frozenset(secret)
         self._listing: dict[str, list[Normalized]] = {kind: [] for kind in FIRST_LISTS}
         """Kinds being listed, and their objects so far."""

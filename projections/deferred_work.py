@@ -38,8 +38,7 @@ class DeferredWork(Struct):
 
     batches: list[EventBatch] = field(default_factory=list)
     evaluated: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Action to pod group to the position of the cycle that last evaluated the equivalence group that this pod
-    group headed."""
+    """Action to pod group to the position of the cycle that last evaluated it as the head of its equivalence group."""
 
     def evaluated_at(self, action: str, group: str) -> int:
         """Return the cycle in which an action last evaluated a group; 0 if not since the action was cut short."""

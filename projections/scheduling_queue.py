@@ -22,7 +22,7 @@ SCANNED_MAX: Final = 8
 
 
 def standing(refusal: Refusal | None, *, has_topology: bool) -> Standing:
-    """Return what of a refusal has to change for it to be recorded again."""
+    """Return the parts of a refusal that are compared: if one of them changes, the refusal is recorded again."""
     if refusal is None:
         return (has_topology,)
     return (

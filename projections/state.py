@@ -42,7 +42,7 @@ from projections.revision_rollback import discard_unconfirmed
 from projections.wakeup_events import WakeupEvents
 
 REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
-"""Kinds that must be listed whole before anything is decided."""
+"""Kinds that must be listed whole before anything is decided; one that is not served counts as listed."""
 
 
 NEWEST_MAX: Final = 2
@@ -364,8 +364,8 @@ class State:
 
 
 def _is_same_to_readers(old: Pod, pod: Pod) -> bool:
-    """Return whether all that is read of a pod is as before. What it was last reported to be unschedulable for is
-    forgotten with each observation, so a pod with such a report is not the same."""
+    """Return whether all that is read of a pod is as before, and no condition of it was reported: each observation
+    clears the position of that report."""
     is_same_class = pod.pod_class.index in (old.pod_class.index, old.pod_class.plain)
     return is_same_class and not old.reported_at and pod.facts == old.facts
 

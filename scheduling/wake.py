@@ -108,7 +108,7 @@ def _is_requeued(
             return True
         return not head.nominations or _could_place_nominated(cluster, equivalence_group, events)
     if head.nominations and equivalence_group.action == "allocate":
-        return True  # Refused by a release before decider 4, which did not release the nominations.
+        return True  # Decider versions before 4 kept the nominations of a refused group.
     return any(
         _happened(cluster, equivalence_group, one, events, donors) for one in refusal.requeue_on
     )

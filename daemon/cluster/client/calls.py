@@ -87,7 +87,7 @@ WATCHED: Final = (
 """What is listed and watched whole, in the order in which lists are taken in (K4)."""
 
 REQUIRED: Final = (NODES, PRIORITY_CLASSES, PODS)
-"""What every cluster has, and without which nothing can be decided."""
+"""Kinds that every API server serves; the others of `projections.state.REQUIRED` come from CRDs."""
 
 
 class Call(Struct, frozen=True):
