@@ -1,8 +1,9 @@
-"""Recount every sum that State keeps, from pods, nodes, groups and queues.
+"""Compute every index and sum of State again, from pods, nodes, groups and queues, and compare.
 
-State updates sums by adding and removing entries; a difference found here is a bug. `audit` recounts everything,
-`RollingAudit` one object at a time beside other work. A difference raises an AssertionError that names the entry,
-the kept value and the counted value.
+State updates sums by adding and removing entries; a difference found here is a bug. `audit` computes everything again,
+`RollingAudit` one object at a time beside other work. An index is compared with what its own `rebuilt` returns
+(`projections/index.py`); what concerns several of them is compared here. A difference raises an AssertionError that
+names the entry, the kept value and the counted value.
 """
 
 from collections.abc import Callable, Iterable, Mapping
