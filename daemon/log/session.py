@@ -178,6 +178,10 @@ class Session:
         except DRIVER_ERRORS as error:
             await self.discard()
             raise await located(self._database, error) from error
+        except BaseException:
+            # Also where the log is damaged at its end: the connection is not used any more.
+            await self.discard()
+            raise
 
     async def _roll_back(self, connection: AsyncConnection) -> None:
         try:
