@@ -4,7 +4,6 @@ from typing import get_args
 
 import msgspec
 import pytest
-from msgspec import structs
 
 from daemon.cluster.acting.k8s_events import (
     NOTICED,
@@ -26,6 +25,7 @@ from events.record import Fact
 from events.union import Event
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
+from projections.policy import parse_policy
 from projections.refusals import CODES
 from tests.daemon.cluster.acting.given import VOLCANO, cluster
 
@@ -100,7 +100,8 @@ def test_what_the_quota_of_cards_refuses_is_reported_by_the_name_of_volcanos_plu
 def kept_by(plugin: str) -> Cluster:
     """A cluster whose quotas a plugin keeps."""
     found = cluster(pods=1)
-    found.policy = structs.replace(found.policy, quota=plugin)
+    document = {"tiers": [{"plugins": [{"name": plugin}]}]}
+    found.set_policy(parse_policy(msgspec.json.encode(document))[0])
     return found
 
 
