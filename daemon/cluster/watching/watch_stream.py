@@ -51,8 +51,9 @@ class Reading(Struct):
 class WatchStream:
     """A watch that was opened after `revision`; or, with none, one that begins with all there is.
 
-    Everything up to the opening revision has been handed over before, so what is not newer is a
-    duplicate. Versions by UID are kept from there on only: a watch lives for minutes, a cluster longer.
+    Everything up to the opening revision, or up to the end of that beginning, has been handed over before, so
+    what is not newer is a duplicate. Versions by UID are kept from there on only: a watch lives for minutes, a
+    cluster longer.
     """
 
     def __init__(self, resource: str, revision: str = "") -> None:
@@ -137,7 +138,7 @@ class WatchStream:
             )
             reading.size += sum(map(len, raws))
             self._initial = None
-            self.revision = bookmark.resource_version
+            self.revision = self._floor = bookmark.resource_version
 
     def _advance(self, revision: str) -> bool:
         is_further = is_newer(revision, self.revision)

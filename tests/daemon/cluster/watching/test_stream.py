@@ -88,3 +88,11 @@ def test_a_long_field_of_a_pod_is_left_out_before_it_waits_to_be_taken_in() -> N
         assert isinstance(one, ObjectSeen | DeletionSeen)
         assert (len(one.raw), TOO_LONG.encode() in one.raw) == (reading.size, True)
         assert reading.size < 1_000 < SPEC_FIELD_BYTES_MAX < reading.line_bytes
+
+
+def test_what_a_streamed_list_contains_is_dropped_when_it_is_sent_again() -> None:
+    stream = WatchStream("Pod")
+    stream.read(event("ADDED", "2", "a") + mark("3", **{"k8s.io/initial-events-end": "true"}))
+    reading = stream.read(event("DELETED", "3", "b") + event("ADDED", "4", "c"))
+    assert ([type(one) for one in reading.messages], reading.dropped) == ([ObjectSeen], 1)
+    assert not reading.is_doubtful
