@@ -21,7 +21,7 @@ from benchmarks.driving import append_all, begin, folder, nothing_of, take_in, t
 from benchmarks.figures import Figure
 from benchmarks.manifests import PodLife, PodShape
 from benchmarks.scale import Scale
-from daemon.cluster.watching.watch_stream import WatchStream
+from daemon.cluster.watching.watch_decoder import WatchStream
 from daemon.log.contents import ObjectRow, Packer
 from daemon.log.opening import open_log
 from daemon.log.sqlite import WRITER_PRAGMAS

@@ -8,7 +8,7 @@ from projections.plugin import Warn
 from projections.policy_values import items_at, object_at, truth_at, whole_at
 
 WORK_BUDGET: Final = 800
-"""Work of a cycle in thousands of units (`scheduling/work.py`); a cycle that exceeds it ends early."""
+"""Work of a cycle in thousands of units (`scheduling/work_budget.py`); a cycle that exceeds it ends early."""
 
 
 CLASS_BUDGET: Final = 5_000

@@ -27,8 +27,8 @@ from replay.log_time import withheld_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of
 from scheduling.explain import obstacle_of, pod_topology_obstacle, withheld_from
+from scheduling.node_ranking import NodeRankings
 from scheduling.quota import quota_check
-from scheduling.ranking import NodeRankings
 
 LISTED_MAX: Final = 20
 """The most lines of one list."""

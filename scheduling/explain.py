@@ -23,13 +23,13 @@ from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
+from scheduling.node_ranking import Cards, NodeRankings, first_card
 from scheduling.plugin import ADMITTED, NodeOrder, NodePredicate
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
-from scheduling.ranking import Cards, NodeRankings, first_card
 from scheduling.topology.explain_domain import placement_domain_of
 from scheduling.topology.network import Network
-from scheduling.topology.placement_domain import NodeScope
+from scheduling.topology.node_scope import NodeScope
 from scheduling.unschedulable import node_reasons
 
 NODES_MAX: Final = 5

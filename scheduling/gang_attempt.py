@@ -22,7 +22,7 @@ from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
 from scheduling.session import Session
 from scheduling.shortage import Shortage
-from scheduling.topology.placement_domain import ANY_NODE, NodeScope
+from scheduling.topology.node_scope import ANY_NODE, NodeScope
 from scheduling.topology.sub_groups import place_sub_groups
 from scheduling.unschedulable import (
     Unschedulable,
@@ -32,7 +32,7 @@ from scheduling.unschedulable import (
     quota_unschedulable,
     with_fit_when_empty,
 )
-from scheduling.work import POD, THOUSAND, class_work, has_too_many_classes
+from scheduling.work_budget import POD, THOUSAND, class_work, has_too_many_classes
 
 Role: TypeAlias = str | int
 

@@ -20,7 +20,7 @@ from scheduling.session import Session
 from scheduling.topology.candidates import CandidateDomains, PlacementRequest
 from scheduling.topology.domain_scope import domain_scope
 from scheduling.topology.network import limit_of, slots_by_part, slots_of
-from scheduling.topology.placement_domain import NodeScope
+from scheduling.topology.node_scope import NodeScope
 from scheduling.unschedulable import Unschedulable
 
 

@@ -11,7 +11,7 @@ from projections.nodes import NodeFacts, NodeTable
 from projections.pod_class import PodClass
 from projections.selector import untolerated
 from scheduling.plugin import ScoreWeights
-from scheduling.score import FULL
+from scheduling.score_formulas import FULL
 
 
 class Preferences:

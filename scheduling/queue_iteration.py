@@ -21,7 +21,7 @@ from projections.scheduling_queue import EquivalenceGroup, Order
 from scheduling.quota.queue_order import QueueHeap
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable, refusal, standings
-from scheduling.work import DECISION, EQUIVALENCE_GROUP, PLACEMENT
+from scheduling.work_budget import DECISION, EQUIVALENCE_GROUP, PLACEMENT
 
 DecideHead: TypeAlias = Callable[[Session, EquivalenceGroup], Iterator[Decision]]
 """Decides for the head of an equivalence class. The class is finished if no decision moves the head on."""

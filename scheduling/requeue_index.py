@@ -2,7 +2,7 @@
 
     event -> the classes whose heads wait for it
 
-The index returns at least the classes that `scheduling/wake.py` would requeue: where an event is looked up by less
+The index returns at least the classes that `scheduling/requeue.py` would requeue: where an event is looked up by less
 than all that decides (a request may fit a node that lacks the pod's card), the caller checks each class. It is
 updated from the journal of changed pod groups and can be built again from State at any time.
 """
@@ -23,7 +23,7 @@ from projections.scheduling_queue import EquivalenceGroup
 from projections.wakeup_events import ALL_PODS, ALL_RESOURCES, WakeupEvents
 from scheduling.pod_topology.wakeup import has_anti_affinity
 from scheduling.preemptible_capacity import VictimIndex
-from scheduling.wake import FREED_MAX
+from scheduling.requeue import FREED_MAX
 
 REQUESTS_MAX: Final = 16
 """If the pods of a group have more unlike requests than this, it is looked up with every node."""

@@ -21,20 +21,20 @@ from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
 from projections.wakeup_events import WakeupEvents
 from scheduling.failed_preemption_cache import FailedPreemptionCache
+from scheduling.node_ranking import NodeRankings
 from scheduling.preemptible_capacity import PreemptibleCapacity, VictimIndex
 from scheduling.quota.fair_tree import FairTree
 from scheduling.quota.queue_order import QueueOrderIndex
 from scheduling.quota.reclaimable import ReclaimableResources
-from scheduling.ranking import NodeRankings
-from scheduling.requeue_index import RequeueIndex
-from scheduling.topology.network import Network
-from scheduling.wake import (
+from scheduling.requeue import (
     all_equivalence_groups,
     is_cycle_due,
     is_requeued,
     is_search_outdated,
 )
-from scheduling.work import Work
+from scheduling.requeue_index import RequeueIndex
+from scheduling.topology.network import Network
+from scheduling.work_budget import Work
 
 
 class Session:

@@ -16,11 +16,11 @@ from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
 from projections.scheduling_queue import Standing
 from scheduling.node_predicates import NOT_SELECTED, REASONS
+from scheduling.node_ranking import Cards, NodeRankings
 from scheduling.plugin import ADMITTED
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.selector_conflict import conflict_text, selector_conflict
-from scheduling.ranking import Cards, NodeRankings
 from scheduling.shortage import Shortage
 
 NOT_READY: Final = "tasks in gang unschedulable: pod group is not ready"

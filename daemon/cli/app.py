@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 
 from daemon.cli.failure import PIPE_CLOSED, explain
+from daemon.installed_plugins import load_plugins
 from daemon.memory_tuning import collect_rarely, return_large_blocks
-from daemon.plugins import load_plugins
 from daemon.stderr import print_warnings_on_stderr
 from daemon.version import VERSION
 from events.errors import SettingsError

@@ -15,7 +15,7 @@ from scheduling.node_overlay import NodeOverlay, placements
 from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.quota.card_selection import CardChoice
 from scheduling.session import Session
-from scheduling.topology.placement_domain import NodeScope
+from scheduling.topology.node_scope import NodeScope
 from scheduling.unschedulable import Unschedulable, no_feasible_node, pipeline_withdrawal
 
 ACTION = "backfill"

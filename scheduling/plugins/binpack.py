@@ -14,7 +14,7 @@ from projections.plugin import PluginConfig, Warn, warn_unknown
 from projections.pod_class import Amounts, PodClass
 from projections.policy_values import JsonObject, resource_weights, whole_at
 from scheduling.plugin import NodeOrder, NodeScorer
-from scheduling.score import fraction, scaled
+from scheduling.score_formulas import fraction, scaled
 
 
 class BinPackArguments(Struct, frozen=True):

@@ -22,7 +22,7 @@ from projections.shares import dominant, with_more
 from scheduling.plugin import QueueKey, QueueOrder, VictimFilter
 from scheduling.quota.fair_tree import FairKey, FairTree
 from scheduling.victims.preemptor import Preemptor
-from scheduling.work import FAIR, FAIR_AGAIN
+from scheduling.work_budget import FAIR, FAIR_AGAIN
 
 _EQUAL: Final = Fraction(1, 1_000_000)
 """Shares that differ by no more are equal."""

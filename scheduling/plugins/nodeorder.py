@@ -16,7 +16,7 @@ from projections.nodes import NodeTable
 from projections.plugin import PluginConfig
 from projections.pod_class import Amounts, PodClass
 from scheduling.plugin import NodeOrder, NodeScorer, ScoreWeights
-from scheduling.score import (
+from scheduling.score_formulas import (
     BALANCED_MAX,
     PLAIN,
     Numbers,

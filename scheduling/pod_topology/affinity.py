@@ -12,7 +12,7 @@ import numpy.typing as npt
 from projections.pod_class import PodClass
 from scheduling.pod_topology.counts import PodCounts
 from scheduling.pod_topology.index import PodTopologyIndex
-from scheduling.score import FULL
+from scheduling.score_formulas import FULL
 
 Mask = npt.NDArray[np.bool_]
 

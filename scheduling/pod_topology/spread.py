@@ -17,7 +17,7 @@ from projections.pod_terms import Spread, selects
 from projections.selector import untolerated
 from scheduling.pod_topology.counts import PodCounts
 from scheduling.pod_topology.index import PodTopologyIndex
-from scheduling.score import FULL
+from scheduling.score_formulas import FULL
 
 Mask = npt.NDArray[np.bool_]
 

@@ -17,8 +17,8 @@ from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import NODE_CODES
+from scheduling.node_ranking import Cards
 from scheduling.plugin import ADMITTED, network_topology
-from scheduling.ranking import Cards
 from scheduling.topology.domains import Domain, Indices
 from scheduling.topology.network import Network
 from scheduling.unschedulable import Unschedulable

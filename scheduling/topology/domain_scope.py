@@ -5,7 +5,7 @@ from scheduling.plugin import network_topology
 from scheduling.topology.candidates import CandidateDomains
 from scheduling.topology.domains import Domain
 from scheduling.topology.network import Network
-from scheduling.topology.placement_domain import DomainScope, ProximityScore
+from scheduling.topology.node_scope import DomainScope, ProximityScore
 from scheduling.unschedulable import GangCapacity
 
 

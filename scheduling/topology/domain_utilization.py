@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from projections.nodes import NodeTable
 from projections.pod_class import Amounts, is_bytes
-from scheduling.score import FULL, Numbers
+from scheduling.score_formulas import FULL, Numbers
 from scheduling.topology.domains import Domains
 
 Weights = tuple[tuple[str, int], ...]

@@ -8,7 +8,7 @@ from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey
 from scheduling.plugin import network_topology
 from scheduling.topology.network import Network, slots_by_part, slots_of
-from scheduling.topology.placement_domain import DomainScope, NodeScope, ProximityScore
+from scheduling.topology.node_scope import DomainScope, NodeScope, ProximityScore
 
 
 def placement_domain_of(

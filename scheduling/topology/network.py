@@ -5,11 +5,11 @@ from typing import TypeAlias
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.sub_groups import SubGroupKey, TopologyConstraint
+from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import network_topology
-from scheduling.ranking import NodeRankings
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
-from scheduling.topology.placement_domain import ANY_NODE, NodeScope, TierDecay
+from scheduling.topology.node_scope import ANY_NODE, NodeScope, TierDecay
 
 Slots: TypeAlias = dict[int, int]
 """Node slot to number of pods."""

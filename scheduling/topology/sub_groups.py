@@ -18,7 +18,7 @@ from scheduling.topology.candidates import CandidateDomains, PlacementRequest
 from scheduling.topology.domain_scope import domain_scope
 from scheduling.topology.domains import Domain
 from scheduling.topology.network import Network, limit_of, slots_by_part
-from scheduling.topology.placement_domain import DomainScope, NodeScope
+from scheduling.topology.node_scope import DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 
 Unit: TypeAlias = tuple[SubGroupKey | None, list[Pod]]

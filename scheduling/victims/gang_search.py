@@ -39,7 +39,7 @@ from scheduling.quota.reclaiming import why_reclaim_denied
 from scheduling.session import Session
 from scheduling.topology.domains import TOP, Domain
 from scheduling.topology.network import limit_of, slots_of
-from scheduling.topology.placement_domain import ANY_NODE, DomainScope, NodeScope
+from scheduling.topology.node_scope import ANY_NODE, DomainScope, NodeScope
 from scheduling.unschedulable import Unschedulable
 from scheduling.victims.gang_victims import (
     VictimBundle,
@@ -49,10 +49,10 @@ from scheduling.victims.gang_victims import (
     may_evict_all,
     victim_bundles,
 )
-from scheduling.victims.outcome import decisions, is_whole, victim_events
 from scheduling.victims.preemptor import Preemptor
-from scheduling.victims.wanted import wanted
-from scheduling.work import BUNDLE
+from scheduling.victims.search_digest import wanted
+from scheduling.victims.victim_decisions import decisions, is_whole, victim_events
+from scheduling.work_budget import BUNDLE
 
 TRIES_MAX: Final = 32
 """Maximum number of bundles that are tried one by one for being restored."""

@@ -17,7 +17,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import ALLOCATED, RUNNING, Pod
 from projections.preemption_triggers import EVICTABLE
 from projections.queues import add
-from scheduling.topology.placement_domain import NodeScope
+from scheduling.topology.node_scope import NodeScope
 from scheduling.victims.candidates import victim_order
 from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor

@@ -13,7 +13,7 @@ from scheduling.queue_iteration import iterate_queues, refuse_equivalence_group
 from scheduling.session import Session
 from scheduling.victims.gang_search import GangSearch
 from scheduling.victims.search import PreemptionSearch
-from scheduling.victims.wanted import wanted
+from scheduling.victims.search_digest import wanted
 
 
 def preempt_or_reclaim(session: Session, action: str) -> Iterator[Decision]:

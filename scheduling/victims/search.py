@@ -33,22 +33,22 @@ from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
+from scheduling.node_ranking import Cards, NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice
 from scheduling.quota.reclaiming import why_reclaim_denied
-from scheduling.ranking import Cards, NodeRanking
 from scheduling.session import Session
 from scheduling.unschedulable import Unschedulable
 from scheduling.victims.candidates import victim_candidates
-from scheduling.victims.outcome import decisions, is_whole, victim_events
 from scheduling.victims.pdb_filter import allowed_by_budgets
 from scheduling.victims.preemptor import Preemptor
 from scheduling.victims.preemptor_class import preemptor_class
+from scheduling.victims.search_digest import wanted
+from scheduling.victims.victim_decisions import decisions, is_whole, victim_events
 from scheduling.victims.victim_plugins import eligible_victims
 from scheduling.victims.victim_ranking import eviction_cost
-from scheduling.victims.wanted import wanted
 
 BEST_ONE_BY_ONE: Final = 8
 """Number of best nodes that are found one by one before all are sorted."""

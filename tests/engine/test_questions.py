@@ -20,8 +20,8 @@ from replay.queue_answer import queue_answers
 from replay.why import Inquiry
 from replay.why_answer import Answer
 from replay.why_waiting import waiting
+from scheduling.requeue import is_cycle_due
 from scheduling.session import Session
-from scheduling.wake import is_cycle_due
 from simulator.fit import FitSimulation
 from simulator.manifest import LocatedManifest, kind_of
 from tests.scenarios.play import HERE, play, scenario_of

@@ -18,7 +18,7 @@ from daemon.cluster.client.calls import WATCHED, Call
 from daemon.cluster.watching.client_protocol import watched_kind
 from daemon.cluster.watching.listing import fetch
 from daemon.cluster.watching.rate_limit import RateLimit
-from daemon.cluster.watching.watch_stream import WatchStream, whole_list
+from daemon.cluster.watching.watch_decoder import WatchStream, whole_list
 from events.messages import (
     Accepted,
     BindRequest,

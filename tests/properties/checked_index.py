@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from projections.wakeup_events import WakeupEvents
 from scheduling.preemptible_capacity import VictimIndex
+from scheduling.requeue import is_requeued
 from scheduling.requeue_index import Classes, RequeueIndex
-from scheduling.wake import is_requeued
 
 
 class CheckedIndex(RequeueIndex):

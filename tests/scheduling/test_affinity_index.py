@@ -21,7 +21,7 @@ from projections.pods import Pod
 from projections.selector import Requirement
 from projections.snapshot import restore, take
 from scheduling.pod_topology import index
-from scheduling.work import TOPOLOGY_PER_POD
+from scheduling.work_budget import TOPOLOGY_PER_POD
 from tests.properties.test_bounded_search import of_kind
 from tests.scheduling.given import Told, gone, node, raw
 

@@ -6,7 +6,7 @@ from events.codec import event_of
 from events.decision import GangBindDecided
 from projections.state import State
 from scheduling.explain import Choice, choice
-from scheduling.ranking import NodeRankings
+from scheduling.node_ranking import NodeRankings
 from tests.given import recorded
 
 MIXED = """\

@@ -2,7 +2,7 @@
 
 from projections.nodes import NodeFacts, NodeTable
 from scheduling.pod_topology.images import LEAST, MOST, ImagePoints
-from scheduling.score import FULL
+from scheduling.score_formulas import FULL
 
 
 def _node(name: str, **images: int) -> NodeFacts:

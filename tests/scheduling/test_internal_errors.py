@@ -25,12 +25,12 @@ from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay
 from replay.why_waiting import waiting
-from scheduling import hyper_node_placement, wake
+from scheduling import hyper_node_placement, requeue
 from scheduling.actions import allocate, backfill, enqueue
 from scheduling.node_overlay import NodeOverlay
 from scheduling.quota import queue_order
+from scheduling.requeue import is_cycle_due
 from scheduling.victims import preempt_reclaim
-from scheduling.wake import is_cycle_due
 from tests.properties.witness import same
 from tests.scheduling.given import SECOND, Told, node, pod, raw
 
@@ -314,7 +314,7 @@ def test_an_action_that_raises_is_looked_at_again_and_others_are_carried_out(
 def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    raising(monkeypatch, wake, "_happened")
+    raising(monkeypatch, requeue, "_happened")
     told = Broken()
     told.begin(*(grouped(f"b{n}") for n in range(9)), groups=(pod_group(least=9),), nodes=2)
     assert told.said() == [(BAD, "NotEnoughResources")]
@@ -322,7 +322,7 @@ def test_what_raises_when_it_is_asked_whether_it_could_change_is_tried(
     def bug(*_args: object) -> object:
         raise IndexError
 
-    monkeypatch.setattr(wake, "_has_room_on_freed_nodes", bug)
+    monkeypatch.setattr(requeue, "_has_room_on_freed_nodes", bug)
     told.see(ObjectSeen(node("n8", cpu=9)))
     told.cycle()
     assert told.said() == [(BAD, "bound")]

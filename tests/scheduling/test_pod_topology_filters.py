@@ -6,8 +6,8 @@ from events.codec import event_of
 from projections.pod_class import PodClass
 from projections.state import State
 from scheduling.explain import nearest
+from scheduling.node_ranking import NodeRankings
 from scheduling.pod_topology.spread import logarithm
-from scheduling.ranking import NodeRankings
 from tests.given import recorded
 
 CLUSTER = """\

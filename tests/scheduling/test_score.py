@@ -13,7 +13,7 @@ from projections.nodes import NodeFacts, NodeTable
 from projections.plugin import build_plugins
 from projections.pod_class import PodClass
 from projections.policy import parse_policy
-from scheduling.score import (
+from scheduling.score_formulas import (
     FULL,
     NodeScorers,
     balanced,

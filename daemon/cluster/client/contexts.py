@@ -25,7 +25,7 @@ from kubernetes_asyncio.config.kube_config import (
 
 from daemon.cluster.client.credentials import Identity, Reading
 from daemon.cluster.client.environment import checked_proxy, proxy_for
-from daemon.cluster.client.plugin import Credential, run_plugin
+from daemon.cluster.client.exec_credential import Credential, run_plugin
 from daemon.cluster.client.trust import tls_context
 from daemon.limits import limits_of
 from daemon.text_file import read_text

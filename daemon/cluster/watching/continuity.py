@@ -15,9 +15,9 @@ from daemon.cluster.watching.client_protocol import (
     RevisionWentBackError,
     WatchedKind,
 )
-from daemon.cluster.watching.event import Metadata
 from daemon.cluster.watching.listing import current_revision, read_object_at
 from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.watch_event import Metadata
 from events.messages import ObjectRevision, ResumePoint
 from events.revision import is_older
 

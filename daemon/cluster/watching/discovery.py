@@ -9,8 +9,8 @@ from msgspec import Struct
 from daemon.cluster.client.calls import CALLS, Resource
 from daemon.cluster.client.errors import NotFoundError
 from daemon.cluster.watching.client_protocol import ApiClient
-from daemon.cluster.watching.event import UnreadableEventError
 from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.watch_event import UnreadableEventError
 from events.watch import ServerDiscovered
 
 FEATURES: Final[Mapping[str, str]] = {

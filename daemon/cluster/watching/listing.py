@@ -9,13 +9,13 @@ from msgspec import Raw, Struct
 
 from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.client_protocol import ApiClient, WatchedKind
-from daemon.cluster.watching.event import (
+from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.watch_event import (
     Head,
     Metadata,
     UnreadableEventError,
     read_head,
 )
-from daemon.cluster.watching.rate_limit import RateLimit
 from events.errors import ClusterError
 from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile
 from events.long_fields import without_long_fields

@@ -19,13 +19,13 @@ from daemon.cluster.watching.client_protocol import (
 )
 from daemon.cluster.watching.continuity import check, is_too_large
 from daemon.cluster.watching.discovery import is_served
-from daemon.cluster.watching.event import Failure
 from daemon.cluster.watching.health import WatchState, logger
 from daemon.cluster.watching.listing import fetch, pages_at
 from daemon.cluster.watching.message_buffer import KindSink
 from daemon.cluster.watching.rate_limit import RateLimit, now
-from daemon.cluster.watching.response_chunks import ResponseChunks
-from daemon.cluster.watching.watch_stream import Reading, WatchStream, whole_list
+from daemon.cluster.watching.stall_timeout import ResponseChunks
+from daemon.cluster.watching.watch_decoder import Reading, WatchStream, whole_list
+from daemon.cluster.watching.watch_event import Failure
 from events.errors import ClusterError
 from events.messages import (
     DeletionSeen,

@@ -8,7 +8,7 @@ from projections.plugin import PluginConfig
 from scheduling.plugins.network_topology_aware import NetworkTopologyAware, TopologyArguments
 from scheduling.topology.domain_utilization import DomainUtilization
 from scheduling.topology.domains import Domains
-from scheduling.topology.placement_domain import ProximityScore, TierDecay
+from scheduling.topology.node_scope import ProximityScore, TierDecay
 from tests.scheduling.given import pod
 from tests.scheduling.topology.given import see, session_of, two_racks
 

@@ -8,7 +8,7 @@ from projections import snapshot
 from projections.node_updates import drop_hyper_node
 from projections.views.now import topology_rows
 from replay.why_waiting import waiting
-from scheduling.wake import is_cycle_due
+from scheduling.requeue import is_cycle_due
 from tests.scenarios.play import HERE, name_of, play, scenario_of
 from tests.scheduling.given import Told, gone, node, raw
 from tests.scheduling.test_explain import explained

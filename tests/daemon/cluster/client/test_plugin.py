@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from daemon.cluster.client import exec_credential
 from daemon.cluster.client import kubeconfig as kubeconfig_module
-from daemon.cluster.client import plugin
 from daemon.cluster.client.kubeconfig import Kubeconfig
 from events.errors import MusterError
 from tests.daemon.cluster.client.given import Authority, Gate, connected, kubeconfig, served
@@ -148,7 +148,7 @@ async def test_a_new_certificate_counts_though_the_token_is_the_same(
 async def test_what_is_wrong_with_a_plug_in_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], told: str
 ) -> None:
-    monkeypatch.setattr(plugin, "PLUGIN_SECONDS", 1.0)
+    monkeypatch.setattr(exec_credential, "PLUGIN_SECONDS", 1.0)
     path = kubeconfig(tmp_path / "config", "http://x:1", exec_user(tmp_path, **change))
     # One that is too slow is ended, and not waited for.
     async with asyncio.timeout(20):

@@ -7,8 +7,8 @@ import pytest
 from daemon.cluster.client.calls import NODES, PODS, PRIORITY_CLASSES, QUEUES, WATCHED
 from daemon.cluster.client.errors import NotFoundError, ServerError
 from daemon.cluster.watching.discovery import FEATURES, discover, features
-from daemon.cluster.watching.event import UnreadableEventError
 from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.watch_event import UnreadableEventError
 from events.messages import ListCompleted
 from events.watch import ServerDiscovered
 from tests.daemon.cluster.watching.api import BASIC, Api

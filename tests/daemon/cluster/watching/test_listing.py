@@ -10,7 +10,6 @@ from msgspec import Raw
 from daemon.cluster.client.calls import BUDGETS, PODS, QUEUES, Call, Resource
 from daemon.cluster.client.errors import ExpiredError, ServerError
 from daemon.cluster.watching.client_protocol import watched_kind
-from daemon.cluster.watching.event import UnreadableEventError, read_head
 from daemon.cluster.watching.listing import (
     PAGE_BYTES,
     TURN_BYTES,
@@ -20,6 +19,7 @@ from daemon.cluster.watching.listing import (
     with_kind,
 )
 from daemon.cluster.watching.rate_limit import RateLimit
+from daemon.cluster.watching.watch_event import UnreadableEventError, read_head
 from events.errors import ClusterError
 from tests.control_plane.api import Object
 from tests.daemon.cluster.watching.api import Api

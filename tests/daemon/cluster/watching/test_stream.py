@@ -2,7 +2,7 @@
 
 import json
 
-from daemon.cluster.watching.watch_stream import WatchStream
+from daemon.cluster.watching.watch_decoder import WatchStream
 from events.limits import SPEC_FIELD_BYTES_MAX, TOO_LONG
 from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen
 from events.watch import WatchOpened

@@ -7,15 +7,15 @@ from collections.abc import Collection
 
 from msgspec import Struct, field
 
-from daemon.cluster.watching.event import (
+from daemon.cluster.watching.lines import Lines, LineTooLongError
+from daemon.cluster.watching.listing import revision_of
+from daemon.cluster.watching.watch_event import (
     Bookmark,
     Change,
     Failure,
     UnreadableEventError,
     read_event,
 )
-from daemon.cluster.watching.lines import Lines, LineTooLongError
-from daemon.cluster.watching.listing import revision_of
 from events.long_fields import without_long_fields
 from events.messages import (
     DeletionSeen,

@@ -28,7 +28,7 @@ from scheduling.pod_topology.filters import PodTopologyFilters
 from scheduling.pod_topology.images import ImagePoints, image_points
 from scheduling.pod_topology.index import PodTopologyIndex
 from scheduling.preferred_nodes import Preferences
-from scheduling.score import NodeScorers
+from scheduling.score_formulas import NodeScorers
 
 RANKINGS_MAX = 4096
 """Maximum number of rankings; beyond it all are dropped."""

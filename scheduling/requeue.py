@@ -21,7 +21,7 @@ from projections.wakeup_events import ALL_RESOURCES, Names, WakeupEvents
 from scheduling.pod_topology.wakeup import is_affected_by_pods
 from scheduling.preemptible_capacity import VictimIndex, can_free
 from scheduling.victim_eligibility import priority_bound
-from scheduling.work import has_too_many_classes
+from scheduling.work_budget import has_too_many_classes
 
 FREED_MAX = 64
 """If more nodes than this were freed, classes are requeued without checking which node could serve them."""

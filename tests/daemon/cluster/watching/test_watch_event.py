@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from daemon.cluster.watching.event import (
+from daemon.cluster.watching.watch_event import (
     Bookmark,
     Change,
     Failure,
