@@ -107,7 +107,7 @@ class Forked(History):
 
 def test_forks_and_their_originals_go_on_apart() -> None:
     profile = settings(
-        max_examples=60,
+        max_examples=40,
         stateful_step_count=25,
         deadline=None,
         derandomize=True,

@@ -106,7 +106,7 @@ def test_histories_find_an_index_that_misses_an_event(
             ),
         )
     profile = settings(
-        max_examples=150,
+        max_examples=110,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,

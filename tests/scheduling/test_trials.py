@@ -133,7 +133,7 @@ async def test_a_hundred_attempts_in_a_row_leave_state_byte_equal(
 def test_each_trial_of_any_history_leaves_state_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials(monkeypatch)
     profile = settings(
-        max_examples=40,
+        max_examples=20,
         stateful_step_count=25,
         deadline=None,
         derandomize=True,
