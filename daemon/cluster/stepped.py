@@ -5,10 +5,16 @@ Neither the order in which tasks wake nor the latency of a database can change w
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
+from events.errors import UsageError
 from events.messages import Reply, Request, ResumePoint, WatchMessage
 from simulator.cluster import SimulatedCluster
 from simulator.journal import execute
+
+RETRIES_MAX: Final = 1_000
+"""Number of times in a row that the clock advances to a deadline of the scheduler while the cluster has no event left:
+then the scenario never comes to rest."""
 
 
 class SteppedCluster:
@@ -62,6 +68,7 @@ class VirtualClock:
     def __init__(self, cluster: SteppedCluster, until_ns: int | None = None) -> None:
         self._cluster = cluster
         self._until_ns = until_ns
+        self._retries = 0
         self.is_over = False
 
     def now_ns(self) -> int:
@@ -80,7 +87,11 @@ class VirtualClock:
         await self._cluster.settle()
 
     async def wait(self, until_ns: int | None, woken: asyncio.Event, longest_ns: int) -> None:
-        """Advance to the next event or to `until_ns`, whichever is first."""
+        """Advance to the next event or to `until_ns`, whichever is first.
+
+        Raises:
+            UsageError: The scenario has no end, and only the scheduler goes on, again and again.
+        """
         await self._cluster.settle()
         if woken.is_set():
             return
@@ -93,4 +104,11 @@ class VirtualClock:
                 self._cluster.advance(self._until_ns)
             self.is_over = True
             return
+        is_retry = self._cluster.simulated.next_event_ns is None and self._until_ns is None
+        self._retries = self._retries + 1 if is_retry else 0
+        if self._retries > RETRIES_MAX:
+            raise UsageError(
+                f"the scenario does not come to rest: at {target / 1e9:.0f} s the scheduler tries something for the "
+                f"{self._retries}th time, and nothing else is left to happen; say when it ends (`until`)"
+            )
         self._cluster.advance(target)

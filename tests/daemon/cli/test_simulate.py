@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from daemon import simulation
 from daemon.cli import simulate
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
+from events.union import Decision
+from scheduling.session_decider import ACTIONS
 from simulator.scenario import Scenario
 from simulator.scenario_sources import LoadedScenario
 from tests.checkout import ROOT
@@ -232,3 +235,21 @@ def test_verify_goes_on_after_a_bug(three: list[Path]) -> None:
         *("passed", "FAILED", "passed")
     ]
     assert "a bug in muster: LookupError: an index is gone" in result.stdout
+
+
+def test_a_scenario_in_which_the_scheduler_fails_for_ever_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(_session: object) -> Iterator[Decision]:
+        raise LookupError("an index is gone")
+        yield
+
+    monkeypatch.setitem(ACTIONS, "allocate", bug)
+    lines = (
+        "cluster:",
+        "- {apiVersion: v1, kind: Node, metadata: {name: n}, status: {allocatable: {cpu: 1, pods: 9}}}",
+        "- {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}",
+    )
+    result = muster("simulate", scenario(tmp_path, "\n".join(lines)))
+    assert result.exit_code == 2
+    assert "the scenario does not come to rest" in error_of(result)
