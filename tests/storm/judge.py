@@ -77,7 +77,7 @@ async def entries_of(log: ReadableLog) -> list[Entry]:
 
 def journal(path: Path) -> tuple[list[JournalEntry], int]:
     """Every call that was made of a world, and when its time began. May be asked while it is written."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
+    with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=10)) as connection:
         names = ", ".join(
             structs.fields(JournalEntry)[n].name for n in range(len(structs.fields(JournalEntry)))
         )
