@@ -41,6 +41,8 @@ def _plugin(entry: EntryPoint) -> type[Plugin]:
         )
     if PLUGINS.get(entry.name, plugin) is not plugin:
         raise SettingsError(f"{where}: a plugin of that name exists already")
+    if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
+        raise SettingsError(f"{where}: its class does not define {', '.join(missing)}")
     if not plugin.version:
         plugin.version = "0" if entry.dist is None else entry.dist.version
     return plugin

@@ -286,7 +286,7 @@ class Loop:
         except LogUnavailableError as error:
             self._log_is_writable = False
             if self._clock.is_stepped:
-                raise  # Only this loop waits for the log to come back.
+                raise  # In stepped time only this loop lets time pass: waiting would not mend the log.
             self.health.set(OUT_OF_REACH, str(error))
             logger.warning("the log cannot be written", error=str(error))
             await self._resume()

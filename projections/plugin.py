@@ -7,6 +7,7 @@ this module are called while records are applied, those of `scheduling/plugin.py
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, TypeVar
 
@@ -44,7 +45,7 @@ class PluginConfig(Struct, frozen=True):
         return (flag in FLAGS_OFF) == (flag in self.switched)
 
 
-class Plugin:
+class Plugin(ABC):
     """A plugin of the policy in force."""
 
     name: ClassVar[str]
@@ -76,7 +77,7 @@ class Plugin:
                 warn_unknown(cls.name, key, path, warn)
         return None if kind is None else msgspec.convert(values, kind)
 
-    @classmethod
+    @classmethod  # noqa: B027  # most plugins have nothing to check
     def check(cls, config: PluginConfig, tier: Iterable[type[Plugin]], path: str) -> None:
         """Raise PolicyError if the plugin contradicts another one of its tier."""
 
@@ -97,9 +98,9 @@ class JobOrder(Plugin):
     depends_on_totals: ClassVar[bool] = False
     """Whether the value depends on the allocatable resources of the cluster, as of the start of the cycle."""
 
+    @abstractmethod
     def job_order(self, cluster: Cluster, group: PodGroup) -> object:
         """Return the value by which a group is sorted; smaller is earlier. Values must be comparable."""
-        raise NotImplementedError
 
 
 class JobStarving(Plugin):
@@ -109,9 +110,9 @@ class JobStarving(Plugin):
     counts_min_member: ClassVar[bool] = False
     """Whether only groups below minMember starve."""
 
+    @abstractmethod
     def is_starving(self, group: PodGroup, have: int) -> bool:
         """Return whether a group that has so many pods has too few."""
-        raise NotImplementedError
 
 
 class GroupState(Plugin):

@@ -93,10 +93,6 @@ class Policy(Struct, frozen=True):
         """Return all plugins, tier by tier."""
         return tuple(plugin for tier in self.tiers for plugin in tier)
 
-    def has(self, name: str, flag: str = "") -> bool:
-        """Return whether a plugin is in the policy and enabled for a flag."""
-        return any(one.name == name and one.takes_part(flag) for one in self.plugins)
-
 
 class PolicyWarning(Struct, frozen=True):
     """A part of a policy that is skipped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias
@@ -41,11 +42,11 @@ class JobEnqueueable(Plugin):
 
     FLAG = "enableJobEnqueued"
 
+    @abstractmethod
     def may_enqueue(
         self, cluster: Cluster, reclaimable: ReclaimableResources, group: PodGroup
     ) -> Vote:
         """Return the vote on a group. `reclaimable` is what evictions could release for it."""
-        raise NotImplementedError
 
 
 class JobPipelined(Plugin):
@@ -53,9 +54,9 @@ class JobPipelined(Plugin):
 
     FLAG = "enableJobPipelined"
 
+    @abstractmethod
     def may_hold_part(self, cluster: Cluster, group: PodGroup) -> bool:
         """Return whether the group may hold a part of what it needs."""
-        raise NotImplementedError
 
 
 # Queues
@@ -68,6 +69,14 @@ class QueueKey(Protocol):
         """Return a negative number if this queue comes first, a positive one if the other does."""
 
 
+class _NoOrder:
+    """The key of queues that are not ordered."""
+
+    def compare(self, _other: QueueKey) -> int:
+        """Return 0: neither comes first."""
+        return 0
+
+
 class QueueOrder(Plugin):
     """Hook: the order of queues."""
 
@@ -75,9 +84,9 @@ class QueueOrder(Plugin):
     keeps_fair_tree: bool = False
     """Whether queues are compared by their places in the tree of shares (`scheduling/quota/fair_tree.py`)."""
 
+    @abstractmethod
     def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
         """Return the value by which a queue is sorted. `fair` is the tree of shares, if one is kept."""
-        raise NotImplementedError
 
 
 # Victims
@@ -103,9 +112,9 @@ class VictimFilter(Plugin):
         flag = "enableReclaimable" if action in RECLAIMING else "enablePreemptable"
         return action in self.actions and self.takes_part(flag)
 
+    @abstractmethod
     def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
         """Return the candidates that the plugin accepts as victims, in the order given."""
-        raise NotImplementedError
 
 
 # Nodes
@@ -210,10 +219,10 @@ class NodeFilter(Plugin):
 
     FLAG = "enablePredicate"
 
+    @abstractmethod
     def filter(self, pod: PodClass, node: NodeView) -> str:
         """Return why the node does not admit pods of the class; "" if it does. The text follows "2 node(s)": "had 3
         pods of team a"."""
-        raise NotImplementedError
 
 
 class NodeScore(Plugin):
@@ -228,9 +237,9 @@ class NodeScore(Plugin):
         weight = getattr(self.config.arguments, "weight", 1)
         return weight if isinstance(weight, int) else 1
 
+    @abstractmethod
     def score(self, pod: PodClass, node: NodeView) -> float:
         """Return the points of a node, from 0 to 100. Thousandths count."""
-        raise NotImplementedError
 
 
 class NetworkTopology(Plugin):
@@ -277,6 +286,10 @@ class QuotaRules(Quota, QueueOrder):
         """Return whether quotas also limit placement, and not only admission."""
         return self.takes_part("enabledAllocatable") or not self.charges_resources
 
+    def queue_key(self, cluster: Cluster, fair: FairTree | None, queue: Queue) -> QueueKey:
+        """Return a key by which all queues are equal."""
+        return _NoOrder()
+
     def closed(self, cluster: Cluster, queue: Queue, *, allocates: bool) -> Shortage | None:
         """Return why an open queue still accepts no pod group, or None."""
         return None
@@ -287,7 +300,7 @@ class QuotaRules(Quota, QueueOrder):
         Without a tree it may depend on the queue, on what queues deserve and on the resources of the cluster only:
         `QueueOrderIndex` keeps it until one of these changes.
         """
-        raise NotImplementedError
+        return 0, 1
 
     def comes_before_equals(self, queue: Queue) -> bool:
         """Return whether a queue comes before queues with an equal share."""

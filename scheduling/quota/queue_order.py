@@ -13,21 +13,19 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from projections.cluster import Cluster
-from projections.pod_class import Amounts
-from projections.policy import Policy
 from projections.queues import Queue
 from scheduling.plugin import QueueKey, QueueOrder, QuotaRules, keeps_fair_tree, quota_of
 from scheduling.quota.fair_tree import FairKey, FairNode, FairTree
+from scheduling.quota.ledger_journal import LedgerJournal
 
 
 class _LevelKey:
     """The sort key of a queue among its siblings."""
 
-    __slots__ = ("comes_before_equals", "name", "share")
+    __slots__ = ("comes_before_equals", "share")
 
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         rules = quota_of(cluster)
-        self.name = queue.name
         self.share = rules.share(cluster, queue)
         self.comes_before_equals = rules.comes_before_equals(queue)
 
@@ -42,19 +40,20 @@ class _LevelKey:
 class QuotaQueueKey:
     """Sort key of a queue by a quota plugin: its priority, then its share where the paths of two queues diverge."""
 
-    __slots__ = ("levels", "priority")
+    __slots__ = ("levels", "path", "priority")
 
     def __init__(self, cluster: Cluster, queue: Queue) -> None:
         self.priority = -queue.facts.priority if queue.facts else 0
-        self.levels = [_LevelKey(cluster, one) for one in reversed(queue.lineage)]
+        lineage = queue.lineage[::-1]
+        self.path = [one.name for one in lineage]
+        self.levels = [_LevelKey(cluster, one) for one in lineage]
 
     def compare(self, other: QueueKey) -> int:
         """Return a negative number if this queue comes first."""
         assert isinstance(other, QuotaQueueKey)
         if self.priority != other.priority:
             return self.priority - other.priority
-        names = ([one.name for one in key.levels] for key in (self, other))
-        mine, theirs = diverging(*names)
+        mine, theirs = diverging(self.path, other.path)
         return self.levels[mine].compare(other.levels[theirs])
 
 
@@ -102,12 +101,7 @@ class QueueOrderIndex:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._policy: Policy | None = None
-        self._deserved: dict[str, Amounts] = {}
-        self._totals: Amounts = {}
-        self._tree_version = -1
-        self._journal: list[str] = []
-        self._read = 0
+        self._journal = LedgerJournal(cluster)
         self._order: list[QueueSortKey] = []
         self._keys: dict[str, QueueSortKey] = {}
 
@@ -138,23 +132,12 @@ class QueueOrderIndex:
             assert kept == counted, f"order of queues: kept {kept}, counted {counted}"
 
     def _refresh(self) -> None:
-        cluster = self._cluster
-        journal = cluster.changed_ledgers
-        if (
-            self._policy is not cluster.policy
-            or self._tree_version != cluster.tree_version
-            or self._deserved is not cluster.cluster_totals.deserved
-            or self._totals != cluster.totals
-            or self._journal is not journal
-        ):
-            self._policy, self._tree_version = cluster.policy, cluster.tree_version
-            self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
-            self._journal, self._read = journal, len(journal)
-            self._keys = {name: QueueSortKey(cluster, one) for name, one in cluster.queues.items()}
+        changed = self._journal.read()
+        if changed is None:
+            queues = self._cluster.queues.items()
+            self._keys = {name: QueueSortKey(self._cluster, one) for name, one in queues}
             self._order = sorted(self._keys.values())
             return
-        changed = dict.fromkeys(journal[self._read :])
-        self._read = len(journal)
         for name in changed:
             self._move(name)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from projections.cluster import Cluster
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
-from projections.policy import Policy
 from projections.queues import Queue
 from scheduling.plugin import quota_of
 from scheduling.quota import quota_check
+from scheduling.quota.ledger_journal import LedgerJournal
 from scheduling.victim_eligibility import only_quota_decides
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ class DonorQueues:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._policy: Policy | None = None
-        self._deserved: dict[str, Amounts] = {}
-        self._totals: Amounts = {}
-        self._tree_version = -1
-        self._journal: list[str] = []
-        self._read = 0
+        self._journal = LedgerJournal(cluster)
         self._names: dict[str, None] = {}
         self._sorted: tuple[str, ...] | None = None
         self._all: frozenset[str] | None = None
@@ -71,13 +66,12 @@ class DonorQueues:
     @property
     def names(self) -> Mapping[str, None]:
         """Return the names of these queues."""
-        journal = self._cluster.changed_ledgers
-        if self._is_outdated or journal is not self._journal:
+        changed = self._journal.read()
+        if changed is None:
             self._recount()
-        elif self._read < len(journal):
-            for name in dict.fromkeys(journal[self._read :]):
-                self._update(name)
-            self._read = len(journal)
+            return self._names
+        for name in changed:
+            self._update(name)
         return self._names
 
     def has_other_than(self, queue: str) -> bool:
@@ -102,21 +96,8 @@ class DonorQueues:
             return self._sorted
         return tuple([name for name in self._sorted if name != queue])
 
-    @property
-    def _is_outdated(self) -> bool:
-        cluster = self._cluster
-        return (
-            self._policy is not cluster.policy
-            or self._tree_version != cluster.tree_version
-            or self._deserved is not cluster.cluster_totals.deserved
-            or self._totals != cluster.totals
-        )
-
     def _recount(self) -> None:
         cluster = self._cluster
-        self._policy, self._tree_version = cluster.policy, cluster.tree_version
-        self._deserved, self._totals = cluster.cluster_totals.deserved, dict(cluster.totals)
-        self._journal, self._read = cluster.changed_ledgers, len(cluster.changed_ledgers)
         donors = [name for name, queue in cluster.queues.items() if can_donate(cluster, queue)]
         self._names, self._sorted, self._all = dict.fromkeys(donors), None, None
 

@@ -39,6 +39,11 @@ def arguments_of(policy: Policy, kind: type[ArgumentsT]) -> ArgumentsT:
     return found
 
 
+def takes_part(policy: Policy, name: str, flag: str) -> bool:
+    """Whether a plugin is in the policy and enabled for a flag."""
+    return any(one.name == name and one.takes_part(flag) for one in policy.plugins)
+
+
 def job_order(policy: Policy) -> list[str]:
     """The plugins that order pod groups."""
     return [one.name for one in plugins_of(policy).of(JobOrder)]
@@ -80,8 +85,8 @@ def test_a_file_of_another_scheduler_is_taken_with_warnings() -> None:
     policy, warned = parse(document)
     assert policy.actions == ("enqueue", "allocate", "preempt", "backfill")
     assert policy.evicting == ("preempt",)
-    assert not policy.has("gang", "enablePreemptable")
-    assert policy.has("gang", "enableJobOrder")
+    assert not takes_part(policy, "gang", "enablePreemptable")
+    assert takes_part(policy, "gang", "enableJobOrder")
     assert {one.path for one in warned} == {
         "shards",
         "actions",
@@ -282,7 +287,7 @@ def test_the_configuration_that_volcano_has_built_in_is_taken_whole() -> None:
     assert plugins_of(policy).quota.name == "proportion"
     assert job_order(policy) == ["priority", "gang", "drf"]
     assert queue_order(policy) == ["proportion"]
-    assert not policy.has("drf", "enablePreemptable")
+    assert not takes_part(policy, "drf", "enablePreemptable")
 
 
 def test_a_flag_that_means_something_to_volcano_and_nothing_here_is_named() -> None:

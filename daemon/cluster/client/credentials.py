@@ -31,7 +31,7 @@ class Identity(Struct, frozen=True, eq=False):
     server: str
     """`https://host:port`, perhaps with a path, without a slash at its end."""
     authorization: str = ""
-    """Return the header's value; empty with a client certificate or without credentials."""
+    """The header's value; empty with a client certificate or without credentials."""
     tls: ssl.SSLContext | None = None
     """None only for plain HTTP."""
     server_name: str | None = None
@@ -63,7 +63,7 @@ class Source(Protocol):
 
 
 class Credentials:
-    """Return the present identity; the first call after it expired renews it."""
+    """The present identity. The first request after it expired renews it."""
 
     def __init__(self, source: Source, first: Identity) -> None:
         self._source = source

@@ -121,6 +121,11 @@ def test_a_replay_with_another_version_calls_a_difference_a_change(
             "gang = broken:X",
             "a plugin of that name exists already",
         ),
+        (
+            "from scheduling.plugin import NodeScore\nclass X(NodeScore):\n    name = 'x'",
+            "x = broken:X",
+            "its class does not define score",
+        ),
     ],
 )
 def test_a_package_that_is_no_plugin_is_named(
