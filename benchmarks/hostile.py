@@ -20,7 +20,7 @@ from benchmarks.manifests import listed
 from benchmarks.scale import Scale
 from engine.engine import Engine
 from events.messages import ObjectSeen, WatchMessage
-from projections.state import REQUIRED
+from projections.kind_table import REQUIRED
 
 JsonObject: TypeAlias = dict[str, object]
 

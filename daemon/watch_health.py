@@ -9,7 +9,7 @@ read: while the log is unavailable, watches stop at their bound, as they should.
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from projections.state import REQUIRED
+from projections.kind_table import REQUIRED
 
 PATIENCE_SECONDS: Final = 10.0
 """How long a watch may be away before the daemon is not ready."""

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from events.limits import whole_number
-from projections.objects import BudgetObject, BudgetSpec
+from projections.objects import NOTHING, Int32, Metadata
 from projections.pod_terms import Selector, label_selector, selects
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
 
@@ -22,6 +22,21 @@ if TYPE_CHECKING:
     from projections.cluster import Cluster
 
 Count: TypeAlias = int | str | None
+
+
+class BudgetSpec(Struct):
+    """`PodDisruptionBudget.spec`"""
+
+    selector: Raw = NOTHING
+    minAvailable: Int32 | str | None = None  # noqa: N815
+    maxUnavailable: Int32 | str | None = None  # noqa: N815
+
+
+class BudgetObject(Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata
+    spec: BudgetSpec | None = None
 
 
 class BudgetFacts(Struct, frozen=True):

@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 import re2
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from events.limits import name_problem, quoted
 from projections.config_errors import Pairs
-from projections.objects import HyperNodeObject, HyperNodeSpec, MemberEntry
+from projections.objects import NOTHING, Int32, Many, Metadata
 from projections.pod_terms import Selector, label_selector, selects
 
 PATTERNS_MAX: Final = 64
@@ -33,6 +33,48 @@ INVALID: Final = "InvalidHyperNode"
 INVALID_MEMBER: Final = "InvalidHyperNodeMember"
 
 Labels: TypeAlias = Mapping[str, str]
+
+
+class ExactMatch(Struct):
+    """A member by its name."""
+
+    name: str = ""
+
+
+class RegexMatch(Struct):
+    """Members by a pattern of names."""
+
+    pattern: str = ""
+
+
+class MemberSelector(Struct):
+    """Selects members by one of the three."""
+
+    exactMatch: ExactMatch | None = None  # noqa: N815
+    regexMatch: RegexMatch | None = None  # noqa: N815
+    labelMatch: Raw = NOTHING  # noqa: N815
+
+
+class MemberEntry(Struct):
+    """One of `HyperNode.spec.members`."""
+
+    type: str = ""
+    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
+
+
+class HyperNodeSpec(Struct):
+    """`HyperNode.spec` (topology.volcano.sh)."""
+
+    tier: Int32 = 0
+    tierName: str | None = None  # noqa: N815
+    members: Many[MemberEntry] | None = None
+
+
+class HyperNodeObject(Struct):
+    """A HyperNode."""
+
+    metadata: Metadata
+    spec: HyperNodeSpec | None = None
 
 
 class HyperNodeFacts(Struct, frozen=True):

@@ -1,5 +1,7 @@
 """Kubernetes objects as far as muster reads them. Unknown fields are ignored.
 
+A kind that only one module reads has its type there (`projections/disruption_budgets.py`).
+
 Types bound numbers and lists: an object beyond the bounds of `events/limits.py` is treated like one with a field of
 the wrong type. Pods are the exception: their requests must count on their node whatever else they contain, so their
 lists are bounded where they are used (`projections/pod_class.py`).
@@ -44,7 +46,8 @@ IMAGE_BYTES_MAX: Final = 1 << 50
 FARTHEST_NS: Final = 1 << 62
 """Nanoseconds from the epoch (the year 2116): later times count as this, to fit a column of 64 bits."""
 
-_NOTHING = Raw(b"")
+NOTHING: Final = Raw(b"")
+"""A raw field that is absent."""
 
 
 class Owner(Struct, gc=False):
@@ -112,8 +115,8 @@ class Container(Struct, gc=False):
     """A container, as far as muster reads its demands."""
 
     image: str | None = None
-    resources: Raw = _NOTHING
-    ports: Raw = _NOTHING
+    resources: Raw = NOTHING
+    ports: Raw = NOTHING
     restartPolicy: str | None = None  # noqa: N815
 
 
@@ -128,14 +131,14 @@ class PodSpec(Struct, gc=False):
     priorityClassName: str | None = None  # noqa: N815
     preemptionPolicy: str | None = None  # noqa: N815
     schedulingGates: list[Raw] | None = None  # noqa: N815
-    overhead: Raw = _NOTHING
-    resources: Raw = _NOTHING
-    nodeSelector: Raw = _NOTHING  # noqa: N815
-    affinity: Raw = _NOTHING
-    tolerations: Raw = _NOTHING
-    topologySpreadConstraints: Raw = _NOTHING  # noqa: N815
-    volumes: Raw = _NOTHING
-    resourceClaims: Raw = _NOTHING  # noqa: N815
+    overhead: Raw = NOTHING
+    resources: Raw = NOTHING
+    nodeSelector: Raw = NOTHING  # noqa: N815
+    affinity: Raw = NOTHING
+    tolerations: Raw = NOTHING
+    topologySpreadConstraints: Raw = NOTHING  # noqa: N815
+    volumes: Raw = NOTHING
+    resourceClaims: Raw = NOTHING  # noqa: N815
 
 
 class PodCondition(Struct):
@@ -175,7 +178,7 @@ class SubGroupPolicy(Struct):
     """An entry of `PodGroup.spec.subGroupPolicy`: pods that form gangs within the gang."""
 
     name: str = ""
-    labelSelector: Raw = _NOTHING  # noqa: N815
+    labelSelector: Raw = NOTHING  # noqa: N815
     matchLabelKeys: Few[str] | None = None  # noqa: N815
     subGroupSize: Int32 | None = None  # noqa: N815
     minSubGroups: Int32 | None = None  # noqa: N815
@@ -186,7 +189,7 @@ class PodParts(Struct):
     """A Pod whose metadata and spec stay raw: most updates of a pod only change its status."""
 
     metadata: Raw
-    spec: Raw = _NOTHING
+    spec: Raw = NOTHING
     status: PodStatus | None = None
 
 
@@ -262,111 +265,33 @@ class QueueObject(Struct):
     status: QueueStatus | None = None
 
 
-class PriorityClassObject(Struct):
-    """A PriorityClass."""
-
-    metadata: Metadata
-    value: Int32 = 0
-    globalDefault: bool | None = None  # noqa: N815
-
-
-class BudgetSpec(Struct):
-    """`PodDisruptionBudget.spec`"""
-
-    selector: Raw = _NOTHING
-    minAvailable: Int32 | str | None = None  # noqa: N815
-    maxUnavailable: Int32 | str | None = None  # noqa: N815
-
-
-class BudgetObject(Struct):
-    """A PodDisruptionBudget."""
-
-    metadata: Metadata
-    spec: BudgetSpec | None = None
-
-
-class ExactMatch(Struct):
-    """A member by its name."""
-
-    name: str = ""
-
-
-class RegexMatch(Struct):
-    """Members by a pattern of names."""
-
-    pattern: str = ""
-
-
-class MemberSelector(Struct):
-    """Selects members by one of the three."""
-
-    exactMatch: ExactMatch | None = None  # noqa: N815
-    regexMatch: RegexMatch | None = None  # noqa: N815
-    labelMatch: Raw = _NOTHING  # noqa: N815
-
-
-class MemberEntry(Struct):
-    """One of `HyperNode.spec.members`."""
-
-    type: str = ""
-    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
-
-
-class HyperNodeSpec(Struct):
-    """`HyperNode.spec` (topology.volcano.sh)."""
-
-    tier: Int32 = 0
-    tierName: str | None = None  # noqa: N815
-    members: Many[MemberEntry] | None = None
-
-
-class HyperNodeObject(Struct):
-    """A HyperNode."""
-
-    metadata: Metadata
-    spec: HyperNodeSpec | None = None
-
-
 class PlainObject(Struct):
     """An object of which only the metadata is read (Namespace, owners of pods)."""
 
     metadata: Metadata
 
 
-ObjectT = TypeVar(
-    "ObjectT",
-    NodeObject,
-    PodObject,
-    PodGroupObject,
-    QueueObject,
-    PriorityClassObject,
-    BudgetObject,
-    HyperNodeObject,
-    PlainObject,
-)
-_DECODERS = {
-    kind: msgspec.json.Decoder(kind)
-    for kind in (
-        NodeObject,
-        PodObject,
-        PodGroupObject,
-        QueueObject,
-        PriorityClassObject,
-        BudgetObject,
-        HyperNodeObject,
-        PlainObject,
-    )
-}
+ObjectT = TypeVar("ObjectT", bound=Struct)
+_DECODERS: Final[dict[type[Struct], msgspec.json.Decoder[Struct]]] = {}
+
+
+def _decoder_of(kind: type[Struct]) -> "msgspec.json.Decoder[Struct]":
+    """Return the decoder of a type, made when it is first used."""
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return decoder
 
 
 def read(kind: type[ObjectT], content: bytes) -> ObjectT | str:
     """Return the object, or the reason why it cannot be read."""
     try:
-        return decode_deep(content, _DECODERS[kind].decode)  # type: ignore[return-value]  # one decoder a kind
+        return decode_deep(content, _decoder_of(kind).decode)  # type: ignore[return-value]  # one decoder a type
     except msgspec.ValidationError as error:
         return clipped(str(error))
 
 
+_POD = msgspec.json.Decoder(PodObject)
 _PARTS = msgspec.json.Decoder(PodParts)
 _METADATA = msgspec.json.Decoder(Metadata)
 _POD_SPEC = msgspec.json.Decoder(PodSpec | None)
@@ -380,7 +305,7 @@ def read_parts(content: bytes) -> PodParts:
 
 def readable_pod(content: bytes) -> PodObject:
     """Return a whole pod. Raise msgspec.ValidationError."""
-    return decode_deep(content, _DECODERS[PodObject].decode)  # type: ignore[return-value]  # one decoder a kind
+    return decode_deep(content, _POD.decode)
 
 
 def read_metadata(raw: bytes) -> Metadata:

@@ -34,16 +34,14 @@ from projections.deferred_work import DeferredWork
 from projections.foreign_pod_groups import count_foreign_pod, recount_foreign_pods
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
+from projections.kind_table import REQUIRED
 from projections.left_out import LEAVABLE, ApplyError, LeftOut
+from projections.observed_kind import Reading
 from projections.pods import Pod
 from projections.policy import BUILT_IN, parse_policy
 from projections.quarantine import Quarantine
 from projections.revision_rollback import discard_unconfirmed
 from projections.wakeup_events import WakeupEvents
-
-REQUIRED: Final = ("Node", "PriorityClass", "Queue", "PodGroup", "Pod")
-"""Kinds that must be listed whole before anything is decided; one that is not served counts as listed."""
-
 
 NEWEST_MAX: Final = 2
 """Number of objects of a kind that are remembered as changed last. Each is requested from the server before the
@@ -177,7 +175,7 @@ class State:
                 self._pod_observed(record, event, content, on_error, parts)
                 return
             content = _content(record, content)
-            reading = apply_observation.Reading(record, event.uid, content, on_error)
+            reading = Reading(record, event.uid, content, on_error)
             apply_observation.apply_object(self.cluster, kind, record, reading)
         elif isinstance(event, Decision):
             apply_decision.apply_decision(self, record, event)
@@ -296,7 +294,7 @@ class State:
         old = cluster.pods.get(event.uid)
         if old is not None and old.digest == record.object:
             return
-        reading = apply_observation.Reading(record, event.uid, _content(record, content), on_error)
+        reading = Reading(record, event.uid, _content(record, content), on_error)
         pod = apply_observation.read_pod(cluster, reading, parts)
         if old is not None and _is_same_to_readers(old, pod) and not reading.is_failed:
             # Only status that no decision reads has changed: no sum, index or view row does.

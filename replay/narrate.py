@@ -14,6 +14,7 @@ holds more.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
@@ -53,10 +54,10 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
+from projections.amount_text import amounts_text
+from projections.kind_table import KINDS
 from projections.policy import parse_policy
-from replay.amount import amounts_text
 from replay.log_time import format_duration, format_time
-from replay.object_summary import summarize_object
 
 _WHEN: Final = 9
 _POSITION: Final = 6
@@ -107,7 +108,9 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             return f"policy {event.source} comes into force: {_policy(event)}"
         case ObjectObserved():
             kind = record.subject.partition("/")[0]
-            said = summarize_object(kind, content) if content is not None else ""
+            observed = KINDS.get(kind)
+            known = observed.summarize(content) if observed and content is not None else []
+            said = ", ".join(part for part in known if part)
             seen = f"{_subject(record)} is seen{': ' if said else ''}{said}"
             return seen + _answering(record)
         case ObjectDeleted():

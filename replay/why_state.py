@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from projections import quota_charging
+from projections.amount_text import amount_text, amounts_text
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -22,7 +23,6 @@ from projections.pods import (
 from projections.queues import Queue
 from projections.state import State
 from projections.views.now import queue_rows
-from replay.amount import amount_text, amounts_text
 from replay.log_time import withheld_text
 from replay.why_answer import Waiting
 from replay.why_waiting import line_of

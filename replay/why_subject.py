@@ -3,12 +3,15 @@
 from typing import Final
 
 from events.errors import UsageError
+from projections.kinds.node import NODE
+from projections.kinds.pod import POD
+from projections.kinds.pod_group import POD_GROUP
+from projections.kinds.volcano_queue import QUEUE
 
 _KINDS: Final = {
-    **dict.fromkeys(("pod", "pods", "po"), "Pod"),
-    **dict.fromkeys(("podgroup", "podgroups", "pg"), "PodGroup"),
-    **dict.fromkeys(("node", "nodes", "no"), "Node"),
-    **dict.fromkeys(("queue", "queues", "q"), "Queue"),
+    alias: one.resource.name
+    for one in (POD, POD_GROUP, NODE, QUEUE)
+    for alias in one.resource.aliases
 }
 
 

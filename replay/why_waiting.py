@@ -11,12 +11,13 @@ from msgspec import Struct
 
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.kind_table import REQUIRED
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import INQUEUE, WAITING, PodGroup, Refusal
 from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
-from projections.state import REQUIRED, State
+from projections.state import State
 from projections.suspensions import INTERNAL_ERROR
 from replay.log_time import format_duration
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from projections.disruption_budgets import Budgets, budget_facts
-from projections.objects import BudgetObject, PodObject
+from projections.disruption_budgets import BudgetObject, Budgets, budget_facts
+from projections.objects import PodObject
 from projections.pod_class import PodClass
 from projections.pods import RUNNING, Pod, pod_facts
 from simulator.manifest import Manifest

@@ -20,9 +20,10 @@ from events.messages import Accepted, Answer, ObjectSeen, PodGroupPhaseRequest
 from events.record import Head, Record
 from events.watch import WatchOpened
 from projections.batch import Batch
+from projections.kind_table import REQUIRED
 from projections.pod_groups import WAITING, PodGroup
 from projections.pods import Pod
-from projections.state import REQUIRED, State
+from projections.state import State
 from replay.log_time import format_time
 from replay.why_answer import Waiting
 from replay.why_waiting import waiting

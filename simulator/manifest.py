@@ -5,11 +5,15 @@ replicas and the simulated kubelet's annotations are checked here, where an erro
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from msgspec import Struct
 
 from events.normalize import Json, JsonObject
+from projections import kind_table
+from projections.api_resource import Resource
+from projections.kinds.pod import PODS
+from projections.kinds.workload import VOLCANO_JOBS
 from projections.quantity import QuantityError, parse
 from simulator.volcano_job_validation import check_command, check_volcano_job
 from simulator.workload_validation import (
@@ -42,27 +46,28 @@ class Kind(Struct, frozen=True):
         """As in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @classmethod
+    def of(cls, resource: Resource) -> Self:
+        """Return the kind of the objects of a resource."""
+        return cls(resource.kind, resource.group, resource.version, resource.is_namespaced)
 
-VOLCANO_JOB: Final = Kind("Job", "batch.volcano.sh", "v1alpha1")
+
+VOLCANO_JOB: Final = Kind.of(VOLCANO_JOBS)
 COMMAND: Final = Kind("Command", "bus.volcano.sh", "v1alpha1")
 AUTOSCALER: Final = Kind("HorizontalPodAutoscaler", "autoscaling", "v2")
+
+_NOT_SIMULATED: Final = ("DaemonSet",)
+"""Observed kinds that no controller is simulated for."""
+
 KINDS: Final = (
-    Kind("Node", "", "v1", is_namespaced=False),
-    Kind("PriorityClass", "scheduling.k8s.io", "v1", is_namespaced=False),
-    Kind("Namespace", "", "v1", is_namespaced=False),
-    Kind("Queue", "scheduling.volcano.sh", "v1beta1", is_namespaced=False),
-    Kind("HyperNode", "topology.volcano.sh", "v1alpha1", is_namespaced=False),
-    Kind("ConfigMap", "", "v1"),
-    Kind("PodDisruptionBudget", "policy", "v1"),
-    Kind("PodGroup", "scheduling.volcano.sh", "v1beta1"),
-    Kind("Deployment", "apps", "v1"),
-    Kind("ReplicaSet", "apps", "v1"),
-    Kind("StatefulSet", "apps", "v1"),
-    Kind("Job", "batch", "v1"),
-    VOLCANO_JOB,
+    *(
+        Kind.of(one.resource)
+        for name, one in kind_table.KINDS.items()
+        if name not in (*_NOT_SIMULATED, PODS.name)
+    ),
     COMMAND,
     AUTOSCALER,
-    Kind("Pod", "", "v1"),
+    Kind.of(PODS),
 )
 """In the order of the first lists."""
 

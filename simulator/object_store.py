@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen, WatchMessage
+from projections import kind_table
 from projections.duration import SECOND
 from simulator.defaulting import Defaulting
-from simulator.manifest import KINDS, VOLCANO_JOB, Kind, Manifest
+from simulator.manifest import AUTOSCALER, COMMAND, KINDS, Kind, Manifest
 from simulator.manifest_fields import (
     changed,
     name_of,
@@ -27,18 +28,21 @@ from simulator.manifest_fields import (
 Key: TypeAlias = tuple[str, str, str]
 """Resource, namespace, name. The resource is the kind, with its group for the second kind of the same name."""
 
-UNWATCHED: Final = ("ConfigMap", "Command", "HorizontalPodAutoscaler")
-"""Kinds that are stored but not watched by muster."""
-
-OPTIONAL: Final = ("HyperNode", "PodDisruptionBudget")
-"""Kinds that are listed only if such objects exist; otherwise they count as not installed."""
+ALWAYS_LISTED: Final = (
+    *("Node", "PriorityClass", "Namespace", "Queue", "PodGroup", "Pod"),
+    *("Deployment", "ReplicaSet", "StatefulSet", "Job", "Job.batch.volcano.sh"),
+)
+"""Kinds that are listed even if no such object exists; any other one counts as not installed then, so that the records
+of a scenario do not change with a kind that it does not name."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
 _RESOURCE_OF: Final = {
-    kind: f"{kind.kind}.{kind.group}" if kind == VOLCANO_JOB else kind.kind for kind in KINDS
+    COMMAND: COMMAND.kind,
+    AUTOSCALER: AUTOSCALER.kind,
+    **{Kind.of(one.resource): name for name, one in kind_table.KINDS.items()},
 }
 
 
@@ -47,8 +51,13 @@ def resource_of(kind: Kind) -> str:
     return _RESOURCE_OF.get(kind) or f"{kind.kind}.{kind.group}"
 
 
-RESOURCES: Final = tuple(_RESOURCE_OF.values())
-WATCHED: Final = tuple(resource for resource in RESOURCES if resource not in UNWATCHED)
+RESOURCES: Final = tuple(resource_of(kind) for kind in KINDS)
+WATCHED: Final = tuple(
+    resource
+    for resource in RESOURCES
+    if resource in kind_table.KINDS and kind_table.KINDS[resource].is_watched
+)
+"""Kinds that muster watches; the others are only stored."""
 
 
 class Change(Struct, frozen=True):
@@ -184,7 +193,7 @@ class Store:
         self._changes.append(change)
         for note in self._listeners:
             note(change)
-        if self._shown is not None and change.key[0] not in UNWATCHED:
+        if self._shown is not None and change.key[0] in WATCHED:
             manifest = change.after or change.before
             assert manifest is not None
             self._shown.append((change.after is not None, manifest))
@@ -193,7 +202,7 @@ class Store:
         messages: list[WatchMessage] = []
         for resource in WATCHED:
             objects = self._objects[resource]
-            if resource in OPTIONAL and not objects:
+            if not objects and resource not in ALWAYS_LISTED:
                 continue  # As on a cluster where the kind is not installed.
             messages += [ObjectSeen(_ENCODER.encode(objects[key])) for key in sorted(objects)]
             messages.append(ListCompleted(resource, str(self._revision), len(objects)))

@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.client.calls import NODES, PODS, QUEUES
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.volcano_queue import QUEUES
 from tests.control_plane import build
 from tests.control_plane.api import Answer, Api, Object
 from tests.control_plane.cluster import Cluster, own_plane

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks.end_to_end.arena import NAMESPACE
-from daemon.cluster.client.calls import PODS
+from projections.kinds.pod import PODS
 from tests.control_plane.api import token_of, trusted
 
 

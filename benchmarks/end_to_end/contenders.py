@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from benchmarks.end_to_end.arena import NAMESPACE, Arena, Run
-from daemon.cluster.client.calls import PODS
+from projections.kinds.pod import PODS
 from tests.checkout import ROOT
 
 IN_FLIGHT: Final = 16

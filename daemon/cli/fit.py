@@ -21,7 +21,7 @@ from daemon.log.opening import open_log
 from daemon.queries import fit as fit_query
 from daemon.text_file import read_text
 from events.daemon import PolicyChanged
-from replay.amount import amounts_text
+from projections.amount_text import amounts_text
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup
 from simulator.manifest import LocatedManifest, read_manifests

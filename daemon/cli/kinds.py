@@ -2,33 +2,14 @@
 
 from typing import Final
 
-from daemon.cluster.client.calls import (
-    CONFIG_MAPS,
-    VOLCANO_JOB,
-    WATCHED,
-    Resource,
-)
 from events.errors import UsageError
+from projections.api_resource import Resource
+from projections.kind_table import KINDS
 
-_SHORT_NAMES: Final = {
-    "Node": ("no",),
-    "Pod": ("po",),
-    "PriorityClass": ("pc",),
-    "Namespace": ("ns",),
-    "ConfigMap": ("cm",),
-    "PodDisruptionBudget": ("pdb",),
-    "Queue": ("q",),
-    "HyperNode": ("hn",),
-    "PodGroup": ("pg",),
-    "Deployment": ("deploy",),
-    "ReplicaSet": ("rs",),
-    "StatefulSet": ("sts",),
-    "DaemonSet": ("ds",),
-    VOLCANO_JOB.name: ("vcjob", "vj"),
-}
-"""The names of Kubernetes, of the definitions under deploy/, and of Volcano's Job."""
-
-_RESOURCES: Final = (*WATCHED, CONFIG_MAPS)
+_RESOURCES: Final = tuple(
+    one.resource for one in sorted(KINDS.values(), key=lambda one: not one.is_watched)
+)
+"""Those that are watched come first."""
 
 
 def kinds_named(text: str) -> list[str]:
@@ -42,7 +23,7 @@ def kinds_named(text: str) -> list[str]:
     found = [
         one.name
         for one in _RESOURCES
-        if name in _names(one) and qualifier in ("", one.group, f"{one.version}.{one.group}")
+        if name in one.aliases and qualifier in ("", one.group, f"{one.version}.{one.group}")
     ]
     if not found:
         known = ", ".join(dict.fromkeys(_shown(one) for one in _RESOURCES))
@@ -52,11 +33,6 @@ def kinds_named(text: str) -> list[str]:
     return found
 
 
-def _names(resource: Resource) -> tuple[str, ...]:
-    return (resource.kind.lower(), resource.plural, *_SHORT_NAMES.get(resource.name, ()))
-
-
 def _shown(resource: Resource) -> str:
-    name = f"{resource.plural}.{resource.group}" if resource.plural == "jobs" else resource.plural
-    short = "".join(f" ({one})" for one in _SHORT_NAMES.get(resource.name, ())[:1])
-    return f"{name}{short}"
+    short = "".join(f" ({one})" for one in resource.short_names[:1])
+    return f"{resource.qualified}{short}"

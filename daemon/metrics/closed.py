@@ -3,8 +3,9 @@
 from typing import Final
 
 from daemon.cluster.acting.error_classification import REFUSALS
-from daemon.cluster.client.calls import CALLS, WATCHED
+from daemon.cluster.client.calls import CALLS
 from events.watch import WENT_BACK
+from projections.kind_table import KINDS
 
 OTHER: Final = "other"
 OTHER_CODE: Final = "Other"
@@ -16,7 +17,7 @@ _CAUSES: Final = frozenset(
     {"ended", "cut", "stalled", "expired", "failed", "unauthorized", "forbidden", WENT_BACK}
 )
 
-_RESOURCES: Final = frozenset(one.name for one in WATCHED) | {"ConfigMap"}
+_RESOURCES: Final = frozenset(KINDS)
 
 _CODES: Final = frozenset(REFUSALS)
 

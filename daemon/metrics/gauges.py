@@ -14,8 +14,8 @@ from daemon.health import Health
 from daemon.metrics.closed import cause_of, resource_of
 from daemon.metrics.sources import Sources, WatchFigures
 from daemon.metrics.table import METRICS
-from projections.apply_observation import UNREADABLE
 from projections.cluster import Cluster
+from projections.observed_kind import UNREADABLE
 from projections.pod_groups import PodGroup
 from projections.state import State
 from projections.views.catalogue import QUEUE_QUOTA

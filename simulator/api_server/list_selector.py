@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from events.normalize import Json
+from projections.kind_table import KINDS
 from simulator.api_server.status_errors import bad_request
 from simulator.manifest import Kind, Manifest
 from simulator.manifest_fields import list_at, name_of, namespace_of, section, text_at
@@ -17,18 +18,11 @@ _BARE: Final = re.compile(r"(!?)\s*([A-Za-z0-9][-A-Za-z0-9_./]*)")
 _SPLIT: Final = re.compile(r",(?![^()]*\))")
 
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
-    "Pod": (
-        *("spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "spec.serviceAccountName"),
-        *("status.phase", "status.podIP", "status.nominatedNodeName"),
-    ),
-    "Node": ("spec.unschedulable",),
-    "Namespace": ("status.phase",),
-    "Job": ("status.successful",),
-    "ReplicaSet": ("status.replicas",),
     "Event": (
         *("reason", "type", "reportingController", "regarding.kind", "regarding.name"),
         *("regarding.namespace", "regarding.uid"),
     ),
+    **{one.resource.name: one.resource.field_selectors for one in KINDS.values()},
 }
 
 

@@ -4,7 +4,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from simulator.manifest import KINDS, Kind, Manifest
+from projections.api_resource import Resource
+from projections.kind_table import KINDS as OBSERVED
+from projections.kinds.disruption_budget import BUDGETS
+from projections.kinds.namespace import NAMESPACES
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.priority_class import PRIORITY_CLASSES
+from simulator.manifest import COMMAND, KINDS, Kind, Manifest
 from simulator.manifest_fields import list_at, section, text_at
 from simulator.object_store import resource_of
 
@@ -42,60 +49,31 @@ CRD: Final = Kind("CustomResourceDefinition", "apiextensions.k8s.io", "v1", is_n
 LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1")
 EVENT: Final = Kind("Event", "events.k8s.io", "v1")
 REVIEW: Final = Kind("SelfSubjectAccessReview", "authorization.k8s.io", "v1", is_namespaced=False)
-NAMESPACE: Final = Kind("Namespace", "", "v1", is_namespaced=False)
-POD: Final = Kind("Pod", "", "v1")
-NODE: Final = Kind("Node", "", "v1", is_namespaced=False)
-BUDGET: Final = Kind("PodDisruptionBudget", "policy", "v1")
-PRIORITY_CLASS: Final = Kind("PriorityClass", "scheduling.k8s.io", "v1", is_namespaced=False)
+NAMESPACE: Final = Kind.of(NAMESPACES)
+POD: Final = Kind.of(PODS)
+NODE: Final = Kind.of(NODES)
+BUDGET: Final = Kind.of(BUDGETS)
+PRIORITY_CLASS: Final = Kind.of(PRIORITY_CLASSES)
+
+
+def _built_in(resource: Resource) -> ServedResource:
+    return ServedResource(
+        Kind.of(resource),
+        resource.plural,
+        resource.short_names,
+        resource.subresources,
+        needs_revision=resource.needs_revision,
+        has_generation=resource.has_generation,
+    )
+
 
 BUILT_IN: Final = (
-    ServedResource(NODE, "nodes", ("no",), ("status",)),
-    ServedResource(NAMESPACE, "namespaces", ("ns",), ("status", "finalize")),
-    ServedResource(Kind("ConfigMap", "", "v1"), "configmaps", ("cm",)),
-    ServedResource(POD, "pods", ("po",), ("binding", "eviction", "status"), has_generation=True),
-    ServedResource(PRIORITY_CLASS, "priorityclasses", ("pc",), has_generation=True),
-    ServedResource(
-        BUDGET,
-        "poddisruptionbudgets",
-        ("pdb",),
-        ("status",),
-        needs_revision=True,
-        has_generation=True,
-    ),
-    ServedResource(
-        Kind("Deployment", "apps", "v1"),
-        "deployments",
-        ("deploy",),
-        ("status",),
-        has_generation=True,
-    ),
-    ServedResource(
-        Kind("ReplicaSet", "apps", "v1"), "replicasets", ("rs",), ("status",), has_generation=True
-    ),
-    ServedResource(
-        Kind("StatefulSet", "apps", "v1"),
-        "statefulsets",
-        ("sts",),
-        ("status",),
-        has_generation=True,
-    ),
-    ServedResource(
-        Kind("DaemonSet", "apps", "v1"), "daemonsets", ("ds",), ("status",), has_generation=True
-    ),
-    ServedResource(Kind("Job", "batch", "v1"), "jobs", (), ("status",), has_generation=True),
+    *(_built_in(one.resource) for one in OBSERVED.values() if not one.resource.is_custom),
     ServedResource(EVENT, "events", ("ev",)),
     ServedResource(LEASE, "leases", needs_revision=True),
     ServedResource(CRD, "customresourcedefinitions", ("crd",), ("status",), has_generation=True),
     ServedResource(REVIEW, "selfsubjectaccessreviews"),
 )
-
-_PLURALS: Final = {
-    "Queue": "queues",
-    "HyperNode": "hypernodes",
-    "PodGroup": "podgroups",
-    "Job": "jobs",
-    "Command": "commands",
-}
 
 
 class ResourceCatalogue:
@@ -169,34 +147,37 @@ def resources_of_definition(definition: Manifest) -> list[ServedResource]:
 
 
 def volcano_definitions() -> list[Manifest]:
-    """CustomResourceDefinitions of the kinds that scenarios may hold.
+    """CustomResourceDefinitions of the kinds that scenarios may hold, in the order of `simulator.manifest.KINDS`."""
+    known = {Kind.of(one.resource): one.resource for one in OBSERVED.values()}
+    resources = [known.get(kind, _COMMANDS if kind == COMMAND else None) for kind in KINDS]
+    return [_definition(one) for one in resources if one is not None and one.is_custom]
 
-    As in Volcano, PodGroup has no status subresource.
-    """
-    return [_definition(kind) for kind in KINDS if kind.group.endswith(".volcano.sh")]
+
+_COMMANDS: Final = Resource(
+    COMMAND.kind, "commands", COMMAND.group, COMMAND.version, is_custom=True
+)
 
 
-def _definition(kind: Kind) -> Manifest:
-    plural = _PLURALS[kind.kind]
+def _definition(resource: Resource) -> Manifest:
     return {
         "apiVersion": CRD.api_version,
         "kind": CRD.kind,
-        "metadata": {"name": f"{plural}.{kind.group}"},
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
         "spec": {
-            "group": kind.group,
+            "group": resource.group,
             "names": {
-                "kind": kind.kind,
-                "listKind": f"{kind.kind}List",
-                "plural": plural,
-                "singular": kind.kind.lower(),
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
             },
-            "scope": "Namespaced" if kind.is_namespaced else "Cluster",
+            "scope": "Namespaced" if resource.is_namespaced else "Cluster",
             "versions": [
                 {
-                    "name": kind.version,
+                    "name": resource.version,
                     "served": True,
                     "storage": True,
-                    "subresources": {"status": {}} if kind.kind != "PodGroup" else {},
+                    "subresources": {name: {} for name in resource.subresources},
                     "schema": {
                         "openAPIV3Schema": {
                             "type": "object",

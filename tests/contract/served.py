@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from daemon.cluster.client.calls import NODES, PODS, Resource
 from daemon.cluster.client.rbac import cluster_rules, own_rules
 from daemon.cluster.server.simulated_api_server import running_server
+from projections.api_resource import Resource
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
 from simulator.api_server.access_control import Rule, User
 from simulator.api_server.api import Behaviour
 from simulator.scenario import Scenario

@@ -1,6 +1,6 @@
 """Who may do what, and how a server says no (rules K3.9, K12 and K15.3)."""
 
-from daemon.cluster.client.calls import NODES
+from projections.kinds.node import NODES
 from tests.contract.served import Served
 from tests.control_plane.api import Api
 

@@ -12,7 +12,7 @@ from daemon.cluster.acting.actor import Actor
 from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.acting.request_budget import Pacing
-from daemon.cluster.client.calls import BUDGETS, EVENTS, POD_GROUPS, QUEUES
+from daemon.cluster.client.calls import EVENTS
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from events.messages import (
@@ -26,6 +26,9 @@ from events.messages import (
     Rejected,
     Reply,
 )
+from projections.kinds.disruption_budget import BUDGETS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
 from tests.contract.served import MUSTER, Served
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import budget

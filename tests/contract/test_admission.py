@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daemon.cluster.client.calls import PRIORITY_CLASSES
+from projections.kinds.priority_class import PRIORITY_CLASSES
 from tests.contract.served import Served
 from tests.control_plane.api import Answer, Object
 from tests.control_plane.manifests import CARD, pod

@@ -1,6 +1,6 @@
 """Deletion: with grace, with finalizers, with preconditions, and of many at once (rules K5.2, K9.5)."""
 
-from daemon.cluster.client.calls import NODES
+from projections.kinds.node import NODES
 from tests.contract.served import Served
 from tests.contract.test_lists import names
 from tests.control_plane.manifests import pod

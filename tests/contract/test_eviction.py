@@ -1,6 +1,6 @@
 """Rule K9: every reply to an eviction."""
 
-from daemon.cluster.client.calls import BUDGETS
+from projections.kinds.disruption_budget import BUDGETS
 from tests.contract.served import Served
 from tests.control_plane.api import Answer, Object
 from tests.control_plane.manifests import budget, eviction

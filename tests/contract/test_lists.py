@@ -1,6 +1,6 @@
 """Rule K2: what a list shows, in pages or at a revision."""
 
-from daemon.cluster.client.calls import NODES
+from projections.kinds.node import NODES
 from tests.contract.served import Served
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import pod

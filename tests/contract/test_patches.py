@@ -1,6 +1,7 @@
 """Rule K13: the four kinds of patch, and status apart from the rest."""
 
-from daemon.cluster.client.calls import POD_GROUPS, QUEUES
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
 from tests.contract.served import Served
 from tests.control_plane.api import APPLY, JSON_PATCH, STRATEGIC, Object
 from tests.control_plane.manifests import condition

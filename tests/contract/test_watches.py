@@ -1,6 +1,6 @@
 """Rule K3: what a watch shows, and how it ends."""
 
-from daemon.cluster.client.calls import NODES
+from projections.kinds.node import NODES
 from tests.contract.served import Served
 from tests.contract.test_lists import FAR, make, revision
 from tests.control_plane.api import Line, Object

@@ -17,7 +17,7 @@ import aiohttp
 import yaml
 from msgspec import Struct
 
-from daemon.cluster.client.calls import Resource
+from projections.api_resource import Resource
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, decoded."""

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from daemon.cluster.client.calls import NODES, PODS
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
 from tests.control_plane.api import GONE, STRATEGIC, Api, Object, Watch
 from tests.control_plane.manifests import CARD, GPU, node, running
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import yaml
 
-from daemon.cluster.client.calls import Resource
 from daemon.cluster.client.rbac import NAME, cluster_rules, own_rules
+from projections.api_resource import Resource
 from tests.checkout import ROOT
 from tests.control_plane.api import Api, Object
 

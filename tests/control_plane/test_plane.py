@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cluster.client.calls import CALLS, LEASES, NODES
+from daemon.cluster.client.calls import CALLS, LEASES
 from daemon.cluster.client.rbac import target
+from projections.kinds.node import NODES
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster, own_plane
 from tests.control_plane.setup import NAMESPACE

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from daemon.cluster.client.calls import POD_GROUPS, PODS, VOLCANO_JOB
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.workload import VOLCANO_JOBS
 from simulator.manifest_fields import Amounts, add, quantities, request_of
 from tests.control_plane.api import GONE, Api, Object
 
@@ -33,7 +35,7 @@ class VolcanoJobs:
     async def _work(self) -> None:
         while True:
             with contextlib.suppress(*GONE):
-                for job in await self._api.items(VOLCANO_JOB.path):
+                for job in await self._api.items(VOLCANO_JOBS.path):
                     if not job["metadata"].get("deletionTimestamp"):
                         await self._reconcile(job)
             await asyncio.sleep(LOOK_SECONDS)
@@ -120,8 +122,8 @@ def owner_of(job: Object) -> Object:
     """The reference by which a Job owns what is made for it."""
     metadata = job["metadata"]
     return {
-        "apiVersion": VOLCANO_JOB.api_version,
-        "kind": VOLCANO_JOB.kind,
+        "apiVersion": VOLCANO_JOBS.api_version,
+        "kind": VOLCANO_JOBS.kind,
         "name": metadata["name"],
         "uid": metadata["uid"],
         "controller": True,

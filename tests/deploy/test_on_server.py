@@ -8,16 +8,13 @@ from typing import Final
 
 import pytest
 
-from daemon.cluster.client.calls import (
-    CALLS,
-    HYPER_NODES,
-    LEASES,
-    POD_GROUPS,
-    PODS,
-    QUEUES,
-    Resource,
-)
+from daemon.cluster.client.calls import CALLS, LEASES
 from daemon.cluster.client.rbac import cluster_rules, own_rules
+from projections.api_resource import Resource
+from projections.kinds.hyper_node import HYPER_NODES
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
 from tests.control_plane.api import APPLY, Answer, Api
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.setup import NAMESPACE

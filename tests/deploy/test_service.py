@@ -16,7 +16,9 @@ import aiohttp
 import pytest
 from msgspec import Struct
 
-from daemon.cluster.client.calls import LEASES, NODES, PODS
+from daemon.cluster.client.calls import LEASES
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
 from tests.checkout import ROOT
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster

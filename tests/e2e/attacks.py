@@ -11,7 +11,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from daemon.cluster.client.calls import HYPER_NODES, POD_GROUPS, PODS, QUEUES, VOLCANO_JOB, Resource
+from projections.api_resource import Resource
+from projections.kinds.hyper_node import HYPER_NODES
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
+from projections.kinds.workload import VOLCANO_JOBS
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import pod, pod_spec
 from tests.control_plane.volcano_jobs import VolcanoJobs
@@ -288,8 +293,8 @@ async def volcano_job(attacker: Attacker) -> None:
         return {"name": name, "replicas": replicas, "template": template}
 
     manifest = {
-        "apiVersion": VOLCANO_JOB.api_version,
-        "kind": VOLCANO_JOB.kind,
+        "apiVersion": VOLCANO_JOBS.api_version,
+        "kind": VOLCANO_JOBS.kind,
         "metadata": {"name": "mpi", "namespace": rig.namespace},
         "spec": {
             "minAvailable": 3,
@@ -299,8 +304,8 @@ async def volcano_job(attacker: Attacker) -> None:
         },
     }
     async with VolcanoJobs(rig.api).at_work():
-        await rig.api.create(VOLCANO_JOB, manifest)
-        attacker.created(VOLCANO_JOB.object_path("mpi", rig.namespace))
+        await rig.api.create(VOLCANO_JOBS, manifest)
+        attacker.created(VOLCANO_JOBS.object_path("mpi", rig.namespace))
         await rig.until(lambda found: len(found) == 3 and all(map(is_running, found)), "mpi")
 
 

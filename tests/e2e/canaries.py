@@ -7,7 +7,9 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from daemon.cluster.client.calls import NODES, PODS, QUEUES
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.volcano_queue import QUEUES
 from tests.control_plane.api import GONE, STRATEGIC
 from tests.control_plane.manifests import pod, pod_spec
 from tests.e2e.rig import POOL, Rig

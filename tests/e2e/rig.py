@@ -9,15 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from daemon.cluster.client.calls import (
-    DEPLOYMENTS,
-    JOBS,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    QUEUES,
-    Resource,
-)
+from projections.api_resource import Resource
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
+from projections.kinds.workload import DEPLOYMENT, JOB
 from tests.control_plane.api import GONE, Api, Object
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.kubelet import Kubelet
@@ -121,7 +118,7 @@ class Rig:
             "spec": self.spec(restartPolicy="Never", **spec),
         }
         wanted = {"parallelism": pods, "completions": pods, "template": template}
-        return await self.api.create(JOBS, self._manifest(JOBS, name, wanted))
+        return await self.api.create(JOB.resource, self._manifest(JOB.resource, name, wanted))
 
     async def deployment(
         self,
@@ -136,11 +133,13 @@ class Rig:
         metadata = {"labels": labels, "annotations": annotations or {}}
         template = {"metadata": metadata, "spec": self.spec(cards, **spec)}
         spec = {"replicas": pods, "selector": {"matchLabels": labels}, "template": template}
-        return await self.api.create(DEPLOYMENTS, self._manifest(DEPLOYMENTS, name, spec))
+        return await self.api.create(
+            DEPLOYMENT.resource, self._manifest(DEPLOYMENT.resource, name, spec)
+        )
 
     async def scale(self, name: str, pods: int) -> None:
         """Change how many pods a Deployment has."""
-        path = DEPLOYMENTS.object_path(name, self.namespace)
+        path = DEPLOYMENT.resource.object_path(name, self.namespace)
         (await self.api.patch(path, {"spec": {"replicas": pods}})).expect(200)
 
     async def cordon(self, nodes: list[str], *, is_closed: bool = True) -> None:

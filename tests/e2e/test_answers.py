@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from daemon.cluster.client.calls import EVENTS, POD_GROUPS, PODS, QUEUES
+from daemon.cluster.client.calls import EVENTS
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
 from tests.control_plane.api import Object
 from tests.control_plane.kubelet import FINISH
 from tests.control_plane.manifests import GPU, GPU_NAME

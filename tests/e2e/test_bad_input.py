@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from daemon.cluster.client.calls import POD_GROUPS, PODS
 from daemon.cluster.client.rbac import NAME
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
 from tests.control_plane.api import Object
 from tests.control_plane.setup import CLUSTER_ROLES, DEFINITIONS, NAMESPACES, define
 from tests.e2e.between import between

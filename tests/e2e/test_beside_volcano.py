@@ -2,7 +2,9 @@
 
 import asyncio
 
-from daemon.cluster.client.calls import POD_GROUPS, QUEUES, VOLCANO_JOB
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
+from projections.kinds.workload import VOLCANO_JOBS
 from tests.control_plane.manifests import pod_spec
 from tests.control_plane.volcano_jobs import VolcanoJobs, group_name
 from tests.e2e.rig import POLL_SECONDS, Rig
@@ -21,8 +23,8 @@ async def test_a_group_of_another_scheduler_is_told_nothing_nor_is_its_queue(rig
             del spec["schedulerName"]
             task = {"name": "w", "replicas": 2, "template": {"spec": spec}}
             manifest = {
-                "apiVersion": VOLCANO_JOB.api_version,
-                "kind": VOLCANO_JOB.kind,
+                "apiVersion": VOLCANO_JOBS.api_version,
+                "kind": VOLCANO_JOBS.kind,
                 "metadata": {"name": queue, "namespace": rig.namespace},
                 "spec": {
                     "minAvailable": 2,
@@ -31,7 +33,7 @@ async def test_a_group_of_another_scheduler_is_told_nothing_nor_is_its_queue(rig
                     "tasks": [task],
                 },
             }
-            jobs[queue] = await rig.api.create(VOLCANO_JOB, manifest)
+            jobs[queue] = await rig.api.create(VOLCANO_JOBS, manifest)
         await rig.until_running(2)
     await rig.settle(daemon)
     path = QUEUES.object_path(theirs)

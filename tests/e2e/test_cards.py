@@ -4,7 +4,10 @@ import asyncio
 import json
 from collections.abc import Callable
 
-from daemon.cluster.client.calls import EVENTS, POD_GROUPS, QUEUES, VOLCANO_JOB
+from daemon.cluster.client.calls import EVENTS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
+from projections.kinds.workload import VOLCANO_JOBS
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import GPU, GPU_NAME, pod_spec
 from tests.control_plane.volcano_jobs import VolcanoJobs, group_name
@@ -64,8 +67,8 @@ async def volcano_job(rig: Rig, queue: str, pods: int) -> Object:
         "spec": pod_spec(cards=1, product=GPU, nodeSelector={POOL: rig.namespace}),
     }
     manifest = {
-        "apiVersion": VOLCANO_JOB.api_version,
-        "kind": VOLCANO_JOB.kind,
+        "apiVersion": VOLCANO_JOBS.api_version,
+        "kind": VOLCANO_JOBS.kind,
         "metadata": {
             "name": "train",
             "namespace": rig.namespace,
@@ -79,7 +82,7 @@ async def volcano_job(rig: Rig, queue: str, pods: int) -> Object:
         },
     }
     template["spec"]["schedulerName"] = rig.scheduler
-    return await rig.api.create(VOLCANO_JOB, manifest)
+    return await rig.api.create(VOLCANO_JOBS, manifest)
 
 
 async def test_a_job_that_asks_for_too_much_is_told_on_its_group_before_it_has_pods(

@@ -14,14 +14,11 @@ from typing import Final
 import pytest
 import yaml
 
-from daemon.cluster.client.calls import (
-    DEPLOYMENTS,
-    EVENTS,
-    POD_GROUPS,
-    QUEUES,
-    VOLCANO_JOB,
-    Resource,
-)
+from daemon.cluster.client.calls import EVENTS
+from projections.api_resource import Resource
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
+from projections.kinds.workload import DEPLOYMENT, VOLCANO_JOBS
 from tests.control_plane.api import Object
 from tests.control_plane.volcano_jobs import VolcanoJobs, group_name
 from tests.e2e.daemon import Daemon
@@ -157,18 +154,18 @@ async def design(rig: Rig) -> AsyncIterator[Design]:
 async def test_the_job_of_the_design_runs_and_the_one_that_contradicts_itself_is_told_so(
     design: Design,
 ) -> None:
-    job = await design.create(VOLCANO_JOB, manifest("job.yaml"))
+    job = await design.create(VOLCANO_JOBS, manifest("job.yaml"))
     await design.until_running_on(H200)
     group = await design.object_until(
         POD_GROUPS, group_name(job), lambda status: status.get("running") == 2
     )
     assert group["status"]["phase"] == "Running"
     assert (await design.allocated("2"))["nvidia.com/gpu"] == "2"
-    await design.remove(VOLCANO_JOB, job)
+    await design.remove(VOLCANO_JOBS, job)
     await design.allocated("0")
 
     contradicting = manifest("job-alternatives.yaml")
-    job = await design.create(VOLCANO_JOB, contradicting)
+    job = await design.create(VOLCANO_JOBS, contradicting)
     text = BOTH.format("H200")
     for pod in await design.until_told(text):
         await design.until_noted("FailedScheduling", text, pod)
@@ -178,11 +175,11 @@ async def test_the_job_of_the_design_runs_and_the_one_that_contradicts_itself_is
     (condition,) = group["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Unschedulable", "True")
     await design.until_noted("Unschedulable", text, group)
-    await design.remove(VOLCANO_JOB, job)
+    await design.remove(VOLCANO_JOBS, job)
 
     for task in contradicting["spec"]["tasks"]:
         task["template"]["spec"].pop("affinity", None)  # The tasks share what is there twice.
-    await design.create(VOLCANO_JOB, contradicting)
+    await design.create(VOLCANO_JOBS, contradicting)
     await design.until_running_on(RTX_4090)
     await design.rig.judged(design.daemon)
 
@@ -190,20 +187,20 @@ async def test_the_job_of_the_design_runs_and_the_one_that_contradicts_itself_is
 async def test_the_deployment_of_the_design_runs_and_the_one_that_contradicts_itself_is_told_so(
     design: Design,
 ) -> None:
-    deployment = await design.create(DEPLOYMENTS, manifest("deployment.yaml"))
+    deployment = await design.create(DEPLOYMENT.resource, manifest("deployment.yaml"))
     await design.until_running_on(H200)
     assert (await design.allocated("2"))["nvidia.com/gpu"] == "2"
-    await design.remove(DEPLOYMENTS, deployment)
+    await design.remove(DEPLOYMENT.resource, deployment)
 
     contradicting = manifest("deployment-alternatives.yaml")
-    await design.create(DEPLOYMENTS, contradicting)
+    await design.create(DEPLOYMENT.resource, contradicting)
     text = BOTH.format(H200)
     # A pod that comes while the refusal of its group stands has the condition, and no Event of its own.
     await design.until_noted("FailedScheduling", text, *await design.until_told(text))
 
     without = copy.deepcopy(contradicting)
     without["spec"]["template"]["spec"]["affinity"] = None
-    path = DEPLOYMENTS.object_path("cr-deployment", design.rig.namespace)
+    path = DEPLOYMENT.resource.object_path("cr-deployment", design.rig.namespace)
     (await design.rig.api.patch(path, {"spec": without["spec"]})).expect(200)
     await design.until_running_on(RTX_4090)
     await design.rig.judged(design.daemon)

@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from daemon.cluster.client.calls import EVENTS, HYPER_NODES, POD_GROUPS
+from daemon.cluster.client.calls import EVENTS
+from projections.kinds.hyper_node import HYPER_NODES
+from projections.kinds.pod_group import POD_GROUPS
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import GPU
 from tests.e2e.rig import Rig, node_of

@@ -6,8 +6,8 @@ What was bound after the snapshot is bound no more, what was made is gone, and w
 import asyncio
 from typing import Final
 
-from daemon.cluster.client.calls import PODS
 from events.watch import WENT_BACK
+from projections.kinds.pod import PODS
 from tests.control_plane.api import Object
 from tests.control_plane.manifests import pod
 from tests.e2e.rig import Rig, is_running, node_of

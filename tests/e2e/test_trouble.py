@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from daemon.cluster.client.calls import PODS
+from projections.kinds.pod import PODS
 from tests.control_plane.api import GONE, Object
 from tests.control_plane.plane import ControlPlane
 from tests.e2e.between import between

@@ -2,7 +2,9 @@
 
 import asyncio
 
-from daemon.cluster.client.calls import BUDGETS, POD_GROUPS, PODS
+from projections.kinds.disruption_budget import BUDGETS
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
 from tests.control_plane.api import Object
 from tests.control_plane.kubelet import FINISH
 from tests.control_plane.manifests import GPU, budget, eviction

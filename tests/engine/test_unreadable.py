@@ -24,9 +24,19 @@ from events.normalize import JsonObject
 from events.outcome import BindFailed
 from events.record import PodParts
 from projections import apply_observation, snapshot
-from projections.apply_observation import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.internal_error import InternalError, OnError, ignore
+from projections.kinds import (
+    disruption_budget,
+    hyper_node,
+    namespace,
+    pod_group,
+    priority_class,
+    volcano_queue,
+    workload,
+)
+from projections.kinds import node as node_kind
 from projections.objects import QueueObject
+from projections.observed_kind import LEFT_OUT, LONG_FIELD, UNREADABLE
 from projections.pod_reading import read_facts
 from projections.queues import QueueFacts, queue_facts
 from replay.log_replay import Replay
@@ -91,20 +101,34 @@ READERS: dict[str, tuple[str, Callable[[JsonObject], bytes]]] = {
     "PriorityClass": ("read", lambda meta: raw("PriorityClass", "attack", metadata=meta)),
 }
 
+MODULES = {
+    "Pod": apply_observation,
+    "Node": node_kind,
+    "Queue": volcano_queue,
+    "PodGroup": pod_group,
+    "HyperNode": hyper_node,
+    "ReplicaSet": workload,
+    "PodDisruptionBudget": disruption_budget,
+    "Namespace": namespace,
+    "PriorityClass": priority_class,
+}
+"""Kind to the module whose reader raises."""
+
 
 @pytest.mark.parametrize("kind", READERS)
 def test_an_object_whose_reader_raises_is_named_and_others_are_served(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, make = READERS[kind]
-    genuine = getattr(apply_observation, reader)
+    where = MODULES[kind]
+    genuine = getattr(where, reader)
 
     def raising(*given: object) -> object:
         if "attack" in str(given) and "yes" in str(given):
             raise IndexError("pop from an empty list")
         return genuine(*given)
 
-    monkeypatch.setattr(apply_observation, reader, raising)
+    monkeypatch.setattr(where, reader, raising)
     if hasattr(ingest, reader):
         monkeypatch.setattr(ingest, reader, raising)
     errors: list[InternalError] = []
@@ -153,7 +177,7 @@ def test_nothing_enters_a_queue_that_could_not_be_read(monkeypatch: pytest.Monke
             raise ValueError("a bug")
         return queue_facts(obj)
 
-    monkeypatch.setattr(apply_observation, "queue_facts", raising)
+    monkeypatch.setattr(volcano_queue, "queue_facts", raising)
     told = begun()
     told.see(ObjectSeen(raw("Queue", "q", metadata=ATTACK, spec={"capability": {"cpu": "1"}})))
     named: JsonObject = {"annotations": {"scheduling.volcano.sh/queue-name": "q"}}

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from daemon.cluster.client.calls import WATCHED, Resource
+from daemon.cluster.client.calls import WATCHED
+from projections.api_resource import Resource
 from tests.fuzz import hostile
 from tests.fuzz.case import Case, Change
 from tests.fuzz.hostile import Json, JsonObject
@@ -80,7 +81,7 @@ WEIGHTS: Final = {
     "Job.batch.volcano.sh": 4,
 }
 EMPTY_LISTS: Final[tuple[tuple[Json, ...], ...]] = ((), ({},), ({}, {}), (None,))
-RESOURCES: Final[dict[str, Resource]] = {one.name: one for one in WATCHED}
+RESOURCES: Final[dict[str, Resource]] = {one.name: one for one in WATCHED if one.name in WEIGHTS}
 
 NAMES: Final = {"Node": 6, "Queue": 4, "PodGroup": 4, "HyperNode": 6, "Pod": 40}
 """How many different objects of a kind a case has, at most; 3 where nothing is said."""

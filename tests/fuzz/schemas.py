@@ -11,7 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from daemon.cluster.client.calls import WATCHED, Resource
+from daemon.cluster.client.calls import WATCHED
+from projections.api_resource import Resource
 from tests.control_plane.api import Api
 from tests.control_plane.cluster import own_plane
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from daemon.cluster.client.calls import WATCHED, Call
+from daemon.cluster.client.calls import Call
 from daemon.cluster.watching.client_protocol import watched_kind
 from daemon.cluster.watching.listing import fetch
 from daemon.cluster.watching.rate_limit import RateLimit
@@ -101,8 +101,8 @@ class FuzzServer:
     def resume_from(self, progress: Mapping[str, ResumePoint]) -> None:
         """Show all there is, kind by kind."""
         self._shown = [ServerDiscovered(version="v1.34.0", served=())]
-        for resource in WATCHED:
-            self._list(resource.name)
+        for name in RESOURCES:
+            self._list(name)
         self._stir()
 
     async def messages(self) -> AsyncIterator[list[WatchMessage]]:

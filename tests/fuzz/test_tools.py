@@ -23,7 +23,7 @@ def test_a_case_is_the_same_after_it_was_written_and_read() -> None:
         assert sent == read_again
 
 
-def test_every_kind_that_is_watched_is_created_and_changed() -> None:
+def test_every_kind_with_a_weight_is_created_and_changed() -> None:
     changes = [one for seed in SEEDS for each in generated(seed).rounds for one in each]
     assert {one.resource for one in changes if one.manifest is not None} == set(RESOURCES)
     assert any(one.manifest is None for one in changes)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.driving import begin
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen
-from projections.state import REQUIRED
+from projections.kind_table import REQUIRED
 from tests.projections.test_freed_classes import unlike
 from tests.scheduling.given import SECOND, node
 

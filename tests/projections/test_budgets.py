@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from projections.disruption_budgets import Budgets, budget_facts
-from projections.objects import BudgetObject, PodObject
+from projections.disruption_budgets import BudgetObject, Budgets, budget_facts
+from projections.objects import PodObject
 from projections.pod_class import PodClass
 from projections.pods import Pod, pod_facts
 

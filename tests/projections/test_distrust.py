@@ -16,8 +16,9 @@ from events.messages import (
 )
 from events.outcome import PodBound
 from events.watch import WENT_BACK, WatchClosed, WatchProgressed
+from projections.kind_table import REQUIRED
 from projections.snapshot import restore, take
-from projections.state import NEWEST_MAX, REQUIRED
+from projections.state import NEWEST_MAX
 from tests.scheduling.given import Told, node, pod, raw
 
 

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from projections.hyper_nodes import HyperNodeFacts, hyper_node_facts
+from projections.hyper_nodes import HyperNodeFacts, HyperNodeObject, hyper_node_facts
 from projections.hyper_tree import CIRCULAR, TIERS, TWO_PARENTS, HyperTree, circular
-from projections.objects import HyperNodeObject, read
+from projections.objects import read
 
 NODES = {"n1": {"rack": "a"}, "n2": {"rack": "b"}, "n3": {"rack": "a"}}
 

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 from events.limits import DEPTH_MAX, is_too_deep, name_problem, quoted, tame, whole_number
 from events.normalize import normalize
 from projections.cards import parse_quota
-from projections.disruption_budgets import budget_facts
+from projections.disruption_budgets import BudgetObject, budget_facts
 from projections.duration import nanoseconds
 from projections.foreign_pod_groups import schedulers_of
 from projections.group_facts import group_facts
-from projections.hyper_nodes import HyperNodeFacts, hyper_node_facts
+from projections.hyper_nodes import HyperNodeFacts, HyperNodeObject, hyper_node_facts
 from projections.nodes import node_facts
 from projections.objects import (
-    BudgetObject,
-    HyperNodeObject,
     NodeObject,
     PodGroupObject,
     QueueObject,

@@ -3,7 +3,7 @@
 import pytest
 
 from events.errors import UsageError
-from replay.amount import amount_text, amounts_text
+from projections.amount_text import amount_text, amounts_text
 from replay.log_time import LogTime, format_duration, format_time, parse_log_time
 
 START = 1_767_225_600_000_000_000

@@ -10,7 +10,8 @@ from events.normalize import JsonObject
 from events.record import GENESIS, Record
 from projections.batch import Batch
 from projections.internal_error import OnError, ignore
-from projections.state import REQUIRED, State
+from projections.kind_table import REQUIRED
+from projections.state import State
 
 SECOND = 1_000_000_000
 

@@ -15,7 +15,7 @@ from events.errors import FencedError
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Head
 from events.union import Event
-from projections.state import REQUIRED
+from projections.kind_table import REQUIRED
 from tests.storm.rig import PATIENCE_SECONDS, Rig
 
 NODE = """\

@@ -6,7 +6,8 @@ from events.messages import ListCompleted, ObjectSeen, WatchMessage
 from events.record import Head, Record
 from projections.batch import Batch
 from projections.duration import SECOND
-from projections.state import REQUIRED, State
+from projections.kind_table import REQUIRED
+from projections.state import State
 from replay.log_replay import Replay
 
 STARTED = DaemonStarted(

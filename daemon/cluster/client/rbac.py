@@ -6,29 +6,18 @@ from typing import Final
 from msgspec import Struct
 
 from daemon.cluster.client.calls import CALLS, Call
+from projections.kind_table import KINDS
 
 NAME: Final = "muster"
 """How the roles, the service account and the Lease are called."""
 
 WHY: Final[Mapping[str, str]] = {
-    "nodes": "what there is to give",
-    "pods": "what asks and what holds; one is read alone where the answer to a bind was lost",
+    **{one.resource.plural: one.why for one in KINDS.values() if one.is_watched},
     "pods/binding": "bind",
     "pods/eviction": "evict, within disruption budgets",
     "pods/status": "the condition `PodScheduled`, and the node that a pod waits for",
-    "priorityclasses": "order of pod groups",
-    "namespaces": "which are being deleted",
-    "poddisruptionbudgets": "what an eviction may cost",
-    "queues": "quotas",
     "queues/status": "what of its quota a queue uses",
-    "podgroups": "gangs; their phase, where the cluster keeps it in the object itself",
     "podgroups/status": "their phase, where it is a part of its own",
-    "hypernodes": "the network's topology",
-    "deployments": "whose pods they are",
-    "replicasets": "whose pods they are",
-    "statefulsets": "whose pods they are",
-    "daemonsets": "whose pods they are",
-    "jobs": "whose pods they are",
     "events": "what `kubectl describe` shows",
     "leases": "which of several daemons leads",
     "selfsubjectaccessreviews": "to say at the start what of all this is missing",

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from daemon.cluster.client.calls import LIST, REQUIRED, WATCH, Call, Resource
+from daemon.cluster.client.calls import LIST, REQUIRED, WATCH, Call
 from daemon.cluster.client.errors import (
     ApiError,
     ExpiredError,
@@ -20,6 +20,7 @@ from daemon.cluster.client.errors import (
 )
 from events.errors import ClusterError
 from events.watch import WENT_BACK
+from projections.api_resource import Resource
 
 
 class ApiClient(Protocol):

@@ -6,18 +6,23 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from daemon.cluster.client.calls import CALLS, Resource
+from daemon.cluster.client.calls import CALLS
 from daemon.cluster.client.errors import NotFoundError
 from daemon.cluster.watching.client_protocol import ApiClient
 from daemon.cluster.watching.rate_limit import RateLimit
 from daemon.cluster.watching.watch_event import UnreadableEventError
 from events.watch import ServerDiscovered
+from projections.api_resource import Resource
+from projections.kinds.hyper_node import HYPER_NODES
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
+from projections.kinds.workload import VOLCANO_JOBS
 
 FEATURES: Final[Mapping[str, str]] = {
-    "volcano_queues": "scheduling.volcano.sh/v1beta1/queues",
-    "volcano_pod_groups": "scheduling.volcano.sh/v1beta1/podgroups",
-    "volcano_jobs": "batch.volcano.sh/v1alpha1/jobs",
-    "hyper_nodes": "topology.volcano.sh/v1alpha1/hypernodes",
+    "volcano_queues": QUEUES.discovery_name,
+    "volcano_pod_groups": POD_GROUPS.discovery_name,
+    "volcano_jobs": VOLCANO_JOBS.discovery_name,
+    "hyper_nodes": HYPER_NODES.discovery_name,
     "workloads": "scheduling.k8s.io/v1alpha1/workloads",
     "resource_claims": "resource.k8s.io/v1/resourceclaims",
 }

@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.client_protocol import ApiClient, WatchedKind
 from daemon.cluster.watching.rate_limit import RateLimit
 from daemon.cluster.watching.watch_event import (
@@ -21,6 +20,7 @@ from events.limits import DEPTH_MAX, UNDECODABLE, decode_hostile
 from events.long_fields import without_long_fields
 from events.messages import ObjectRevision
 from events.revision import is_newer
+from projections.api_resource import Resource
 
 PAGE_OBJECTS: Final = 500
 """Objects asked for at a time."""

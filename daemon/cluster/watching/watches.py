@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final
 
-from daemon.cluster.client.calls import WATCHED, Resource
+from daemon.cluster.client.calls import WATCHED
 from daemon.cluster.watching.audit import FULL_LIST_SECONDS, Audit
 from daemon.cluster.watching.client_protocol import ApiClient, watched_kind
 from daemon.cluster.watching.discovery import discover, features
@@ -16,6 +16,7 @@ from daemon.cluster.watching.reflector import NOTHING, KindState, Reflector
 from events.errors import ClusterError
 from events.messages import ResumePoint, WatchMessage
 from events.watch import WENT_BACK, ServerDiscovered
+from projections.api_resource import Resource
 
 DISCOVERY: Final = "discovery"
 """The turn of what the server says of itself: before all kinds."""

@@ -11,7 +11,7 @@ from events.decision import ConfigInvalid, PodGroupUnschedulable
 from events.messages import ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.batch import Batch
-from projections.state import REQUIRED
+from projections.kind_table import REQUIRED
 from tests.scheduling.given import SECOND, node, pod, raw
 
 NUL = "a\x00b"

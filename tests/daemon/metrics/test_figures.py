@@ -19,7 +19,7 @@ from events.watch import (
     KindCompared,
     WatchClosed,
 )
-from projections.apply_observation import UNREADABLE
+from projections.observed_kind import UNREADABLE
 from tests.daemon.metrics.given import (
     CLUSTER,
     Figures,

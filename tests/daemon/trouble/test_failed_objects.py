@@ -17,9 +17,10 @@ from daemon.view_rebuild import write_views_anew
 from events.cluster import ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.codec import event_of
 from events.record import Record
-from projections import apply_observation, node_updates, state
+from projections import node_updates, state
 from projections.cluster import Cluster
 from projections.disruption_budgets import Budgets
+from projections.kinds import hyper_node, node, priority_class, volcano_queue
 from projections.left_out import ApplyError, folded
 from projections.pods import Pod
 from simulator.scenario import parse_scenario
@@ -57,13 +58,13 @@ CHANGES: dict[str, Wrong] = {
     "replace_pod": ("Pod", Cluster, "replace_pod", False),
     "replace_pod, after it": ("Pod", Cluster, "replace_pod", True),
     "count_foreign_pod": ("Pod", state, "count_foreign_pod", False),
-    "put_node": ("Node", apply_observation, "put_node", False),
+    "put_node": ("Node", node, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
     "put_group, after it": ("PodGroup", Cluster, "put_group", True),
     "update_group": ("PodGroup", Cluster, "update_group", False),
-    "put_queue, after it": ("Queue", apply_observation, "put_queue", True),
-    "put_priority_class": ("PriorityClass", apply_observation, "put_priority_class", True),
-    "put_hyper_node, after it": ("HyperNode", apply_observation, "put_hyper_node", True),
+    "put_queue, after it": ("Queue", volcano_queue, "put_queue", True),
+    "put_priority_class": ("PriorityClass", priority_class, "put_priority_class", True),
+    "put_hyper_node, after it": ("HyperNode", hyper_node, "put_hyper_node", True),
     "the table of budgets": ("PodDisruptionBudget", Budgets, "put", True),
 }
 
@@ -177,10 +178,10 @@ async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(
 
 
 DELETIONS: dict[str, tuple[object, str, int | None]] = {
-    "Node": (apply_observation, "drop_node", None),
+    "Node": (node, "drop_node", None),
     "Pod": (state, "count_foreign_pod", 2),
     "PodGroup": (Cluster, "drop_group_object", None),
-    "Queue": (apply_observation, "put_queue", 1),
+    "Queue": (volcano_queue, "put_queue", 1),
 }
 """Kind to a function that deletes, and which argument is None then, if it does not delete only."""
 

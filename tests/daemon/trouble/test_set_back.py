@@ -17,7 +17,7 @@ from events.cycle import CycleOpened
 from events.outcome import PodBound
 from events.union import Event
 from events.watch import WENT_BACK, KindCompared, WatchClosed
-from projections.state import REQUIRED
+from projections.kind_table import REQUIRED
 from simulator.api_server.faults import Fault, FaultKind
 from simulator.manifest_fields import changed
 from tests.daemon.trouble.rig import MERGE, Given, Trial, Try

@@ -14,7 +14,7 @@ from daemon.cluster.acting.actor import Actor
 from daemon.cluster.acting.k8s_events import EventNotice, Regarding
 from daemon.cluster.acting.recorder import Recorder
 from daemon.cluster.acting.request_budget import Pacing
-from daemon.cluster.client.calls import EVENTS, NAMESPACES, POD_GROUPS, PODS, QUEUES
+from daemon.cluster.client.calls import EVENTS
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.server.simulated_api_server import running_server
@@ -31,6 +31,10 @@ from events.messages import (
     Reply,
     Request,
 )
+from projections.kinds.namespace import NAMESPACES
+from projections.kinds.pod import PODS
+from projections.kinds.pod_group import POD_GROUPS
+from projections.kinds.volcano_queue import QUEUES
 from simulator.api_server.api import Behaviour
 from simulator.api_server.faults import Fault, FaultContext, SeededFaults
 from simulator.scenario import Scenario

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
-from daemon.cluster.client.calls import NODES, PODS, PRIORITY_CLASSES, Call, Resource
+from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import (
     ApiError,
     Cause,
@@ -19,6 +19,10 @@ from daemon.cluster.client.errors import (
 from events.errors import ClusterError
 from events.messages import DeletionSeen, ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.watch import WatchClosed, WatchOpened
+from projections.api_resource import Resource
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.priority_class import PRIORITY_CLASSES
 
 T = TypeVar("T")
 Object: TypeAlias = dict[str, Any]

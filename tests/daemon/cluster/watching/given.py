@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from daemon.cluster.client.calls import Resource
 from daemon.cluster.watching.health import WatchHealth
 from daemon.cluster.watching.watches import Watches
 from events.messages import ResumePoint
+from projections.api_resource import Resource
 from tests.daemon.cluster.watching.api import BASIC, Api, Follower
 
 

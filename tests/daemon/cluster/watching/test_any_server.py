@@ -9,7 +9,6 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.cluster.client.calls import NODES, PODS, Resource
 from daemon.cluster.client.errors import (
     ExpiredError,
     ForbiddenError,
@@ -20,6 +19,9 @@ from daemon.cluster.client.errors import (
     UnreachableError,
 )
 from events.errors import ClusterError
+from projections.api_resource import Resource
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
 from tests.daemon.cluster.watching.api import Api, line, lost, status
 from tests.daemon.cluster.watching.given import Daemon, running
 from tests.daemon.cluster.watching.virtual import virtual

@@ -4,13 +4,17 @@ import asyncio
 
 import pytest
 
-from daemon.cluster.client.calls import NODES, PODS, PRIORITY_CLASSES, QUEUES, WATCHED
+from daemon.cluster.client.calls import WATCHED
 from daemon.cluster.client.errors import NotFoundError, ServerError
 from daemon.cluster.watching.discovery import FEATURES, discover, features
 from daemon.cluster.watching.rate_limit import RateLimit
 from daemon.cluster.watching.watch_event import UnreadableEventError
 from events.messages import ListCompleted
 from events.watch import ServerDiscovered
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.priority_class import PRIORITY_CLASSES
+from projections.kinds.volcano_queue import QUEUES
 from tests.daemon.cluster.watching.api import BASIC, Api
 from tests.daemon.cluster.watching.given import middling, running
 from tests.daemon.cluster.watching.virtual import virtual

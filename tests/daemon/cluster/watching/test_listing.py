@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec import Raw
 
-from daemon.cluster.client.calls import BUDGETS, PODS, QUEUES, Call, Resource
+from daemon.cluster.client.calls import Call
 from daemon.cluster.client.errors import ExpiredError, ServerError
 from daemon.cluster.watching.client_protocol import watched_kind
 from daemon.cluster.watching.listing import (
@@ -21,6 +21,10 @@ from daemon.cluster.watching.listing import (
 from daemon.cluster.watching.rate_limit import RateLimit
 from daemon.cluster.watching.watch_event import UnreadableEventError, read_head
 from events.errors import ClusterError
+from projections.api_resource import Resource
+from projections.kinds.disruption_budget import BUDGETS
+from projections.kinds.pod import PODS
+from projections.kinds.volcano_queue import QUEUES
 from tests.control_plane.api import Object
 from tests.daemon.cluster.watching.api import Api
 from tests.daemon.cluster.watching.given import middling

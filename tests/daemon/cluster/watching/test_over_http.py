@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from daemon.cluster.client.calls import NODES, PODS, WATCHED, Call
+from daemon.cluster.client.calls import WATCHED, Call
 from daemon.cluster.client.credentials import Access
 from daemon.cluster.client.http_client import Client
 from daemon.cluster.server.simulated_api_server import running_server
@@ -23,6 +23,8 @@ from daemon.cluster.watching.reflector import KindState, Reflector
 from daemon.cluster.watching.watches import Watches
 from events.messages import ListCompleted, ResumePoint
 from events.watch import ServerDiscovered, WatchClosed, WatchOpened
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
 from simulator.api_server.access_control import User
 from simulator.api_server.api import Behaviour
 from simulator.api_server.faults import LIST, WATCH, Fault, FaultContext, FaultKind, SeededFaults

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from daemon.cluster.client.calls import PODS
 from daemon.cluster.client.errors import ExpiredError
 from events.messages import ObjectSeen
 from events.watch import WatchOpened
+from projections.kinds.pod import PODS
 from tests.daemon.cluster.watching.api import Api, line, status
 from tests.daemon.cluster.watching.given import running
 from tests.daemon.cluster.watching.virtual import virtual

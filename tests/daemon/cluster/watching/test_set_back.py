@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from daemon.cluster.client.calls import NODES, PODS
 from daemon.cluster.client.errors import ExpiredError
 from daemon.cluster.watching.audit import FULL_LIST_FIRST_SECONDS, FULL_LIST_SECONDS
 from daemon.cluster.watching.reflector import SILENT_SECONDS
@@ -18,6 +17,8 @@ from events.messages import (
     ResumePoint,
 )
 from events.watch import WENT_BACK, WatchClosed, WatchOpened
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
 from tests.daemon.cluster.watching.api import BASIC, Api, lost
 from tests.daemon.cluster.watching.given import Daemon, running
 from tests.daemon.cluster.watching.virtual import virtual

@@ -3,20 +3,17 @@
 import asyncio
 from collections.abc import Mapping
 
-from daemon.cluster.client.calls import (
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    WATCHED,
-    Call,
-    Resource,
-)
+from daemon.cluster.client.calls import WATCHED, Call
 from daemon.cluster.client.errors import ForbiddenError, UnreachableError
 from daemon.cluster.watching.list_order import ListOrder
 from daemon.cluster.watching.message_buffer import MessageBuffer
 from daemon.cluster.watching.watches import Watches
 from events.errors import ClusterError
 from events.messages import DeletionSeen, ListCompleted, ObjectSeen
+from projections.api_resource import Resource
+from projections.kinds.node import NODES
+from projections.kinds.pod import PODS
+from projections.kinds.priority_class import PRIORITY_CLASSES
 from tests.daemon.cluster.watching.api import Api
 from tests.daemon.cluster.watching.given import middling, running
 from tests.daemon.cluster.watching.virtual import virtual

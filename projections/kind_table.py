@@ -1,0 +1,48 @@
+"""The table of observed kinds. Lists and watches, roles, the kinds of scenarios and the simulated API server follow
+from it."""
+
+from typing import Final
+
+from projections.kinds.config_map import CONFIG_MAP
+from projections.kinds.disruption_budget import DISRUPTION_BUDGET
+from projections.kinds.hyper_node import HYPER_NODE
+from projections.kinds.namespace import NAMESPACE
+from projections.kinds.node import NODE
+from projections.kinds.pod import POD
+from projections.kinds.pod_group import POD_GROUP
+from projections.kinds.priority_class import PRIORITY_CLASS
+from projections.kinds.volcano_queue import QUEUE
+from projections.kinds.workload import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    REPLICA_SET,
+    STATEFUL_SET,
+    VOLCANO_JOB,
+)
+from projections.observed_kind import ObservedKind
+
+KINDS: Final[dict[str, ObservedKind]] = {
+    one.resource.name: one
+    for one in (
+        NODE,
+        PRIORITY_CLASS,
+        NAMESPACE,
+        QUEUE,
+        HYPER_NODE,
+        CONFIG_MAP,
+        DISRUPTION_BUDGET,
+        POD_GROUP,
+        DEPLOYMENT,
+        REPLICA_SET,
+        STATEFUL_SET,
+        DAEMON_SET,
+        JOB,
+        VOLCANO_JOB,
+        POD,
+    )
+}
+"""By the name in records, in the order in which the first lists are applied: pods come after all that they refer to."""
+
+REQUIRED: Final = tuple(name for name, one in KINDS.items() if one.is_required)
+"""Kinds that must be listed whole before anything is decided; one that is not served counts as listed."""

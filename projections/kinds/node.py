@@ -1,0 +1,61 @@
+"""Node: what it has, and which pods it is open to."""
+
+from typing import Final
+
+from projections.amount_text import amounts_text
+from projections.api_resource import Resource
+from projections.cluster import Cluster
+from projections.node_updates import drop_node, put_node
+from projections.nodes import node_facts
+from projections.objects import NodeObject, read
+from projections.observed_kind import ObservedKind, Reading
+
+NODES: Final = Resource(
+    "Node",
+    "nodes",
+    is_namespaced=False,
+    short_names=("no",),
+    field_selectors=("spec.unschedulable",),
+    has_generation=False,
+)
+
+
+def _apply(cluster: Cluster, reading: Reading) -> None:
+    node = cluster.nodes.nodes.get(reading.subject.rpartition("/")[2])
+    if node is not None and node.digest == reading.digest:
+        return
+    put_node(cluster, reading.facts_of(NodeObject, node_facts), reading.digest)
+
+
+def _drop(cluster: Cluster, subject: str, uid: str) -> None:
+    name = subject.rpartition("/")[2]
+    node = cluster.nodes.nodes.get(name)
+    if node is not None and node.facts is not None and node.facts.uid == uid:
+        drop_node(cluster, name)
+
+
+def _summarize(content: bytes) -> list[str]:
+    obj = read(NodeObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts = node_facts(obj)
+    has = dict(facts.allocatable)
+    cards = [f"{has.pop(one, 0)} {card}" for one, card in facts.cards.items()]
+    return [
+        *cards,
+        amounts_text(has),
+        "unschedulable" if facts.unschedulable else "",
+        *(f"taint {one.key}:{one.effect}" for one in facts.taints),
+        *(message for _, message in facts.faults),
+    ]
+
+
+NODE: Final = ObservedKind(
+    resource=NODES,
+    why="what there is to give",
+    is_required=True,
+    has_own_table=True,
+    apply=_apply,
+    drop=_drop,
+    summarize=_summarize,
+)

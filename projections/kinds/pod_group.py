@@ -1,0 +1,67 @@
+"""PodGroup (scheduling.volcano.sh): pods that start together or not at all."""
+
+from typing import Final
+
+from projections.amount_text import amounts_text
+from projections.api_resource import Resource
+from projections.cluster import Cluster
+from projections.config_errors import REQUEST_DIFFERS
+from projections.group_facts import group_facts
+from projections.objects import PodGroupObject, read
+from projections.observed_kind import ObservedKind, Reading
+from projections.priority_classes import check_priority_class
+
+POD_GROUPS: Final = Resource(
+    "PodGroup",
+    "podgroups",
+    "scheduling.volcano.sh",
+    "v1beta1",
+    short_names=("pg",),
+    is_custom=True,
+    subresources=(),
+)
+
+
+def _apply(cluster: Cluster, reading: Reading) -> None:
+    facts = reading.facts_of(PodGroupObject, group_facts)
+    group = cluster.groups.get(f"{facts.namespace}/{facts.name}")
+    if group is None or group.digest != reading.digest:
+        cluster.put_group(facts, reading.digest)
+        cluster.config_errors.put(reading.subject, facts.faults, keeps=(REQUEST_DIFFERS,))
+        check_priority_class(cluster, cluster.groups[f"{facts.namespace}/{facts.name}"])
+
+
+def _drop(cluster: Cluster, subject: str, uid: str) -> None:
+    key = subject.partition("/")[2]
+    group = cluster.groups.get(key)
+    if group is not None and group.facts is not None and group.facts.uid == uid:
+        cluster.drop_group_object(key)
+        cluster.config_errors.put(subject, ())
+
+
+def _summarize(content: bytes) -> list[str]:
+    obj = read(PodGroupObject, content)
+    if isinstance(obj, str):
+        return [obj]
+    facts = group_facts(obj)
+    least = amounts_text(facts.min_resources or {})
+    return [
+        facts.phase,
+        f"needs {facts.min_available} pods",
+        f"and {least} at least" if least else "",
+        f"queue {facts.queue}" if facts.queue else "",
+        f"pods {facts.topology_constraint.text}" if facts.topology_constraint else "",
+        *(f"sub-groups {rule.name} of {rule.size} pods" for rule in facts.sub_group_rules),
+        facts.problem,
+    ]
+
+
+POD_GROUP: Final = ObservedKind(
+    resource=POD_GROUPS,
+    why="gangs; their phase, where the cluster keeps it in the object itself",
+    is_required=True,
+    has_own_table=True,
+    apply=_apply,
+    drop=_drop,
+    summarize=_summarize,
+)

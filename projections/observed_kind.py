@@ -1,0 +1,132 @@
+"""What muster knows of one kind of Kubernetes object: its resource, and how State applies its objects."""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from msgspec import Struct, structs
+
+from events.limits import CUT, DEPTH_MAX, SPEC_FIELD_BYTES_MAX, TOO_LONG
+from events.record import Record
+from projections.api_resource import Resource
+from projections.cluster import Cluster
+from projections.config_errors import Pairs as Faults
+from projections.group_facts import GroupFacts
+from projections.hyper_nodes import HyperNodeFacts, HyperNodeObject
+from projections.internal_error import OnError, report
+from projections.nodes import NodeFacts
+from projections.objects import Metadata, NodeObject, PlainObject, PodGroupObject, read
+
+T = TypeVar("T")
+WholeT = TypeVar("WholeT", PodGroupObject, HyperNodeObject, NodeObject)
+FaultedT = TypeVar("FaultedT", GroupFacts, HyperNodeFacts, NodeFacts)
+
+UNREADABLE: Final = "Unreadable"
+"""Code of the error of an object that could not be read because of a bug of muster."""
+
+LEFT_OUT: Final = "NestedTooDeep"
+"""Code of the error of an object that is nested too deep."""
+
+LONG_FIELD: Final = "FieldTooLong"
+"""Code of the error of a pod with a field in its spec that was left out because of its length."""
+
+_CUT: Final = CUT.encode()
+_TOO_LONG: Final = TOO_LONG.encode()
+
+
+class Reading:
+    """Read one observed object, before anything is changed.
+
+    If a reader raises (a bug of muster, not of the object), only the name and UID of the object are used, and an
+    error is recorded. The log keeps the object, so a release in which the reader is repaired reads it again.
+    """
+
+    def __init__(self, record: Record, uid: str, content: bytes, on_error: OnError) -> None:
+        self.subject = record.subject
+        self.digest = record.object or ""
+        self.uid = uid
+        self._content = content
+        self._on_error = on_error
+        self._problem = ""
+
+    @property
+    def is_failed(self) -> bool:
+        """Return whether the reader raised."""
+        return bool(self._problem)
+
+    @property
+    def faults(self) -> Faults:
+        """Return the errors of the reading itself, as code and message."""
+        found: Faults = ((UNREADABLE, self._problem),) if self._problem else ()
+        if _CUT in self._content:
+            text = f"what is nested deeper than {DEPTH_MAX} levels was left out"
+            found = (*found, (LEFT_OUT, text))
+        if _TOO_LONG in self._content:
+            text = (
+                f"a field of the spec that is longer than {SPEC_FIELD_BYTES_MAX} bytes was left out"
+            )
+            found = (*found, (LONG_FIELD, text))
+        return found
+
+    def of(self, whole: Callable[[bytes], T], bare: Callable[[str, Metadata], T]) -> T:
+        """Return what `whole` reads; if it raises, what `bare` makes of the reason and the metadata."""
+        try:
+            return whole(self._content)
+        except Exception as error:  # any bug: the other objects must still be handled
+            what = report(error, self.subject, "read", self._on_error)
+            self._problem = f"object {self.digest[:12]} cannot be read: {what}"
+            return bare(self._problem, self._names())
+
+    def facts_of(self, kind: type[WholeT], facts_of: Callable[[WholeT, str], FaultedT]) -> FaultedT:
+        """Return the facts of the object; if it cannot be read, the facts that its metadata gives, with the
+        problem."""
+
+        def bare(problem: str, metadata: Metadata) -> FaultedT:
+            return facts_of(kind(metadata=metadata), problem)
+
+        def whole(content: bytes) -> FaultedT:
+            obj = read(kind, content)
+            return bare(obj, self.metadata()) if isinstance(obj, str) else facts_of(obj, "")
+
+        facts = self.of(whole, bare)
+        if not self.faults:
+            return facts
+        own: Faults = () if self.is_failed else facts.faults
+        return structs.replace(facts, faults=(*self.faults, *own))
+
+    def metadata(self) -> Metadata:
+        """Return the metadata, or only the names if the metadata cannot be read."""
+        plain = read(PlainObject, self._content)
+        return self._names() if isinstance(plain, str) else plain.metadata
+
+    def _names(self) -> Metadata:
+        _, namespace, name = self.subject.split("/", 2)
+        return Metadata(name=name, namespace=namespace or None, uid=self.uid)
+
+
+def _apply_nothing(_cluster: Cluster, _reading: Reading) -> None:
+    """Apply an object of which only the identity is kept."""
+
+
+def _drop_nothing(_cluster: Cluster, _subject: str, _uid: str) -> None:
+    """Apply the deletion of an object of which only the identity is kept."""
+
+
+class ObservedKind(Struct, frozen=True, kw_only=True):
+    """One kind of Kubernetes object. Without more than a resource and a reason, its objects are listed and watched,
+    and State keeps their names, UIDs and digests."""
+
+    resource: Resource
+    why: str
+    """What its objects are read for, in a few words for the page of roles."""
+    is_watched: bool = True
+    is_required: bool = False
+    """Whether it must be listed whole before anything is decided; if it is not served, it counts as listed."""
+    has_own_table: bool = False
+    """Whether its objects are kept in a table of Cluster with their UIDs and digests; else only their identities are,
+    in `Cluster.others`."""
+    apply: Callable[[Cluster, Reading], None] = _apply_nothing
+    """Applies an object that was added or modified."""
+    drop: Callable[[Cluster, str, str], None] = _drop_nothing
+    """Applies the deletion of the object of a subject and UID."""
+    summarize: Callable[[bytes], list[str]] = lambda _content: []
+    """Returns the fields of an object that matter to scheduling, each in a few words; empty ones are left out."""
