@@ -50,7 +50,13 @@ from events.errors import DamagedLogError, LogError, LogLockedError, LogUnavaila
 
 BUSY_SECONDS = 5.0
 """How long a statement waits for a lock of SQLite's."""
-WRITER_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "cache_size=-65536")
+WRITER_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "cache_size=-65536",
+    "wal_autocheckpoint=4000",
+)
+"""A page that several commits change is copied out of the write-ahead log once: the log is let grow to 16 MB."""
 BESIDE = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside the file, under its name with one of these."""
 OLDEST = (3, 24, 0)

@@ -2,7 +2,7 @@
 
 `log` and `objects` are append only (triggers of the first migration); `log_head` is one row that
 every append compares and swaps; `snapshot` only saves time; the rest are views and where they stand. Of a view with a
-history only the history is a table; the current rows are an SQL view of it (migration 0003).
+history only the history is a table; the current rows are an SQL view of it (migrations 0003 and 0004).
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from sqlalchemy import (
 from projections.views.catalogue import VIEWS
 from projections.views.rows import View
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """The schema revisions that this release knows, oldest first."""
 
 metadata = MetaData()
@@ -96,6 +96,10 @@ projection = Table(
 _INDEXES = {"placement": ("pod",), "decision": ("subject",), "outcome": ("decision",)}
 """View to the column people look it up by, beside its key."""
 
+_HISTORY_KEYS = {"queue_quota": ("queue", "from_position", "resource")}
+"""View to the primary key of its history, in the order in which the rows are stored, where that is another than the key
+and `from_position`. A pod that comes changes all resources of its queue: their new rows stand on one page."""
+
 
 def table_name(view: View) -> str:
     """Return the name of the table in which the rows of a view are stored."""
@@ -135,7 +139,7 @@ def _view_tables(view: View) -> None:
         *_columns(view),
         Column("from_position", BigInteger, nullable=False),
         Column("to_position", BigInteger),
-        PrimaryKeyConstraint(*keys, "from_position"),
+        PrimaryKeyConstraint(*_HISTORY_KEYS.get(view.name, (*keys, "from_position"))),
         sqlite_with_rowid=False,
     )
     is_current = history.c.to_position.is_(None)

@@ -4,11 +4,13 @@
 # The SQL names tables and columns of ours.
 
 import asyncio
+from importlib import import_module
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection
+from alembic.operations import Operations
+from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError
 
 from daemon.log.contract import Log
@@ -65,6 +67,41 @@ class SqlLogContract(LogContract):
 
         async with door.connection() as connection:
             assert await connection.run_sync(differences) == []
+
+    async def test_the_primary_keys_have_the_order_of_the_metadata(
+        self, log: Log, door: Door
+    ) -> None:
+        def keys(connection: Connection) -> dict[str, list[str]]:
+            of = inspect(connection).get_pk_constraint
+            return {name: of(name)["constrained_columns"] for name in metadata.tables}
+
+        async with door.connection() as connection:
+            found = await connection.run_sync(keys)
+        assert found == {
+            name: [column.name for column in one.primary_key]
+            for name, one in metadata.tables.items()
+        }
+
+    async def test_the_history_of_queues_keeps_its_rows_in_migration_0004(
+        self, log: Log, door: Door
+    ) -> None:
+        rows = [
+            ("a", "cpu", None, 0, 0, 5, 0, 5, 0, 1, 2),
+            ("a", "cpu", 9, 0, 0, 6, 0, 6, 0, 2, None),
+        ]
+        for row in rows:
+            cells = ", ".join("NULL" if cell is None else repr(cell) for cell in row)
+            await door.run(f"INSERT INTO queue_quota_history VALUES ({cells})")
+
+        def migrated(connection: Connection) -> None:
+            with Operations.context(MigrationContext.configure(connection)):
+                import_module("migrations.versions.0004_queue_history_by_position").upgrade()
+
+        async with door.connection() as connection:
+            await connection.run_sync(migrated)
+        history = "SELECT * FROM queue_quota_history ORDER BY from_position"
+        assert await door.run(history) == rows
+        assert await door.run("SELECT * FROM queue_quota") == [rows[1][:-2]]
 
     @pytest.mark.parametrize("table", ["log", "objects"])
     @pytest.mark.parametrize("change", ["UPDATE {} SET digest = 'x'", "DELETE FROM {}"])
