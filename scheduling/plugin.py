@@ -274,8 +274,6 @@ class QuotaRules(Quota, QueueOrder):
     """Number of levels of ancestor queues that are compared for reclaiming."""
     protects_deserved: bool = False
     """Whether a queue that has no more than it deserves loses nothing to others."""
-    stops_at_first_shortage: ClassVar[bool] = False
-    """Whether a refusal names only the first resource that is short."""
     keeps_reclaimed: ClassVar[bool] = False
     """Whether what a queue may reclaim can never be reclaimed back, because it deserves all of it."""
     compares_shares: ClassVar[bool] = False
