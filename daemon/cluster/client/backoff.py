@@ -10,7 +10,7 @@ LONGEST_SECONDS: Final = 30.0
 HEALTHY_SECONDS: Final = 120.0
 """After so long without a failure the next one counts as the first."""
 
-REQUESTS_MAX: Final = 56
+REQUESTS_MAX: Final = 54
 """Requests that a watch may cause within `WINDOW_SECONDS`.
 
 Sixty a minute is the wall. Each watch may, beside what its reflector asks, repeat one list and one open

@@ -76,7 +76,7 @@ def ask(url: str, body: object = None) -> dict[str, object]:
     """What the API server, or the daemon, answers."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # on loopback
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  # on loopback
         found: dict[str, object] = json.loads(answer.read())
         return found
 
