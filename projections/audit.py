@@ -2,16 +2,16 @@
 
 State updates sums by adding and removing entries; a difference found here is a bug. `audit` computes everything again,
 `RollingAudit` one object at a time beside other work. An index is compared with what its own `rebuilt` returns
-(`projections/index.py`); what concerns several of them is compared here. A difference raises an AssertionError that
+(`projections/index_audit.py`); what concerns several of them is compared here. A difference raises an AssertionError that
 names the entry, the kept value and the counted value.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from projections import nominations, quota_charging
 from projections.cluster import Cluster
-from projections.index import Index, check_index, check_same
+from projections.index_audit import check_index, check_same
 from projections.inter_pod_affinity_index import check_classes
 from projections.job_order import job_order
 from projections.pending_status import reported_in
@@ -53,21 +53,6 @@ class AuditedState(Protocol):
         """Bindings without an outcome, by UID."""
 
 
-INDEXES: Final[dict[str, Callable[[Cluster], Index]]] = {
-    "node table": lambda cluster: cluster.nodes,
-    "HyperNodes": lambda cluster: cluster.nodes.hyper_tree,
-    "cards": lambda cluster: cluster.cards,
-    "budgets": lambda cluster: cluster.budgets,
-    "inter-pod affinity": lambda cluster: cluster.inter_pod_affinity,
-    "classes of pods": lambda cluster: cluster.inter_pod_affinity.classes,
-    "foreign pod groups": lambda cluster: cluster.foreign_groups,
-    "scheduling queue": lambda cluster: cluster.scheduling_queue,
-    "status updates": lambda cluster: cluster.pending_status,
-    "configuration errors": lambda cluster: cluster.config_errors,
-}
-"""Name to each index over the whole cluster. Nodes, queues and pod groups are indexes of their own."""
-
-
 def audit(state: AuditedState) -> None:
     """Recount everything."""
     cluster = state.cluster
@@ -79,8 +64,8 @@ def audit(state: AuditedState) -> None:
         _audit_queue(state, name)
     for uid in cluster.pods:
         _audit_pod(state, uid)
-    for what, index in INDEXES.items():
-        check_index(what, index(cluster), cluster)
+    for index in cluster.indexes.all:
+        check_index(index.name, index, cluster)
     check_classes(cluster)
     _audit_places(state)
     _audit_totals(state)

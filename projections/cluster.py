@@ -10,9 +10,11 @@ from projections import quota_charging
 from projections.affinity_terms import EVERYWHERE
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import ConfigErrors
+from projections.deltas import PodChanged
 from projections.disruption_budgets import Budgets
 from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
 from projections.group_facts import GroupFacts, spec_of
+from projections.index import Indexes
 from projections.inter_pod_affinity_index import (
     InterPodAffinityIndex,
     remove_nomination,
@@ -40,7 +42,6 @@ from projections.policy import BUILT_IN, Policy, parse_policy
 from projections.preemption_triggers import (
     invalidate_victims,
     record_victim_added,
-    update_budgets,
     update_preemption_state,
     without_evicting,
 )
@@ -50,7 +51,12 @@ from projections.quota_charging import Cards
 from projections.reservation_timeouts import update_reservation_timeout
 from projections.scheduling_queue import SchedulingQueue
 from projections.suspensions import InternalErrors
-from projections.wakeup_events import ALL_RESOURCES, ChangedRows, WakeupEvents
+from projections.wakeup_events import (
+    ALL_RESOURCES,
+    LOWEST_PRIORITY,
+    ChangedRows,
+    WakeupEvents,
+)
 
 CHANGED_GROUPS_MAX: Final = 10_000
 """Number of entries in `changed_groups`, in addition to two per group, before the list is dropped."""
@@ -114,12 +120,30 @@ class Cluster:
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
+        self.indexes = Indexes(
+            self.nodes,
+            self.nodes.hyper_tree,
+            self.cards,
+            self.budgets,
+            self.inter_pod_affinity,
+            self.inter_pod_affinity.classes,
+            self.foreign_groups,
+            self.scheduling_queue,
+            self.pending_status,
+            self.config_errors,
+        )
+        """What is computed from facts. Nodes, queues and pod groups keep sums of their own."""
 
     # Nodes
 
     def mark_node_freed(self, node: str) -> None:
         """Record that a node may now fit pods that it did not fit before."""
         self.wakeup_events.nodes_freed[node] = self.wakeup_events.nodes_freed_at = self.position
+
+    def wake_preemptors(self) -> None:
+        """Record for all queues that pods may newly be evicted."""
+        for queue in self.queues if self.policy.evicting else ():
+            self.wakeup_events.victims_added[queue] = LOWEST_PRIORITY
 
     # Pods
 
@@ -132,9 +156,6 @@ class Cluster:
         assert pod is not None
         self.changed_rows.pods[pod.facts.uid] = None
         update_pod_terms(self, old, new)
-        self.inter_pod_affinity.classes.count(
-            None if old is None else old.pod_class, None if new is None else new.pod_class
-        )
         leaves, enters = node_share(old), node_share(new)
         if leaves != enters:
             self._move_pod(old, leaves, new, enters)
@@ -156,7 +177,7 @@ class Cluster:
             del self.pods[pod.facts.uid]
         else:
             self.pods[new.facts.uid] = new
-        update_budgets(self, old, new)
+        self.indexes.dispatch(self, PodChanged(old, new))
         if group is not None:
             if new is not None:
                 record_victim_added(self, group, old, new)
@@ -179,7 +200,7 @@ class Cluster:
         update_pod_terms(self, old, new)
         group.replace_pod(old, new)
         self.pods[new.facts.uid] = new
-        update_budgets(self, old, new)
+        self.indexes.dispatch(self, PodChanged(old, new))
         record_victim_added(self, group, old, new)
         if self.internal_errors.resume(group.key) or group.next_phase() != group.phase:
             self.update_group(group, charges_changed=False)
@@ -241,7 +262,6 @@ class Cluster:
     def exchange_pod(self, pod: Pod) -> None:
         """Put another version of a pod in its place. It has the same object, status and class."""
         self.pods[pod.facts.uid] = pod
-        self.budgets.exchange(pod)
         group = self.writable_group(pod.group_key)
         if group is not None:
             group.exchange_pod(pod)

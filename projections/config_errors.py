@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from projections.index import Index
+
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
@@ -13,9 +15,10 @@ Pairs = tuple[tuple[str, str], ...]
 """Code and message of each error."""
 
 
-class ConfigErrors:
+class ConfigErrors(Index):
     """The current errors by subject (`Kind/namespace/name`), and those that are in the log."""
 
+    name = "configuration errors"
     COMPARED: ClassVar[tuple[str, ...]] = ("unreported",)
 
     def __init__(self) -> None:

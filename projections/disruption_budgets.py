@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from events.limits import whole_number
+from projections.deltas import PodChanged
+from projections.index import Index
 from projections.objects import NOTHING, Int32, Metadata
 from projections.pod_terms import Selector, label_selector, selects
 from projections.pods import FAILED, RUNNING, SUCCEEDED, Pod
@@ -77,8 +79,8 @@ class Budget:
 
     def __init__(self, facts: BudgetFacts) -> None:
         self.facts = facts
-        self.pods: dict[str, Pod] = {}
-        """By UID, without finished pods."""
+        self.pods: dict[str, None] = {}
+        """UIDs of the selected pods that are not finished."""
         self.healthy = 0
         """Number of running pods."""
 
@@ -89,12 +91,13 @@ class Budget:
 
     def add(self, pod: Pod) -> None:
         """Add a selected pod."""
-        self.pods[pod.facts.uid] = pod
+        self.pods[pod.facts.uid] = None
         self.healthy += pod.status == RUNNING
 
     def remove(self, pod: Pod) -> None:
         """Remove a pod, if it was selected."""
-        if self.pods.pop(pod.facts.uid, None) is not None:
+        if pod.facts.uid in self.pods:
+            del self.pods[pod.facts.uid]
             self.healthy -= pod.status == RUNNING
 
     def selects(self, pod: Pod) -> bool:
@@ -113,9 +116,10 @@ class Budget:
         return 1
 
 
-class Budgets:
+class Budgets(Index):
     """All budgets, by namespace and name. Only State changes them."""
 
+    name = "budgets"
     COMPARED: ClassVar[tuple[str, ...]] = ("all",)
 
     def __init__(self) -> None:
@@ -140,7 +144,12 @@ class Budgets:
         if not there:
             self.all.pop(namespace, None)
 
-    def shift(self, old: Pod | None, new: Pod | None) -> bool:
+    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
+        """Select the pod again. If more pods of some budget may be evicted than before, preemptors may go on."""
+        if self.replace(delta.old, delta.new):
+            cluster.wake_preemptors()
+
+    def replace(self, old: Pod | None, new: Pod | None) -> bool:
         """Replace a pod; return whether more pods of some budget may be evicted than before."""
         pod, allows_more = new or old, False
         for budget in self.all.get(pod.facts.namespace, {}).values() if pod else ():
@@ -151,12 +160,6 @@ class Budgets:
                 budget.add(new)
             allows_more |= budget.allowed > before
         return allows_more
-
-    def exchange(self, pod: Pod) -> None:
-        """Put another version of a pod in its place. It has the same object and status."""
-        for budget in self.all.get(pod.facts.namespace, {}).values():
-            if pod.facts.uid in budget.pods:
-                budget.pods[pod.facts.uid] = pod
 
     def covering(self, pod: Pod) -> list[Budget]:
         """Return the budgets that select a pod."""

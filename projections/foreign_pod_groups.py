@@ -9,13 +9,14 @@ A foreign group is not queued, reserves nothing, and its status is not updated. 
 are not reported either, because the other scheduler reports them.
 """
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from events.limits import decode_deep
+from projections.deltas import PodChanged
+from projections.index import Index
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 
@@ -68,9 +69,10 @@ def _named(template: _Template | None) -> str:
     return "" if spec is None else spec.schedulerName or ""
 
 
-class ForeignPodGroups:
+class ForeignPodGroups(Index):
     """Facts that decide which pod groups belong to other schedulers, and these groups. Only State changes them."""
 
+    name = "foreign pod groups"
     COMPARED: ClassVar[tuple[str, ...]] = (
         "deleted_owners",
         "owned",
@@ -95,6 +97,14 @@ class ForeignPodGroups:
         """Key of a foreign pod group to its queue."""
         self.queues: dict[str, int] = {}
         """Queue to the number of foreign pod groups in it."""
+
+    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
+        """Count a pod of another scheduler; update the groups that may change their owner."""
+        for pod, sign in ((delta.new, 1), (delta.old, -1)):
+            if pod is None or pod.group_key or not pod.facts.needs_group_object:
+                continue
+            if (key := self.count(pod, sign)) in cluster.groups:
+                cluster.groups_to_update[key] = None
 
     def count(self, pod: Pod, sign: int) -> str:
         """Add or remove a pod of another scheduler; return the key of the group that may change its owner, else ""."""
@@ -210,24 +220,3 @@ def drop_workload(cluster: ForeignGroupState, uid: str) -> None:
         foreign_groups.deleted_owners[uid] = None
     else:
         del foreign_groups.schedulers[uid]
-
-
-def count_foreign_pod(cluster: ForeignGroupState, old: Pod | None, new: Pod | None) -> None:
-    """Count a pod that was added, changed or deleted."""
-    if all(pod is None or pod.group_key or not pod.facts.needs_group_object for pod in (old, new)):
-        return
-    changed = [
-        cluster.foreign_groups.count(pod, sign) for pod, sign in ((new, 1), (old, -1)) if pod
-    ]
-    for key in changed:
-        if (group := cluster.groups.get(key)) is not None:
-            cluster.update_group(group)
-
-
-def recount_foreign_pods(cluster: ForeignGroupState, pods: Iterable[Pod]) -> None:
-    """Recompute all groups after the scheduler names changed."""
-    cluster.foreign_groups.pod_counts.clear()
-    for pod in pods:
-        cluster.foreign_groups.count(pod, 1)
-    for group in list(cluster.groups.values()):
-        cluster.update_group(group)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from projections.config_errors import ConfigErrors, Pairs
 from projections.hyper_nodes import HyperNodeFacts, Labels
+from projections.index import Index
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -22,9 +23,10 @@ Known: TypeAlias = Iterable[tuple[str, Labels]]
 """Names and labels of the present nodes."""
 
 
-class HyperTree:
+class HyperTree(Index):
     """All HyperNodes. Only State changes them."""
 
+    name = "HyperNodes"
     COMPARED: ClassVar[tuple[str, ...]] = (
         "parents",
         "nodes",

@@ -1,99 +1,72 @@
-"""Indexes: what can be computed again from facts, and is kept up only to save time.
+"""Indexes over the cluster: what can be computed again from facts, and is kept up only to save time.
 
-An index computes itself again with `rebuilt`; `check_index` compares the kept with the rebuilt, value by value. So the
-audit is one rule for all indexes.
+An index is one class in one file. It handles the deltas (`projections/deltas.py`) that change it, and computes itself
+again with `rebuilt`. A cluster holds all its indexes in one tuple: it dispatches deltas to them, the audit compares
+each with what it rebuilds, and `State.fork` copies them. None of these knows an index by name, so an index of a
+plugin is treated like any other.
 """
 
-from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from __future__ import annotations
 
-import numpy as np
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from projections.pod_groups import PodGroup
-from projections.pods import Pod
+from projections.deltas import Delta, PodChanged
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
 
-TEXT_MAX: Final = 300
-"""Characters of a value in the message of a difference."""
+IndexT = TypeVar("IndexT", bound="Index")
 
 
-class Index(Protocol):
-    """An index over facts."""
+class Index(ABC):
+    """An index over facts. It overrides the handlers of those deltas that change it.
 
+    A handler is called after the facts have changed. It may record in the cluster what the change allows (freed nodes,
+    released quota, pod groups to update), and changes no facts.
+    """
+
+    name: ClassVar[str]
+    """Its name in messages of the audit."""
     COMPARED: ClassVar[tuple[str, ...]]
     """Its attributes that follow from facts alone: no facts, caches, versions or journals."""
 
-    def rebuilt(self, cluster: "Cluster", /) -> "Index":
-        """Return what the index should hold, computed again."""
+    @abstractmethod
+    def rebuilt(self, cluster: Cluster, /) -> Index:
+        """Return what the index should hold, computed again from the facts of the cluster."""
+
+    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:  # noqa: B027  # a handler
+        """Update the index for a pod that was added, changed or deleted."""
 
 
-def check_index(what: str, kept: Index, cluster: "Cluster") -> None:
-    """Compute an index again. Raise AssertionError if it keeps another value."""
-    _check_attributes(what, kept, kept.rebuilt(cluster), kept.COMPARED)
+DELTAS: Final = (PodChanged,)
+"""All types of deltas."""
 
 
-def check_same(what: str, kept: object, counted: object) -> None:
-    """Raise AssertionError with the first difference.
+class Indexes:
+    """The indexes of a cluster, and which of them handle a type of delta."""
 
-    The order of a dict does not count, and a zero or an empty dict may be left out. Pods and pod groups must be the
-    same objects.
-    """
-    if kept is counted or _is_equal(kept, counted):
-        return
-    if isinstance(kept, dict) and isinstance(counted, dict):
-        for key in {**kept, **counted}:
-            if key in kept and key in counted:
-                check_same(f"{what}, {_text(key)}", kept[key], counted[key])
-            elif not is_nothing(kept[key] if key in kept else counted[key]):
-                _fail(f"{what}, {_text(key)}", _of(kept, key), _of(counted, key))
-    elif isinstance(kept, np.ndarray) and isinstance(counted, np.ndarray):
-        check_same(what, kept.tolist(), counted.tolist())
-    elif isinstance(kept, list | tuple) and isinstance(counted, list | tuple):
-        if len(kept) != len(counted):
-            _fail(what, kept, counted)
-        for index, (ours, theirs) in enumerate(zip(kept, counted, strict=True)):
-            check_same(f"{what}, {index}", ours, theirs)
-    elif isinstance(kept, Pod | PodGroup):
-        _fail(what, f"another version of {kept.key}", counted)
-    elif type(kept) is type(counted) and (names := getattr(kept, "COMPARED", None)) is not None:
-        _check_attributes(what, kept, counted, names)
-    elif kept != counted:
-        _fail(what, kept, counted)
+    def __init__(self, *indexes: Index) -> None:
+        self.all = indexes
+        handlers = {one: tuple([i for i in indexes if _handles(i, one)]) for one in DELTAS}
+        # Types without a handler are left out.
+        self._by_delta: dict[type[Delta], tuple[Index, ...]] = {
+            one: found for one, found in handlers.items() if found
+        }
+        self._by_type: dict[type[Index], Index] = {type(one): one for one in indexes}
+
+    def of(self, kind: type[IndexT]) -> IndexT:
+        """Return the index of this class. Raise KeyError if the cluster does not keep it."""
+        found = self._by_type[kind]
+        assert isinstance(found, kind)
+        return found
+
+    def dispatch(self, cluster: Cluster, delta: Delta) -> None:
+        """Update all indexes that handle a delta, in their order."""
+        for index in self._by_delta.get(type(delta), ()):
+            delta.update(index, cluster)
 
 
-def _check_attributes(what: str, kept: object, counted: object, names: tuple[str, ...]) -> None:
-    for name in names:
-        shown = name.strip("_").replace("_", " ")
-        check_same(f"{what} {shown}", getattr(kept, name), getattr(counted, name))
-
-
-def _is_equal(kept: object, counted: object) -> bool:
-    """Return whether two values are equal to the last item; False for indexes and columns, which have to be compared
-    item by item."""
-    if isinstance(kept, dict):
-        has_columns = any(isinstance(one, np.ndarray) for one in islice(kept.values(), 1))
-        return not has_columns and kept == counted
-    return isinstance(kept, int | str | list | tuple) and kept == counted
-
-
-def is_nothing(value: object) -> bool:
-    """Return whether a value may be left out of a dict."""
-    return not value.any() if isinstance(value, np.ndarray) else value == 0 or value == {}
-
-
-def _of(values: dict[object, object], key: object) -> object:
-    return values.get(key, "nothing")
-
-
-def _fail(what: str, kept: object, counted: object) -> None:
-    raise AssertionError(f"{what}: kept {_text(kept)}, counted {_text(counted)}")
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Pod | PodGroup):
-        return value.key
-    if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"[:TEXT_MAX]
-    return f"{value}"[:TEXT_MAX]
+def _handles(index: Index, delta: type[Delta]) -> bool:
+    """Return whether an index overrides the handler of a type of delta."""
+    return getattr(type(index), delta.handler) is not getattr(Index, delta.handler)

@@ -17,6 +17,7 @@ import msgspec
 
 from events.sized_cache import ENTRY_BYTES
 from projections.affinity_terms import EVERYWHERE, AffinityTerms, SelectedAs, scopes_of
+from projections.index import Index
 from projections.nodes import NodeTable
 from projections.nominations import update_nomination
 from projections.plugin import PluginSet
@@ -39,9 +40,10 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label that every namespace has."""
 
 
-class InterPodAffinityIndex:
+class InterPodAffinityIndex(Index):
     """The classes of pods, and the affinity and anti-affinity terms of all pods that are not finished."""
 
+    name = "inter-pod affinity"
     COMPARED: ClassVar[tuple[str, ...]] = ("terms", "pods_with_terms")
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from events.limits import RESOURCE_BYTES_MAX, name_problem
 from projections.cards import discover
 from projections.hyper_tree import HyperTree
+from projections.index import Index
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
 from projections.pods import RELEASING
@@ -295,7 +296,7 @@ class NodeTrial:
         self._saved, self._leaving = {}, None
 
 
-class NodeTable:
+class NodeTable(Index):
     """All present nodes, sorted by name, as columns.
 
     `free[name][slot]` mirrors `Node.free`. `changed_slots` lists slots whose free amounts changed, `updated_slots`
@@ -303,6 +304,7 @@ class NodeTable:
     When nodes are added or removed, the table is laid out again and `layout` grows.
     """
 
+    name = "node table"
     COMPARED: ClassVar[tuple[str, ...]] = ("order", "free", "allocatable", "leaving")
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ again and again.
 from typing import TYPE_CHECKING, ClassVar
 
 from projections.group_facts import GroupFacts
+from projections.index import Index
 from projections.pod_groups import WAITING, PodGroup, Status
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ def reported_in(facts: GroupFacts) -> Status:
     return (facts.phase or WAITING, *facts.counts)
 
 
-class PendingStatus:
+class PendingStatus(Index):
     """Pod groups whose status has to be updated, and queues that changed, by key.
 
     Asking which updates are due consumes nothing: each reader remembers how far it has read
     (`engine/pending_requests.py`).
     """
 
+    name = "status updates"
     COMPARED: ClassVar[tuple[str, ...]] = ("phases", "counts")
 
     def __init__(self) -> None:

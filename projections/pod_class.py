@@ -26,6 +26,8 @@ from events.limits import (
     quoted,
 )
 from projections.affinity_terms import SelectedAs
+from projections.deltas import PodChanged
+from projections.index import Index
 from projections.objects import (
     Container,
     Few,
@@ -113,12 +115,13 @@ class PodClass(Struct, frozen=True):
         return self.selected_as is not None or self.terms.depends_on_other_pods
 
 
-class PodClasses:
+class PodClasses(Index):
     """The classes of all existing pods. A class is freed at the end of the record that removed its last pod.
 
     Indexes are not reused, so that cached results of a freed class are never taken for those of another.
     """
 
+    name = "classes of pods"
     COMPARED: ClassVar[tuple[str, ...]] = ("uses", "by_index", "by_key")
 
     def __init__(self) -> None:
@@ -197,8 +200,10 @@ class PodClasses:
         if pod_class.plain != index:
             self._count(pod_class.plain, 1)
 
-    def count(self, old: PodClass | None, new: PodClass | None) -> None:
+    def on_pod(self, cluster: "Cluster", delta: PodChanged) -> None:
         """Count a pod that changes from one class to another."""
+        old = None if delta.old is None else delta.old.pod_class
+        new = None if delta.new is None else delta.new.pod_class
         if old is new:
             return
         if new is not None:

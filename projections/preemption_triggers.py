@@ -6,7 +6,6 @@ then also waits for pods that can newly be evicted.
 
 from typing import Final, Protocol
 
-from projections.disruption_budgets import Budgets
 from projections.nodes import NodeTable
 from projections.plugin import JobStarving, PluginSet
 from projections.pod_groups import EquivalenceKey, PodGroup
@@ -28,10 +27,6 @@ EVICTABLE: Final = (BOUND, RUNNING)
 """Statuses in which a pod may be evicted: placed on its node, not binding and not terminating."""
 
 
-LOWEST_PRIORITY: Final = -(1 << 63)
-"""Lower than any priority."""
-
-
 class PreemptionState(Protocol):
     """The part of the cluster that is read and changed here."""
 
@@ -39,7 +34,6 @@ class PreemptionState(Protocol):
     nodes: NodeTable
     wakeup_events: WakeupEvents
     queues: dict[str, Queue]
-    budgets: Budgets
     priority_classes: dict[str, tuple[int, bool]]
 
 
@@ -111,18 +105,6 @@ def record_victim_added(
     arrived = cluster.wakeup_events.victims_added
     arrived[group.queue] = min(group.priority, arrived.get(group.queue, group.priority))
     cluster.nodes.invalidate(new.node)
-
-
-def update_budgets(cluster: PreemptionState, old: Pod | None, new: Pod | None) -> None:
-    """Update the disruption budgets for a changed pod; wake preemptors if more pods may be evicted."""
-    if cluster.budgets.shift(old, new):
-        wake_preemptors(cluster)
-
-
-def wake_preemptors(cluster: PreemptionState) -> None:
-    """Record for all queues that pods may newly be evicted."""
-    for queue in cluster.queues if cluster.policy.evicting else ():
-        cluster.wakeup_events.victims_added[queue] = LOWEST_PRIORITY
 
 
 def update_preemption_state(cluster: PreemptionState, group: PodGroup) -> None:

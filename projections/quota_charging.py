@@ -11,6 +11,7 @@ from projections.blocked import is_blocked
 from projections.cards import REQUEST_ANNOTATION
 from projections.cluster_totals import ClusterTotals
 from projections.group_facts import compound
+from projections.index import Index
 from projections.nodes import NodeTable
 from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from projections.cluster import Cluster
 
 
-class Cards:
+class Cards(Index):
     """The known card models: name to the resource that counts them, and the number of nodes."""
 
+    name = "cards"
     COMPARED: ClassVar[tuple[str, ...]] = ("resource", "by_resource")
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ a cycle. So a cycle evaluates only the first.
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
+from projections.index import Index
 from projections.pod_groups import EquivalenceKey, PodGroup, Refusal
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ class EquivalenceGroup:
             del self.by_refusal[key]
 
 
-class SchedulingQueue:
+class SchedulingQueue(Index):
     """All equivalence groups, by queue."""
 
+    name = "scheduling queue"
     COMPARED: ClassVar[tuple[str, ...]] = ("by_queue", "places")
 
     def __init__(self) -> None:

@@ -279,7 +279,6 @@ def _restore_groups(state: State, image: Image) -> None:
     cluster.inter_pod_affinity.is_restoring = True
     for pod in restored:
         cluster.replace_pod(None, pod, is_last=False)
-        cluster.foreign_groups.count(pod, 1)
     cluster.inter_pod_affinity.is_restoring = False
     cluster.inter_pod_affinity.outdated = image.outdated_terms
     # Restoring is not a change of a group: set the suspensions afterwards.

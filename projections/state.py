@@ -31,7 +31,6 @@ from projections.cluster import Cluster
 from projections.cycle_start import open_cycle
 from projections.deadlines import expire_timeouts, next_deadline, quarantine_resources
 from projections.deferred_work import DeferredWork
-from projections.foreign_pod_groups import count_foreign_pod, recount_foreign_pods
 from projections.fork import Copies
 from projections.internal_error import OnError, ignore, report
 from projections.kind_table import REQUIRED
@@ -317,7 +316,6 @@ class State:
             cluster.replace_pod(None, pod)
         else:
             cluster.replace_pod(old, pod)
-        count_foreign_pod(cluster, old, pod)
 
     def _pod_deleted(self, event: ObjectDeleted) -> None:
         old = self.cluster.pods.get(event.uid)
@@ -326,7 +324,6 @@ class State:
         if old is not None:
             self.cluster.replace_pod(old, None)
             self.cluster.config_errors.put(f"Pod/{old.key}", ())
-            count_foreign_pod(self.cluster, old, None)
 
     def _started(self, event: DaemonStarted) -> None:
         cluster = self.cluster
@@ -342,7 +339,7 @@ class State:
             if pod.facts.scheduler in event.scheduler_names:
                 cluster.adopt(pod)
             cluster.replace_pod(None, pod)
-        recount_foreign_pods(cluster, cluster.pods.values())
+        cluster.update_all_groups()
 
     def _policy_changed(self, record: Record, event: PolicyChanged) -> None:
         policy, _ = parse_policy(bytes(event.policy))

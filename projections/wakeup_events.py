@@ -10,6 +10,9 @@ ALL_RESOURCES: Final = "*"
 ALL_PODS: Final = "*"
 """Stands for all kinds of pods in `changed_pod_kinds`."""
 
+LOWEST_PRIORITY: Final = -(1 << 63)
+"""Lower than any priority."""
+
 Names = dict[str, None]
 """An ordered set of names."""
 

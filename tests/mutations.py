@@ -6,11 +6,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from projections.audit import INDEXES
-from projections.index import Index, is_nothing
+from projections.index_audit import Recomputable, is_nothing
 from projections.state import State
 
-Find = Callable[[State], Index]
+Find = Callable[[State], Recomputable]
 
 
 class Mutation(Struct, frozen=True):
@@ -28,8 +27,9 @@ def _group(key: str) -> Find:
 
 def _indexes(state: State) -> Iterator[tuple[str, Find]]:
     """All indexes, with a queue, node and pod group each."""
-    for name, find in INDEXES.items():
-        yield name, lambda state, find=find: find(state.cluster)  # type: ignore[misc]
+    for index in state.cluster.indexes.all:
+        kind = type(index)
+        yield index.name, lambda state, kind=kind: state.cluster.indexes.of(kind)  # type: ignore[misc]
     for key in state.cluster.queues:
         yield "queue", lambda state, key=key: state.cluster.queues[key]  # type: ignore[misc]
     for key in state.cluster.nodes.nodes:

@@ -7,7 +7,6 @@ from projections.cluster import Cluster
 from projections.disruption_budgets import BudgetFacts, BudgetObject, budget_facts
 from projections.objects import read
 from projections.observed_kind import ObservedKind, Reading
-from projections.preemption_triggers import wake_preemptors
 
 BUDGETS: Final = Resource(
     "PodDisruptionBudget",
@@ -26,13 +25,13 @@ def _apply(cluster: Cluster, reading: Reading) -> None:
     facts = reading.of(whole, lambda *_: None)
     cluster.config_errors.put(reading.subject, reading.faults)
     if facts is not None and cluster.budgets.put(facts, cluster.pods.values()):
-        wake_preemptors(cluster)
+        cluster.wake_preemptors()
 
 
 def _drop(cluster: Cluster, subject: str, uid: str) -> None:
     _, namespace, name = subject.split("/")
     cluster.budgets.drop(namespace, name)
-    wake_preemptors(cluster)
+    cluster.wake_preemptors()
 
 
 DISRUPTION_BUDGET: Final = ObservedKind(

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from events.messages import DeletionSeen, ObjectSeen
-from projections.audit import INDEXES
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
@@ -19,7 +18,7 @@ from tests.scheduling.given import Told, node, pod, raw
 from tests.scheduling.topology.given import hyper_node
 
 ATTRIBUTES: Final = {
-    *((name, one) for name, find in INDEXES.items() for one in find(Cluster()).COMPARED),
+    *((index.name, one) for index in Cluster().indexes.all for one in index.COMPARED),
     *(("node", one) for one in Node.COMPARED),
     *(("queue", one) for one in Queue.COMPARED),
     *(("pod group", one) for one in PodGroup.COMPARED),

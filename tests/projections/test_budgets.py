@@ -78,9 +78,9 @@ def test_a_budget_follows_its_pods() -> None:
     found = budgets(f'{{{WEB}, "minAvailable": 1}}', pod("a"), pod("b"))
     budget = found.all["default"]["b"]
     leaving = pod("a", is_leaving=True)
-    found.shift(budget.pods["a"], leaving)
+    found.replace(pod("a"), leaving)
     assert budget.allowed == 0
-    found.shift(leaving, None)
+    found.replace(leaving, None)
     assert list(budget.pods) == ["b"]
     found.drop("default", "b")
     assert found.all == {}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.gang_minimum import MinMemberSet
-from projections.index import check_same
+from projections.index_audit import check_same
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import FAILED, GONE, RELEASING, SUCCEEDED, Pod, PodFacts

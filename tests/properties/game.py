@@ -47,11 +47,13 @@ class Game:
     def take(self, batch: Batch | None) -> None:
         self.witness.take(batch)
         self.engine.state.validate()
-        for there in self.engine.state.cluster.budgets.all.values():
+        cluster = self.engine.state.cluster
+        for there in cluster.budgets.all.values():
             for budget in there.values():
-                evicted = [one for one in budget.pods.values() if one.evicted]
-                healthy = sum(one.status == RUNNING for one in budget.pods.values())
-                total, least = len(budget.pods), budget.facts.at_least
+                pods = [cluster.pods[uid] for uid in budget.pods]
+                evicted = [one for one in pods if one.evicted]
+                healthy = sum(one.status == RUNNING for one in pods)
+                total, least = len(pods), budget.facts.at_least
                 must = least if isinstance(least, int) else -(-total // 2)
                 assert not evicted or healthy >= must, f"{healthy} of {total} are left"
 

@@ -19,7 +19,9 @@ from events.codec import event_of
 from events.record import Record
 from projections import node_updates, state
 from projections.cluster import Cluster
+from projections.deltas import PodChanged
 from projections.disruption_budgets import Budgets
+from projections.foreign_pod_groups import ForeignPodGroups
 from projections.kinds import hyper_node, node, priority_class, volcano_queue
 from projections.left_out import ApplyError, folded
 from projections.pods import Pod
@@ -57,7 +59,7 @@ Wrong = tuple[str, object, str, bool]
 CHANGES: dict[str, Wrong] = {
     "replace_pod": ("Pod", Cluster, "replace_pod", False),
     "replace_pod, after it": ("Pod", Cluster, "replace_pod", True),
-    "count_foreign_pod": ("Pod", state, "count_foreign_pod", False),
+    "an index": ("Pod", ForeignPodGroups, "on_pod", False),
     "put_node": ("Node", node, "put_node", False),
     "_changed of a node": ("Node", node_updates, "_changed", False),
     "put_group, after it": ("PodGroup", Cluster, "put_group", True),
@@ -73,6 +75,8 @@ def mentions(one: object) -> bool:
     """Whether an argument is about the object `attack`."""
     if isinstance(one, Cluster):
         return False
+    if isinstance(one, PodChanged):
+        one = one.new or one.old
     facts = getattr(one, "facts", None) or one
     names = (one, getattr(facts, "name", ""), getattr(one, "key", ""))
     return any(isinstance(name, str) and name.rpartition("/")[2] == "attack" for name in names)
@@ -179,7 +183,7 @@ async def test_many_records_that_cannot_be_applied_are_left_out_one_by_one(
 
 DELETIONS: dict[str, tuple[object, str, int | None]] = {
     "Node": (node, "drop_node", None),
-    "Pod": (state, "count_foreign_pod", 2),
+    "Pod": (Cluster, "replace_pod", 2),
     "PodGroup": (Cluster, "drop_group_object", None),
     "Queue": (volcano_queue, "put_queue", 1),
 }
