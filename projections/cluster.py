@@ -72,7 +72,6 @@ class Cluster:
         """Position of the record that is being applied; number of queues with an object."""
         self.policy: Policy
         self.plugins: PluginSet
-        self.set_policy(parse_policy(BUILT_IN)[0])
         self.scheduler_names: tuple[str, ...] = ("muster",)
         self.nodes = NodeTable()
         self.totals: Amounts = {}
@@ -120,7 +119,7 @@ class Cluster:
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
-        self.indexes = Indexes(
+        own = (
             self.nodes,
             self.nodes.hyper_tree,
             self.cards,
@@ -132,7 +131,9 @@ class Cluster:
             self.pending_status,
             self.config_errors,
         )
+        self.indexes = Indexes(own)
         """What is computed from facts. Nodes, queues and pod groups keep sums of their own."""
+        self.set_policy(parse_policy(BUILT_IN)[0])
 
     # Nodes
 
@@ -566,8 +567,14 @@ class Cluster:
             self.update_group(group)
 
     def set_policy(self, policy: Policy) -> None:
-        """Set the policy and its plugins, and nothing that depends on them."""
+        """Set the policy, its plugins and their indexes, and nothing else that depends on them."""
         self.policy, self.plugins = policy, build_plugins(policy.tiers)
+        self.rebuild_plugin_indexes()
+
+    def rebuild_plugin_indexes(self) -> None:
+        """Compute the indexes of the plugins in force from facts. Those of other plugins are dropped."""
+        brought = {type(one): one for plugin in self.plugins.all for one in plugin.indexes()}
+        self.indexes = Indexes(self.indexes.own, [one.rebuilt(self) for one in brought.values()])
 
     def change_policy(self, policy: Policy) -> None:
         """Set another policy and recompute what depends on it."""

@@ -9,6 +9,7 @@ plugin is treated like any other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from projections.deltas import Delta, PodChanged
@@ -46,14 +47,16 @@ DELTAS: Final = (PodChanged,)
 class Indexes:
     """The indexes of a cluster, and which of them handle a type of delta."""
 
-    def __init__(self, *indexes: Index) -> None:
-        self.all = indexes
-        handlers = {one: tuple([i for i in indexes if _handles(i, one)]) for one in DELTAS}
+    def __init__(self, own: Iterable[Index], of_plugins: Iterable[Index] = ()) -> None:
+        self.own = tuple(own)
+        """Those that every cluster has; others come and go with the plugins that the policy names."""
+        self.all = (*self.own, *of_plugins)
+        handlers = {one: tuple([i for i in self.all if _handles(i, one)]) for one in DELTAS}
         # Types without a handler are left out.
         self._by_delta: dict[type[Delta], tuple[Index, ...]] = {
             one: found for one, found in handlers.items() if found
         }
-        self._by_type: dict[type[Index], Index] = {type(one): one for one in indexes}
+        self._by_type: dict[type[Index], Index] = {type(one): one for one in self.all}
 
     def of(self, kind: type[IndexT]) -> IndexT:
         """Return the index of this class. Raise KeyError if the cluster does not keep it."""

@@ -1,8 +1,8 @@
 """Plugins: what a policy can name. A plugin is one class in one file; its base classes are the hooks that it takes part
 in.
 
-A plugin holds its arguments and flags and nothing else: it answers from the cluster that it is given. The hooks of
-this module are called while records are applied, those of `scheduling/plugin.py` while a cycle decides.
+A plugin holds its arguments and flags and nothing else: it answers from the cluster that it is given. What it would
+have to count at every question it keeps in an index of its own (`Plugin.indexes`). The hooks of this module are called while records are applied, those of `scheduling/plugin.py` while a cycle decides.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from projections.policy_values import JsonObject, typed
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
+    from projections.index import Index
     from projections.pod_class import Amounts
     from projections.pod_groups import PodGroup
     from projections.queues import Queue
@@ -84,6 +85,14 @@ class Plugin(ABC):
     def takes_part(self, flag: str) -> bool:
         """Return whether the plugin is enabled for a flag."""
         return self.config.takes_part(flag)
+
+    def indexes(self) -> Iterable[Index]:
+        """Return the indexes that the plugin brings, empty.
+
+        A cluster keeps one of each class as long as its policy names the plugin, and computes it from facts when it
+        gets the policy and when it is restored from a snapshot. `cluster.indexes.of` returns it.
+        """
+        return ()
 
 
 def warn_unknown(name: str, key: str, path: str, warn: Warn) -> None:

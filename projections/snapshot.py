@@ -235,6 +235,7 @@ def restore(payload: bytes) -> State:
         _restore_quarantine(state, name, of_node)
     _restore_groups(state, image)
     cluster.finish_record()
+    cluster.rebuild_plugin_indexes()
     cluster.clear_changed_rows()
     cluster.wakeup_events, state.deferred_work = image.due, image.deferred
     cluster.pending_status.queues = dict.fromkeys(cluster.queues, image.position)

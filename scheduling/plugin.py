@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from projections.index import IndexT
 from projections.plugin import Plugin, Quota
 from projections.policy import RECLAIMING
 from scheduling.shortage import Shortage
@@ -207,6 +208,18 @@ class NodeView(Protocol):
     def pods(self) -> Iterable[Pod]:
         """Yield the pods that are on the node or will be: those tried there by this decision, too, and without
         those that are about to leave if the question is about the time after."""
+
+    @property
+    def arriving(self) -> Iterable[Pod]:
+        """Yield those of `pods` that State does not have on the node yet."""
+
+    @property
+    def leaving(self) -> Iterable[Pod]:
+        """Yield the pods that State has on the node and that are left out of `pods`."""
+
+    def index(self, kind: type[IndexT]) -> IndexT:
+        """Return the index of this class that a plugin brings (`Plugin.indexes`): what State has, without `arriving`
+        and with `leaving`."""
 
 
 class NodeFilter(Plugin):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from events.limits import clipped
 from projections.cluster import Cluster
+from projections.index import IndexT
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pods import RELEASING, Pod
@@ -40,15 +41,32 @@ class ViewedNode(NodeView):
     @property
     def pods(self) -> Iterator[Pod]:
         """Yield the pods that are on the node or will be."""
-        node, pods = self._node, self._cluster.pods
-        for uid in node.pods:
-            pod = pods[uid]
-            is_leaving = uid in node.overlay_removed or pod.status == RELEASING
-            if not (self._later and is_leaving):
-                yield pod
-        for uid in (*node.overlay_added, *node.nominated_pods):
-            if (waiting := pods.get(uid)) is not None:
+        for uid in self._node.pods:
+            if not (self._later and self._is_leaving(uid)):
+                yield self._cluster.pods[uid]
+        yield from self.arriving
+
+    @property
+    def arriving(self) -> Iterator[Pod]:
+        """Yield the pods that are tried on the node or nominated to it."""
+        for uid in (*self._node.overlay_added, *self._node.nominated_pods):
+            if (waiting := self._cluster.pods.get(uid)) is not None:
                 yield waiting
+
+    @property
+    def leaving(self) -> Iterator[Pod]:
+        """Yield the pods that are about to leave, if the question is about the time after."""
+        for uid in self._node.pods if self._later else ():
+            if self._is_leaving(uid):
+                yield self._cluster.pods[uid]
+
+    def index(self, kind: type[IndexT]) -> IndexT:
+        """Return the index of this class that a plugin brings."""
+        return self._cluster.indexes.of(kind)
+
+    def _is_leaving(self, uid: str) -> bool:
+        is_removed = uid in self._node.overlay_removed
+        return is_removed or self._cluster.pods[uid].status == RELEASING
 
 
 class PluginColumns:

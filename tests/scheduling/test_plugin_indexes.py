@@ -1,0 +1,245 @@
+"""An index that a plugin brings: kept up, audited, forked, rebuilt, and dropped with the plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from msgspec import Struct
+
+from events.messages import DeletionSeen, ObjectSeen
+from events.normalize import JsonObject
+from projections import snapshot
+from projections.cluster import Cluster
+from projections.deltas import PodChanged
+from projections.index import Index
+from projections.plugin import PLUGINS, register
+from projections.pod_class import PodClass
+from projections.pods import Pod
+from projections.state import State
+from scheduling.plugin import NodeFilter, NodeView
+from tests.checkout import ROOT
+from tests.mutations import undetected
+from tests.scheduling.given import Told, node, pod, raw
+
+
+class TeamPods(Index):
+    """The number of pods by node and team."""
+
+    name = "pods of teams"
+    COMPARED: ClassVar[tuple[str, ...]] = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: dict[str, dict[str, int]] = {}
+
+    def rebuilt(self, cluster: Cluster, /) -> TeamPods:
+        twin = TeamPods()
+        for one in cluster.pods.values():
+            twin.add(one, 1)
+        return twin
+
+    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:
+        self.add(delta.old, -1)
+        self.add(delta.new, 1)
+
+    def add(self, one: Pod | None, sign: int) -> None:
+        """Add a pod that occupies a node, or (-1) remove it."""
+        if one is None or not one.occupies or not (team := team_of(one)):
+            return
+        teams = self.counts.setdefault(one.node, {})
+        teams[team] = teams.get(team, 0) + sign
+        if not teams[team]:
+            del teams[team]
+            if not teams:
+                del self.counts[one.node]
+
+
+def team_of(one: Pod | None) -> str:
+    """The team of a pod."""
+    return "" if one is None else dict(one.facts.labels).get("team", "")
+
+
+class TeamLimit(Struct, frozen=True):
+    """Arguments of the plugin."""
+
+    most: int = 2
+
+
+class FewOfTeam(NodeFilter):
+    """At most `most` pods of a team on a node, counted by an index."""
+
+    name = "few-of-team"
+    version = "1"
+    Arguments = TeamLimit
+    pod_labels = ("team",)
+
+    def indexes(self) -> Iterable[Index]:
+        return (TeamPods(),)
+
+    def filter(self, pod: PodClass, node: NodeView) -> str:
+        assert isinstance(self.config.arguments, TeamLimit)
+        team = dict(pod.plugin_labels).get("team", "")
+        count = node.index(TeamPods).counts.get(node.name, {}).get(team, 0)
+        count += sum(team_of(one) == team for one in node.arriving)
+        count -= sum(team_of(one) == team for one in node.leaving)
+        assert count == sum(team_of(one) == team for one in node.pods)
+        return f"had {count} pods of team {team}" if count >= self.config.arguments.most else ""
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """The plugin is installed for the test."""
+    register(FewOfTeam)
+    yield
+    del PLUGINS[FewOfTeam.name]
+
+
+def policy(*names: str, actions: str = "enqueue, allocate, backfill, preempt") -> dict[str, object]:
+    """A policy that names these plugins, too."""
+    tiers = (("priority",), ("gang", "predicates", *names))
+    named = [{"plugins": [{"name": one} for one in tier]} for tier in tiers]
+    return {"actions": actions, "tiers": named}
+
+
+def of_team(name: str, team: str, **more: str) -> bytes:
+    """A pod of a team."""
+    on, group, priority = (more.get(one, "") for one in ("on", "group", "priority"))
+    annotations: JsonObject = {"volcano.sh/preemptable": "true"}
+    if group:
+        annotations["scheduling.k8s.io/group-name"] = group
+    metadata: JsonObject = {"labels": {"team": team}, "annotations": annotations}
+    spec: JsonObject = {"priority": int(priority)} if priority else {}
+    return pod(name, on=on, phase="Running" if on else "Pending", metadata=metadata, spec=spec)
+
+
+def begun(*names: str) -> Told:
+    """Two nodes, with a gang, single pods and a running pod of two teams, after the first cycles."""
+    told = Told(policy=policy(*names))
+    told.show_all("Node", node("n1"), node("n2"))
+    told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    told.show_all(
+        "Pod",
+        of_team("r0", "red", on="n1"),
+        *(of_team(f"g{index}", "red", group="g") for index in range(2)),
+        *(of_team(f"b{index}", "blue") for index in range(5)),
+    )
+    told.show_the_rest()
+    told.cycle()
+    told.cycle()
+    told.state.validate()
+    return told
+
+
+def kept(state: State) -> dict[str, dict[str, int]]:
+    """What the index holds; it is what the audit counts."""
+    state.validate()
+    return state.cluster.indexes.of(TeamPods).counts
+
+
+def in_all(state: State) -> dict[str, int]:
+    """Team to the number of its pods on all nodes."""
+    found = kept(state).values()
+    return {team: sum(one.get(team, 0) for one in found) for team in ("red", "blue")}
+
+
+def has_index(state: State) -> bool:
+    """Whether State keeps the index."""
+    return any(isinstance(one, TeamPods) for one in state.cluster.indexes.all)
+
+
+def test_pods_are_decided_by_the_index_and_by_what_is_tried() -> None:
+    state = begun("few-of-team").state
+    assert all(max(teams.values()) <= 2 for teams in kept(state).values())
+    assert in_all(state) == {"red": 3, "blue": 4}
+
+
+def test_a_victim_does_not_count_for_the_time_after_it_is_gone() -> None:
+    told = Told(policy=policy("few-of-team"))
+    told.show_all("Node", node("n1", cpu=2))
+    told.show_all("Pod", *(of_team(f"r{index}", "red", on="n1") for index in range(2)))
+    told.show_the_rest()
+    told.see(ObjectSeen(of_team("first", "red", priority="10")))
+    told.cycle()
+    assert in_all(told.state) == {"red": 2, "blue": 0}
+    leaving = [one.facts.name for one in told.state.cluster.pods.values() if one.evicted]
+    assert len(leaving) == 1
+
+
+def test_the_index_follows_pods_that_move_change_their_label_or_end() -> None:
+    told = begun("few-of-team")
+    told.see(ObjectSeen(of_team("r0", "blue", on="n1")))
+    assert in_all(told.state) == {"red": 2, "blue": 5}
+    told.see(DeletionSeen(of_team("r0", "blue", on="n1")))
+    assert in_all(told.state) == {"red": 2, "blue": 4}
+    told.cycle()
+    told.see(DeletionSeen(node("n2")))
+    told.cycle()
+    assert in_all(told.state) == {"red": 2, "blue": 4}
+
+
+def test_the_audit_finds_a_wrong_value_in_the_index() -> None:
+    told = begun("few-of-team")
+    missed, tried = undetected(told.state)
+    assert not missed
+    assert ("pods of teams", "counts") in tried
+    told.state.cluster.indexes.of(TeamPods).counts["n1"]["red"] += 1
+    with pytest.raises(AssertionError, match=r"pods of teams counts, n1, red: kept \d, counted"):
+        told.state.validate()
+
+
+def test_a_fork_has_an_index_of_its_own() -> None:
+    told = begun("few-of-team")
+    fork = told.state.fork()
+    before = {name: dict(teams) for name, teams in kept(fork).items()}
+    told.see(DeletionSeen(of_team("r0", "red", on="n1")))
+    assert kept(fork) == before != kept(told.state)
+
+
+def test_a_snapshot_does_not_hold_the_index_and_restoring_computes_it() -> None:
+    told = begun("few-of-team")
+    payload = snapshot.take(told.state)
+    restored = snapshot.restore(payload)
+    assert kept(restored) == kept(told.state)
+    assert snapshot.take(restored) == payload
+    told.state.cluster.indexes.of(TeamPods).counts.clear()
+    assert snapshot.take(told.state) == payload
+    told.change_policy(policy())
+    assert not has_index(snapshot.restore(snapshot.take(told.state)))
+
+
+def test_the_index_comes_and_goes_with_the_plugin() -> None:
+    told = begun()
+    assert not has_index(told.state)
+    told.change_policy(policy("few-of-team"))
+    assert in_all(told.state) == {"red": 3, "blue": 5}
+    told.change_policy(policy())
+    assert not has_index(told.state)
+    with pytest.raises(KeyError):
+        told.state.cluster.indexes.of(TeamPods)
+    told.see(DeletionSeen(of_team("r0", "red", on="n1")))
+    told.change_policy(policy("few-of-team"))
+    assert in_all(told.state) == {"red": 2, "blue": 5}
+
+
+def test_a_policy_of_the_same_plugin_repairs_a_wrong_index() -> None:
+    told = begun("few-of-team")
+    told.state.cluster.indexes.of(TeamPods).counts.clear()
+    told.change_policy(policy("few-of-team", actions="allocate"))
+    assert kept(told.state)
+
+
+def test_the_example_of_the_manual_is_this_plugin() -> None:
+    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Indexes\n")[2].partition("\n## ")[0]
+    blocks = [part.partition("```")[0] for part in section.split("```python\n")[1:]]
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert len(blocks) == 2
+    assert not [line for block in blocks for line in block.splitlines() if line not in lines]
+
+
+def test_no_module_of_the_core_names_the_index() -> None:
+    folders = ("projections", "scheduling", "engine", "replay", "daemon", "simulator")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert not [path for path in files if "TeamPods" in path.read_text(encoding="utf-8")]
