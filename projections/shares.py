@@ -8,9 +8,12 @@ total is zero is 1. Shares are exact fractions; an empty holding has the integer
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from projections.pod_class import Amounts
+
+EQUAL: Final = Fraction(1, 1_000_000)
+"""Shares that differ by no more are equal (Volcano's `shareDelta`)."""
 
 Share: TypeAlias = int | Fraction
 Holding: TypeAlias = tuple[tuple[str, int], ...]

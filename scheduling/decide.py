@@ -14,7 +14,7 @@ from projections.state import State
 from scheduling.session import Session
 from scheduling.session_decider import SessionDecider
 
-DECIDER: Final = 4
+DECIDER: Final = 5
 """Version of the decision code. Raise it with every change that can alter a decision."""
 
 

@@ -5,8 +5,6 @@ the shares of queues are in `scheduling/quota/fair_tree.py`.
 """
 
 from collections.abc import Iterable
-from fractions import Fraction
-from typing import Final
 
 from msgspec import Struct
 
@@ -18,14 +16,11 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.policy import RECLAIMING
 from projections.queues import Queue
-from projections.shares import dominant, with_more
+from projections.shares import EQUAL, dominant, with_more
 from scheduling.plugin import QueueKey, QueueOrder, VictimFilter
 from scheduling.quota.fair_tree import FairKey, FairTree
 from scheduling.victims.preemptor import Preemptor
 from scheduling.work_budget import FAIR, FAIR_AGAIN
-
-_EQUAL: Final = Fraction(1, 1_000_000)
-"""Shares that differ by no more are equal."""
 
 
 class Drf(JobOrder, QueueOrder, VictimFilter):
@@ -72,7 +67,11 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
         return super().filters(action)
 
     def victims(self, preemptor: Preemptor, candidates: list[Pod]) -> list[Pod]:
-        """Accept pods of groups whose share without them is still at least the preemptor's share with its pod."""
+        """Accept pods of groups whose share without them is still at least the preemptor's share with its pod.
+
+        If the groups are as equal before as after, because neither dominant share is that of the pod, each could
+        evict for the other without end: then only pods of lower priority or younger groups are accepted.
+        """
         if preemptor.is_reclaiming:
             return _by_fair_tree(preemptor, candidates)
         groups, totals = preemptor.cluster.groups, preemptor.cluster.cluster_totals.totals
@@ -81,6 +80,7 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
             ours = with_more(ours, pod.pod_class.request)
         for pod in preemptor.overlay.evicted_by_group.get(preemptor.group.key, ()):
             ours = with_more(ours, pod.pod_class.request, -1)
+        share = dominant(ours, totals)
         asked = dominant(with_more(ours, preemptor.pod.pod_class.request), totals)
         left: dict[str, dict[str, int]] = {}
         chosen: list[Pod] = []
@@ -91,7 +91,10 @@ class Drf(JobOrder, QueueOrder, VictimFilter):
                 for gone in preemptor.overlay.evicted_by_group.get(key, ()):
                     left[key] = with_more(left[key], gone.pod_class.request, -1)
             without = with_more(left[key], pod.pod_class.request, -1)
-            if asked <= dominant(without, totals) + _EQUAL:
+            if asked > dominant(without, totals) + EQUAL:
+                continue
+            is_tie = dominant(left[key], totals) <= share + EQUAL and not preemptor.is_within
+            if not is_tie or preemptor.comes_before(groups[key]):
                 left[key] = without
                 chosen.append(pod)
         return chosen

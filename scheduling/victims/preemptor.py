@@ -61,3 +61,11 @@ class Preemptor(Struct):
     def queue(self) -> Queue:
         """Return the queue of the group."""
         return self.session.cluster.queues[self.overlay.group.queue]
+
+    def comes_before(self, group: PodGroup) -> bool:
+        """Return True if the preemptor's group has a higher priority than another one, or an equal one and is older."""
+        return _rank(self.group) < _rank(group)
+
+
+def _rank(group: PodGroup) -> tuple[int, int, str, str]:
+    return -group.priority, group.created_ns, group.uid, group.key

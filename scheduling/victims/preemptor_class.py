@@ -1,5 +1,6 @@
 """Classes of preemptors for which the same nodes can be freed (key of `scheduling/failed_preemption_cache.py`)."""
 
+from projections.shares import EQUAL, dominant
 from scheduling.plugin import keeps_fair_tree
 from scheduling.victim_eligibility import victim_filter_tiers
 from scheduling.victims.preemptor import Preemptor
@@ -25,4 +26,7 @@ def preemptor_class(preemptor: Preemptor) -> tuple[object, ...] | None:
         return None
     group = preemptor.group
     held = tuple(sorted(group.held.items()))
-    return pod.pod_class.index, group.queue, group.priority, held, group.key if held else ""
+    totals = cluster.cluster_totals.totals
+    # With a share of nothing, before or with this pod, ages can decide (`drf`).
+    is_tied = bool(held) or dominant(dict(pod.pod_class.request), totals) <= EQUAL
+    return pod.pod_class.index, group.queue, group.priority, held, group.key if is_tied else ""

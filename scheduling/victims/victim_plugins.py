@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from projections.plugin import JobStarving
-from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.shares import with_more
 from scheduling.plugin import QuotaRules, VictimFilter, quota_of
@@ -86,7 +85,7 @@ def _safe_from_reclaim_back(preemptor: Preemptor, candidates: list[Pod]) -> list
     cluster, extra = preemptor.cluster, preemptor.overlay.extra
     groups = cluster.groups
     if not preemptor.is_reclaiming:
-        return [pod for pod in candidates if _is_later(preemptor, groups[pod.group_key])]
+        return [pod for pod in candidates if preemptor.comes_before(groups[pod.group_key])]
     asked = preemptor.asked
     rules = quota_of(cluster)
     if not rules.is_named:
@@ -120,13 +119,3 @@ def _could_reclaim_back(preemptor: Preemptor, pod: Pod, queue: str, given: dict[
 def _share_left(preemptor: Preemptor, name: str) -> Fraction:
     given = {one: -amount for one, amount in preemptor.overlay.released_by_queue(name).items()}
     return share_with(preemptor.cluster, preemptor.cluster.queues[name], given)
-
-
-def _is_later(preemptor: Preemptor, group: PodGroup) -> bool:
-    ours = preemptor.group
-    return (-group.priority, group.created_ns, group.uid, group.key) > (
-        -ours.priority,
-        ours.created_ns,
-        ours.uid,
-        ours.key,
-    )

@@ -171,6 +171,8 @@ class Town:
         self.game = Game(policy)
         self.game.bind = self._bind
         self.refuses = 0
+        self.refused: dict[str, None] = {}
+        """Jobs of which a binding was refused. What is left of such a gang waits; its cards may be taken meanwhile."""
         self.breaks_gangs = not is_one_tier(policy) and b"preempt" in policy
         """A later tier may give away what `gang` in the first would keep."""
         self.houses = {f"n{index}": house for index, house in enumerate(there)}
@@ -245,6 +247,7 @@ class Town:
         if not self.refuses:
             return self.game.api.bind(request)
         self.refuses -= 1
+        self.refused[request.name.partition("-")[0]] = None
         return Rejected("Forbidden", "no")
 
     def _build(self, name: str) -> None:
@@ -278,7 +281,7 @@ class Town:
             if group is None:
                 continue
             bound = group.allocated_count
-            if not self.breaks_gangs:
+            if not self.breaks_gangs and name not in self.refused:
                 assert not 0 < bound < job.least, f"{name}: {bound} of {job.least} are bound"
             if group.pending and self._is_admitted(group, job):
                 self._could_not_be_served(group, job, in_use)
