@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from events.limits import RESOURCE_BYTES_MAX, name_problem
-from projections.cards import discover
+from projections.device_family import discover_devices
 from projections.hyper_tree import HyperTree
 from projections.index import Index
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
@@ -71,7 +71,9 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
     labels = obj.metadata.labels or {}
     capacity, _ = _amounts(status.capacity or status.allocatable or {})
     # If all cards are unhealthy, the kubelet reports them in the capacity only.
-    found = discover(labels, {**capacity, **{k: v for k, v in allocatable.items() if v > 0}})
+    found = discover_devices(
+        labels, {**capacity, **{k: v for k, v in allocatable.items() if v > 0}}
+    )
     return NodeFacts(
         name=obj.metadata.name,
         uid=obj.metadata.uid or "",

@@ -14,6 +14,7 @@ holds more.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import scheduling.device_family_table  # nodes have devices of the families of the table
 import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened

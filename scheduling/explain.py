@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from events.decision import GangBindDecided, PipelineDecided
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.device_family import Cards
 from projections.nodes import Node, NodeFacts
 from projections.plugin import PluginSet
 from projections.pod_class import Amounts, PodClass
@@ -23,7 +24,7 @@ from projections.queues import Queue
 from projections.selector import untolerated
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import NOT_SELECTED, TAINTED, UNSCHEDULABLE, verdict
-from scheduling.node_ranking import Cards, NodeRankings, first_card
+from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import ADMITTED, NodeOrder, NodePredicate
 from scheduling.quota import quota_check
 from scheduling.quota.card_selection import CardChoice, choose_cards
@@ -270,8 +271,8 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
         return ()
     rankings.of(pod_class, cards).scores()
     closed = rankings.predicates(pod_class).verdicts != ADMITTED
-    if cards is not None:
-        closed = closed | ~rankings.having_cards(cards)
+    if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
+        closed = closed | ~having_devices
     if (pod_topology := rankings.pod_topology(pod_class)) is not None:
         closed = closed | ~pod_topology.admitted()
     missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)
@@ -290,13 +291,13 @@ def large_enough(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> i
     """Return how many nodes could take the pod if they were empty."""
     rankings.of(pod_class, cards).scores()
     table = rankings.cluster.nodes
-    having_cards = rankings.predicates(pod_class).verdicts == ADMITTED
-    if cards is not None:
-        having_cards = having_cards & rankings.having_cards(cards)
+    large = rankings.predicates(pod_class).verdicts == ADMITTED
+    if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
+        large = large & having_devices
     for name, amount in pod_class.request:
         column = table.allocatable.get(name)
-        having_cards = having_cards & (False if column is None else column >= amount)
-    return int(np.count_nonzero(having_cards))
+        large = large & (False if column is None else column >= amount)
+    return int(np.count_nonzero(large))
 
 
 def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: int) -> NodeShortfall:
@@ -308,10 +309,7 @@ def _lacking(rankings: NodeRankings, pod_class: PodClass, cards: Cards, slot: in
         if amount > node.free.get(name, 0)
     }
     obstacle = obstacle_of(rankings.cluster.plugins, pod_class, node.facts)
-    if not obstacle and cards is not None and first_card(node, cards) is None:
-        there = " and ".join(node.facts.cards.values())
-        has = f"node has cards {there}" if there else "node has no cards"
-        obstacle = f"{has}, not {' or '.join(cards)}"
+    obstacle = obstacle or rankings.devices(pod_class, cards).obstacle(node)
     obstacle = obstacle or pod_topology_obstacle(rankings, pod_class, node)
     withheld = withheld_from(pod_class, node)
     return NodeShortfall(node=node.name, lacks=lacks, obstacle=obstacle, withheld_until_ns=withheld)

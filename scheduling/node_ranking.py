@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from projections.affinity_terms import SelectedAs, Selecting
 from projections.cluster import Cluster
+from projections.device_family import Cards
 from projections.nodes import Node
 from projections.pod_class import PodClass
+from scheduling.device_points import CardLayouts, DevicePoints
 from scheduling.node_predicates import NodePredicates
 from scheduling.plugin import (
     ADMITTED,
@@ -39,9 +41,6 @@ SCORES_BYTES_MAX = 256 << 20
 FREED_SHARE = 8
 """Rankings of removed classes are dropped when up to one in this many may be such."""
 
-Cards = tuple[str, ...] | None
-"""The cards that a pod may be charged, in order of preference; None if it uses none or any."""
-
 
 class SharedScores:
     """The scores of all nodes, shared by all classes of pods with the same node requirements."""
@@ -50,12 +49,10 @@ class SharedScores:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
-        self._cards = cards
         self._predicates = rankings.predicates(pod_class)
         self.scorer = NodeScorers(rankings.cluster.plugins, pod_class)
-        self.preferences = Preferences(rankings.weights, pod_class, cards)
-        self._points: dict[str, int] = {}
-        """Card layout of a node to what it adds to the score; -1 if it has none of the cards."""
+        self.preferences = Preferences(rankings.weights, pod_class)
+        self.devices = rankings.devices(pod_class, cards)
         self._scores = self._all()
         self._moved, self._remade = len(self._table.changed_slots), len(self._table.updated_slots)
 
@@ -78,24 +75,19 @@ class SharedScores:
 
     def admits(self, node: Node) -> bool:
         """Return True if the node admits such a pod, regardless of free resources."""
-        if self._predicates.verdicts[node.slot] != ADMITTED:
-            return False
-        return self._cards is None or self._points_of(node) >= 0
-
-    def _points_of(self, node: Node) -> int:
-        points = self._points.get(node.card_layout)
-        if points is None:
-            assert self._cards is not None
-            points = card_points(node, self._cards, self.preferences)
-            self._points[node.card_layout] = points
-        return points
+        return (
+            bool(self._predicates.verdicts[node.slot] == ADMITTED)
+            and self.devices.of_node(node) >= 0
+        )
 
     def _score(self, node: Node) -> int:
-        if not self.admits(node) or not node.fits(self._request):
+        if self._predicates.verdicts[node.slot] != ADMITTED or not node.fits(self._request):
+            return -1
+        points = self.devices.of_node(node)
+        if points < 0:
             return -1
         assert node.facts is not None
-        score = self.scorer.of_node(node.facts.allocatable, node.free)
-        return score if self._cards is None else score + self._points_of(node)
+        return self.scorer.of_node(node.facts.allocatable, node.free) + points
 
     def _all(self) -> npt.NDArray[np.int64]:
         table = self._table
@@ -108,8 +100,8 @@ class SharedScores:
                 return np.full(len(table.order), -1, dtype=np.int64)
             fits &= column >= amount
         scores = self.scorer.of_all(table)
-        if self._cards is not None:
-            points = self._rankings.card_points(self._cards, self.preferences)
+        points = self.devices.of_all()
+        if points is not None:
             scores, fits = scores + points, fits & (points >= 0)
         return np.where(fits, scores, -1)
 
@@ -121,7 +113,6 @@ class NodeRanking:
         self._rankings = rankings
         self._table = rankings.cluster.nodes
         self._request = pod_class.request
-        self._cards = cards
         self.shared_scores = rankings.shared_scores(pod_class, cards)
         self._pod_topology_filters = rankings.pod_topology(pod_class)
         self._images = rankings.images(pod_class)
@@ -191,8 +182,8 @@ class NodeRanking:
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the current scores of the chosen nodes, with or without room; -1 for all others."""
         scores = self.shared_scores.scorer.of_all(self._table)
-        if self._cards is not None:
-            points = self._rankings.card_points(self._cards, self._preferences)
+        points = self.shared_scores.devices.of_all()
+        if points is not None:
             scores, chosen = scores + points, chosen & (points >= 0)
         scores = np.where(chosen, np.maximum(scores, 0), -1)
         return self._with_preferences(scores) if len(scores) else scores
@@ -216,10 +207,8 @@ class NodeRankings:
         self._admission_of: dict[int, NodePredicates] = {}
         self._topology_index = PodTopologyIndex(cluster)
         self._pod_topology: dict[int, PodTopologyFilters] = {}
-        self._looked = (-1, -1)
-        self._card_layouts: list[Node] = []
-        """One node of each card layout."""
-        self._card_layout_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._card_layouts = CardLayouts(cluster.nodes)
+        self._soft_taints_read = (-1, -1)
         self._soft_taints = False
 
     def of(self, pod_class: PodClass, cards: Cards) -> NodeRanking:
@@ -320,59 +309,28 @@ class NodeRankings:
         if had_neighbours:
             self._topology_index.clear()
 
-    def card_points(
-        self, cards: tuple[str, ...], preferences: Preferences
-    ) -> npt.NDArray[np.int64]:
-        """Return what each node's cards add to its score; -1 if it has none of these cards."""
-        self._look()
-        points = [card_points(one, cards, preferences) for one in self._card_layouts]
-        return np.array(points, dtype=np.int64)[self._card_layout_of]
+    def devices(self, pod_class: PodClass, cards: Cards) -> DevicePoints:
+        """Return what the devices of nodes add to the scores for pods of a class that may be charged these cards."""
+        return DevicePoints(self._card_layouts, pod_class, cards, self.weights.card_order)
 
-    def having_cards(self, cards: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-        """Return the nodes that have one of these cards."""
-        self._look()
-        chosen = [first_card(one, cards) is not None for one in self._card_layouts]
-        return np.array(chosen, dtype=np.bool_)[self._card_layout_of]
+    def having_devices(self, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.bool_] | None:
+        """Return the nodes that have the devices that such pods need, free or not; None if all do."""
+        points = self.devices(pod_class, cards).of_all()
+        return None if points is None else points >= 0
 
     def has_soft_taints(self) -> bool:
         """Return True if any node has a PreferNoSchedule taint."""
-        self._look()
-        return self._soft_taints
-
-    def _look(self) -> None:
-        """Read the cards of each node, once for each change of the nodes."""
         table = self.cluster.nodes
-        if self._looked == (table.layout, len(table.updated_slots)):
-            return
-        self._looked = (table.layout, len(table.updated_slots))
-        numbers: dict[str, int] = {}
-        for node in table.order:
-            numbers.setdefault(node.card_layout, len(numbers))
-        found = {node.card_layout: node for node in table.order}
-        self._card_layouts = [found[mix] for mix in numbers]
-        self._card_layout_of = np.fromiter(
-            (numbers[node.card_layout] for node in table.order), dtype=np.int64
-        )
-        self._soft_taints = any(
-            taint.effect == "PreferNoSchedule"
-            for node in table.order
-            if node.facts is not None
-            for taint in node.facts.taints
-        )
+        if self._soft_taints_read != (table.layout, len(table.updated_slots)):
+            self._soft_taints_read = (table.layout, len(table.updated_slots))
+            self._soft_taints = any(
+                taint.effect == "PreferNoSchedule"
+                for node in table.order
+                if node.facts is not None
+                for taint in node.facts.taints
+            )
+        return self._soft_taints
 
     def _forget(self) -> None:
         self._rankings, self._predicates_by_key, self._admission_of = {}, {}, {}
         self._pod_topology, self._shared_scores, self._images = {}, {}, {}
-
-
-def first_card(node: Node, cards: tuple[str, ...]) -> str | None:
-    """Return the first of these cards that the node has."""
-    has = {} if node.facts is None else node.facts.cards
-    there = has.values()
-    return next((card for card in cards if card in there), None)
-
-
-def card_points(node: Node, cards: tuple[str, ...], preferences: Preferences) -> int:
-    """Return what the node's cards add to its score; -1 if it has none of these."""
-    card = first_card(node, cards)
-    return -1 if card is None else preferences.of_card(card)

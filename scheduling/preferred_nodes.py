@@ -1,4 +1,4 @@
-"""Preferences of a pod among nodes: preferred affinity, PreferNoSchedule taints, the order of its cards.
+"""Preferences of a pod among nodes: preferred affinity, PreferNoSchedule taints.
 
 Preferred affinity and taints are normalized over the feasible nodes (the highest becomes 100 points), as in
 Kubernetes: for a pod with either, every feasible node is scored again each time.
@@ -17,25 +17,15 @@ from scheduling.score_formulas import FULL
 class Preferences:
     """The preferences of one equivalence class of pods under one policy."""
 
-    def __init__(
-        self, weights: ScoreWeights, pod_class: PodClass, cards: tuple[str, ...] | None
-    ) -> None:
+    def __init__(self, weights: ScoreWeights, pod_class: PodClass) -> None:
         self._pod_class = pod_class
         self._affinity = weights.node_affinity if pod_class.preferences else 0
         self._taints = weights.taint_toleration
-        self._cards = pod_class.cards if len(pod_class.cards) > 1 else ()
-        self._card_weight = weights.card_order
         self._layout: tuple[int, int] = (-1, -1)
         self._affinity_points: npt.NDArray[np.int64] | None = None
         self._taint_points: npt.NDArray[np.int64] | None = None
         self.is_relative = bool(self._affinity or self._taints)
         """True if some preference depends on which nodes are feasible."""
-
-    def of_card(self, card: str) -> int:
-        """Return 100 points for the card named first, half for the next, and so on, times its weight."""
-        if card not in self._cards:
-            return 0
-        return FULL * self._card_weight // 1000 >> min(self._cards.index(card), 60)
 
     def add(
         self, scores: npt.NDArray[np.int64], table: NodeTable, *, soft_taints: bool

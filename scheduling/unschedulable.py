@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from events.decision import PipelineWithdrawn, PodGroupUnschedulable
 from events.requeue import HYPER_NODES, NODE_UPDATED, ROOM, quota_events
+from projections.device_family import Cards
 from projections.nodes import PODS_UNLIMITED
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
@@ -16,7 +17,7 @@ from projections.pods import PENDING, SUCCEEDED, Pod
 from projections.refusals import CARD_CODES
 from projections.scheduling_queue import Standing
 from scheduling.node_predicates import NOT_SELECTED, REASONS
-from scheduling.node_ranking import Cards, NodeRankings
+from scheduling.node_ranking import NodeRankings
 from scheduling.plugin import ADMITTED
 from scheduling.pod_topology.filters import LIMITS, NO_PORTS, POD_TOPOLOGY_REASONS
 from scheduling.quota.card_selection import CardChoice
@@ -149,8 +150,9 @@ def min_pods_of_class(group: PodGroup, pod_class: PodClass) -> int:
 def _room_of(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.int64]:
     """Return how many such pods each node could hold if it were empty, slot by slot."""
     room = np.full(len(rankings.cluster.nodes.order), PODS_UNLIMITED, dtype=np.int64)
-    if cards is not None:
-        room[~rankings.having_cards(cards)] = 0
+    having_devices = rankings.having_devices(pod_class, cards)
+    if having_devices is not None:
+        room[~having_devices] = 0
     for name, amount in pod_class.request:
         column = rankings.cluster.nodes.allocatable.get(name)
         room = np.minimum(room, 0 if column is None else column // amount)
@@ -161,10 +163,11 @@ def _selector_conflict(rankings: NodeRankings, pod_class: PodClass, cards: Cards
     """Return a message with both constraints if no node with the cards matches the pod's node affinity; else empty."""
     if cards is None or not pod_class.cards:
         return ""
-    verdicts, having_cards = rankings.predicates(pod_class).verdicts, rankings.having_cards(cards)
-    if (having_cards & (verdicts == ADMITTED)).any() or not (
-        having_cards & (verdicts == NOT_SELECTED)
-    ).any():
+    verdicts = rankings.predicates(pod_class).verdicts
+    having_devices = rankings.having_devices(pod_class, cards)
+    if having_devices is None or (having_devices & (verdicts == ADMITTED)).any():
+        return selector_conflict(pod_class)
+    if not (having_devices & (verdicts == NOT_SELECTED)).any():
         return selector_conflict(pod_class)
     return conflict_text(pod_class)
 
@@ -186,13 +189,10 @@ def node_reasons(
         if count := int((inside & (verdicts == code)).sum()):
             counts[text] = count
     open_nodes = inside & (verdicts == ADMITTED)
-    if cards is not None:
-        having_cards = rankings.having_cards(cards)
-        if count := int((open_nodes & ~having_cards).sum()):
-            counts[f"node(s) had none of the cards {'|'.join(cards)} that the queue may use"] = (
-                count
-            )
-        open_nodes = open_nodes & having_cards
+    for text, missing in rankings.devices(pod_class, cards).missing():
+        if count := int((open_nodes & missing).sum()):
+            counts[text] = count
+        open_nodes = open_nodes & ~missing
     lacking: list[tuple[int, str]] = []
     pod_topology = rankings.pod_topology(pod_class)
     excluded = {} if pod_topology is None else pod_topology.excluded()

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
+from projections.device_family import Cards
 from projections.pod_class import Amounts, PodClass
 from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.refusals import NODE_CODES
-from scheduling.node_ranking import Cards
 from scheduling.plugin import ADMITTED, network_topology
 from scheduling.topology.domains import Domain, Indices
 from scheduling.topology.network import Network
@@ -134,8 +134,8 @@ class CandidateDomains:
         rankings, cards = self._network.rankings, self._cards(pod_class)
         rankings.of(pod_class, cards).scores()  # Refresh the verdicts on nodes.
         can = rankings.predicates(pod_class).verdicts == ADMITTED
-        if cards is not None:
-            can = can & rankings.having_cards(cards)
+        if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
+            can = can & having_devices
         room = np.full(len(can), len(self.wanted.pods), dtype=np.int64)
         for name, amount in pod_class.request:
             column = free(name)

@@ -24,6 +24,7 @@ from events.decision import FreedNode, SearchCursor, SearchDeferred
 from events.requeue import quota_events, quota_names
 from events.union import Decision
 from projections import quota_charging
+from projections.device_family import Cards
 from projections.nodes import Node
 from projections.pod_class import PodClass
 from projections.pod_groups import PodGroup
@@ -33,7 +34,7 @@ from scheduling.failed_preemption_cache import FailedNodes
 from scheduling.gang_attempt import cards_to_charge
 from scheduling.node_overlay import NodeOverlay
 from scheduling.node_predicates import refused_demand
-from scheduling.node_ranking import Cards, NodeRanking
+from scheduling.node_ranking import NodeRanking
 from scheduling.plugin import ADMITTED
 from scheduling.preemptible_capacity import victim_scope
 from scheduling.quota import quota_check
@@ -491,11 +492,10 @@ class PreemptionSearch:
 
 def _admitting_nodes(preemptor: Preemptor) -> npt.NDArray[np.bool_]:
     """Return the nodes that admit a pod, regardless of the pods there."""
-    rankings, cards = preemptor.session.rankings, _cards(preemptor)
-    is_open: npt.NDArray[np.bool_] = (
-        rankings.predicates(preemptor.pod.pod_class).verdicts == ADMITTED
-    )
-    return is_open if cards is None else is_open & rankings.having_cards(cards)
+    rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
+    is_open: npt.NDArray[np.bool_] = rankings.predicates(pod_class).verdicts == ADMITTED
+    having_devices = rankings.having_devices(pod_class, _cards(preemptor))
+    return is_open if having_devices is None else is_open & having_devices
 
 
 def _by_score(scores: npt.NDArray[np.int64]) -> Iterator[int]:
