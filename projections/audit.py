@@ -361,10 +361,7 @@ def _audit_cluster_totals(state: AuditedState) -> None:
     children, guaranteed = counted_tree(cluster)
     check_same("named children", cluster_totals.named_children, children)
     check_same("guaranteed", cluster_totals.guaranteed, guaranteed)
-    for plugin in cluster.plugins.group_state:
-        plugin.recount(cluster)
     for key in (
-        *cluster_totals.backlogs,
         *cluster_totals.deadlines,
         *cluster_totals.overdue,
         *cluster_totals.reservation_timeouts,

@@ -10,7 +10,7 @@ from projections import quota_charging
 from projections.affinity_terms import EVERYWHERE
 from projections.cluster_totals import ClusterTotals
 from projections.config_errors import ConfigErrors
-from projections.deltas import PodChanged
+from projections.deltas import RECORD_APPLIED, PodChanged, PodGroupChanged
 from projections.disruption_budgets import Budgets
 from projections.foreign_pod_groups import ForeignPodGroups, update_foreign
 from projections.group_facts import GroupFacts, spec_of
@@ -237,8 +237,6 @@ class Cluster:
     def record_use(self, request: Charge, sign: int) -> None:
         """Add the request of a pod on a present node, or remove it; also when the node is added or removed."""
         add(self.cluster_totals.used, request, sign)
-        for plugin in self.plugins.group_state:
-            plugin.use_changed(self, request, sign)
 
     def _charge_pod(self, group: PodGroup, pod: Pod, sign: int) -> None:
         """Add a pod to the ledger of its queue or remove it, according to its status."""
@@ -293,8 +291,7 @@ class Cluster:
                 ):
                     self.mark_quota_released(one.name, resource)
         self.plugins.quota.record_applied(self)
-        for plugin in self.plugins.group_state:
-            plugin.record_applied(self)
+        self.indexes.dispatch(self, RECORD_APPLIED)
         self.changed_queues.clear()
         for index in self.inter_pod_affinity.classes.free():
             self.charges.pop(index, None)
@@ -463,9 +460,8 @@ class Cluster:
         if charges_changed or phase != group.phase:
             group.phase = phase
             self._set_reservation(group, quota_charging.reservation(self, group))
-            for plugin in self.plugins.group_state:
-                plugin.charges_changed(self, group)
         update_reservation_timeout(self, group)
+        self.indexes.dispatch(self, PodGroupChanged(group))
         for plugin in self.plugins.group_state:
             plugin.group_changed(self, group)
         return () if group.key in self.bind_backoff else equivalence_keys(self, group)
@@ -496,8 +492,8 @@ class Cluster:
         self.remove_nominations(group)
         self._set_reservation(group, ((), ()))
         self.cluster_totals.reservation_timeouts.pop(group.key, None)
+        self.indexes.dispatch(self, PodGroupChanged(group, is_gone=True))
         for plugin in self.plugins.group_state:
-            plugin.charges_changed(self, group, is_gone=True)
             plugin.group_deleted(self, group.key)
         del self.groups[group.key]
         self.wakeup_events.groups.pop(group.key, None)

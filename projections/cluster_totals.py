@@ -1,7 +1,6 @@
 """Sums over the whole cluster, for all queues together."""
 
 from projections.pod_class import Amounts
-from projections.pods import Charge
 
 
 class ClusterTotals:
@@ -14,11 +13,6 @@ class ClusterTotals:
         """Queue to what it deserves since the start of the last cycle, under `proportion`."""
         self.used: Amounts = {}
         """Requests of the pods on all present nodes."""
-        self.backlog: Amounts = {}
-        """Requests that admitted groups still need for their minimum, under `overcommit`; by group in `backlogs`."""
-        self.backlogs: dict[str, Charge] = {}
-        self.overcommit_change: Amounts = {}
-        """Change of used and promised resources of the cluster by the current record, weighted by the factor."""
         self.deadlines: dict[str, int] = {}
         """Pod group key to the end of its waiting time, under `sla`."""
         self.overdue: dict[str, int] = {}

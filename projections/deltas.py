@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, get_args
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
     from projections.index import Index
+    from projections.nodes import NodeFacts
+    from projections.pod_groups import PodGroup
     from projections.pods import Pod
 
 
@@ -29,4 +31,46 @@ class PodChanged(Struct, frozen=True, gc=False):
         index.on_pod(cluster, self)
 
 
-Delta = PodChanged
+class NodeChanged(Struct, frozen=True, gc=False):
+    """The object of a node was added (`old` is None), changed or deleted (`new` is None). The pods on the node remain."""
+
+    handler: ClassVar[str] = "on_node"
+
+    old: NodeFacts | None
+    new: NodeFacts | None
+
+    def update(self, index: Index, cluster: Cluster) -> None:
+        """Call the handler of an index."""
+        index.on_node(cluster, self)
+
+
+class PodGroupChanged(Struct, frozen=True, gc=False):
+    """A pod group was added or changed: its object, pods, phase or queue; or (`is_gone`) neither its object nor pods are
+    left."""
+
+    handler: ClassVar[str] = "on_pod_group"
+
+    group: PodGroup
+    is_gone: bool = False
+
+    def update(self, index: Index, cluster: Cluster) -> None:
+        """Call the handler of an index."""
+        index.on_pod_group(cluster, self)
+
+
+class RecordApplied(Struct, frozen=True, gc=False):
+    """A record was applied, and all other deltas of it were dispatched."""
+
+    handler: ClassVar[str] = "on_record"
+
+    def update(self, index: Index, cluster: Cluster) -> None:
+        """Call the handler of an index."""
+        index.on_record(cluster, self)
+
+
+Delta: TypeAlias = PodChanged | NodeChanged | PodGroupChanged | RecordApplied
+
+DELTAS: Final = get_args(Delta)
+"""All types of deltas."""
+
+RECORD_APPLIED: Final = RecordApplied()

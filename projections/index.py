@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from projections.deltas import Delta, PodChanged
+from projections.deltas import (
+    DELTAS,
+    Delta,
+    NodeChanged,
+    PodChanged,
+    PodGroupChanged,
+    RecordApplied,
+)
 
 if TYPE_CHECKING:
     from projections.cluster import Cluster
@@ -36,12 +43,17 @@ class Index(ABC):
     def rebuilt(self, cluster: Cluster, /) -> Index:
         """Return what the index should hold, computed again from the facts of the cluster."""
 
-    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:  # noqa: B027  # a handler
+    def on_pod(self, cluster: Cluster, delta: PodChanged) -> None:  # noqa: B027
         """Update the index for a pod that was added, changed or deleted."""
 
+    def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:  # noqa: B027
+        """Update the index for a node that was added, changed or deleted."""
 
-DELTAS: Final = (PodChanged,)
-"""All types of deltas."""
+    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:  # noqa: B027
+        """Update the index for a pod group that was added, changed or deleted."""
+
+    def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:  # noqa: B027
+        """Update the index once after all that a record changed."""
 
 
 class Indexes:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.deltas import NodeChanged
 from projections.hyper_nodes import HyperNodeFacts
 from projections.hyper_tree import HyperTree
 from projections.nodes import Node, NodeFacts
@@ -15,12 +16,13 @@ from projections.wakeup_events import ALL_PODS
 def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
     """Add or update a node."""
     node = cluster.nodes.ensure_node(facts.name)
-    mix = node.card_layout
+    mix, before = node.card_layout, node.facts
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.put(facts, digest)
     cluster.wakeup_events.nodes_updated[facts.name] = None
     cluster.config_errors.put(f"Node//{facts.name}", facts.faults)
     cards_changed |= _count(cluster, node, 1)
+    cluster.indexes.dispatch(cluster, NodeChanged(before, facts))
     _changed(cluster, facts.name, cards_changed and node.card_layout != mix)
     if node.card_layout != mix:
         for uid in list(node.pods):
@@ -36,9 +38,11 @@ def put_node(cluster: Cluster, facts: NodeFacts, digest: str) -> None:
 def drop_node(cluster: Cluster, name: str) -> None:
     """Remove a node; pods on it remain until they are deleted too."""
     node = cluster.nodes.nodes[name]
+    before = node.facts
     cards_changed = _count(cluster, node, -1)
     cluster.nodes.drop(name)
     cluster.config_errors.put(f"Node//{name}", ())
+    cluster.indexes.dispatch(cluster, NodeChanged(before, None))
     _changed(cluster, name, cards_changed)
 
 
@@ -89,8 +93,6 @@ def _count(cluster: Cluster, node: Node, sign: int) -> bool:
     if node.facts is None:
         return False
     add(cluster.totals, tuple(node.facts.allocatable.items()), sign)
-    for plugin in cluster.plugins.group_state:
-        plugin.capacity_changed(cluster, node.facts.allocatable.items(), sign)
     cluster.record_use(tuple(node.occupied.items()), sign)
     changed = False
     for resource, card in node.facts.cards.items():

@@ -130,22 +130,8 @@ class GroupState(Plugin):
     def group_changed(self, cluster: Cluster, group: PodGroup) -> None:
         """Update what follows from a group that changed."""
 
-    def charges_changed(self, cluster: Cluster, group: PodGroup, *, is_gone: bool = False) -> None:
-        """Update what follows from the charges or the phase of a group."""
-
     def group_deleted(self, cluster: Cluster, key: str) -> None:
         """Remove all that is kept of a deleted group."""
-
-    def use_changed(self, cluster: Cluster, request: Iterable[tuple[str, int]], sign: int) -> None:
-        """A pod on a present node uses this request, or (-1) no longer does."""
-
-    def capacity_changed(
-        self, cluster: Cluster, allocatable: Iterable[tuple[str, int]], sign: int
-    ) -> None:
-        """A node with these allocatable resources was added, or (-1) removed."""
-
-    def record_applied(self, cluster: Cluster) -> None:
-        """A record was applied: wake queues whose answer it may change."""
 
     def expire(self, cluster: Cluster, at_ns: int) -> None:
         """Apply the deadlines that are over."""
@@ -155,9 +141,6 @@ class GroupState(Plugin):
     ) -> tuple[object, ...]:
         """Return what distinguishes groups that this plugin does not treat alike."""
         return ()
-
-    def recount(self, cluster: Cluster) -> None:
-        """Compute all that the plugin keeps again. Raise AssertionError for a difference."""
 
     def removed(self, cluster: Cluster) -> None:
         """The policy no longer names the plugin: remove all that it keeps."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
@@ -18,6 +18,8 @@ from events.requeue import CLUSTER_QUOTA
 from projections import quota_charging
 from projections.blocked import is_blocked
 from projections.cluster import Cluster
+from projections.deltas import PodGroupChanged, RecordApplied
+from projections.index import Index
 from projections.plugin import GroupState, PluginConfig, Warn, warn_unknown
 from projections.pod_class import Amounts
 from projections.pod_groups import INQUEUE, RUNS, PodGroup
@@ -98,11 +100,10 @@ class Overcommit(JobEnqueueable, GroupState):
         self, cluster: Cluster, least: Amounts, spare: Amounts
     ) -> dict[str, tuple[int, int]]:
         """Return the resources of which too much would be promised: how much, and how much can be."""
-        totals = cluster.cluster_totals
+        used, backlog = cluster.cluster_totals.used, cluster.indexes.of(Backlogs).total
         over: dict[str, tuple[int, int]] = {}
         for name, amount in least.items():
-            used = totals.used.get(name, 0) - spare.get(name, 0)
-            total = used + totals.backlog.get(name, 0) + amount
+            total = used.get(name, 0) - spare.get(name, 0) + backlog.get(name, 0) + amount
             factor = self._factors.of(name)
             most = cluster.totals.get(name, 0) * factor.numerator // factor.denominator
             if total > most:
@@ -118,73 +119,92 @@ class Overcommit(JobEnqueueable, GroupState):
         least = _min_resources(group)
         return ("any",) if least is None else ("least", tuple(sorted(least.items())))
 
-    def charges_changed(self, cluster: Cluster, group: PodGroup, *, is_gone: bool = False) -> None:
+    def indexes(self) -> Iterable[Index]:
+        """Return the index of what admitted groups still need."""
+        return (Backlogs(self._factors),)
+
+
+class Backlogs(Index):
+    """What admitted groups still need for their minimum, and the demand for the resources of the cluster.
+
+        demand = used + backlog - total x factor
+
+    Groups wait for a resource until a record decreases its demand.
+    """
+
+    name = "backlogs"
+    COMPARED: ClassVar[tuple[str, ...]] = ("of_group", "total", "demand")
+
+    def __init__(self, factors: OvercommitArguments) -> None:
+        self._factors = factors
+        self.of_group: dict[str, Charge] = {}
+        """Pod group key to its backlog."""
+        self.total: Amounts = {}
+        """Sum of all backlogs."""
+        self.demand: Amounts = {}
+        """Resource to its demand after the last record, times the denominator of the factor."""
+        self._known: tuple[Amounts, Amounts, Amounts] = ({}, {}, {})
+        """What `demand` was computed from: used resources, backlog, allocatable resources."""
+
+    def rebuilt(self, cluster: Cluster, /) -> Backlogs:
+        """Compute the backlogs of all groups again."""
+        twin = Backlogs(self._factors)
+        for group in cluster.groups.values():
+            twin._set(group.key, _backlog(cluster, group))
+        twin._update_demand(cluster)
+        return twin
+
+    def on_pod_group(self, cluster: Cluster, delta: PodGroupChanged) -> None:
         """Update the backlog of a group."""
-        totals = cluster.cluster_totals
-        before = totals.backlogs.get(group.key, ())
-        after = () if is_gone else self.backlog(cluster, group)
-        if before == after:
+        backlog = () if delta.is_gone else _backlog(cluster, delta.group)
+        self._set(delta.group.key, backlog)
+
+    def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:
+        """Wake groups for resources whose demand decreased."""
+        before = self.demand
+        if self._update_demand(cluster):
+            for name in {**before, **self.demand}:
+                if self.demand.get(name, 0) < before.get(name, 0):
+                    cluster.mark_quota_released("", name)
+
+    def _set(self, key: str, backlog: Charge) -> None:
+        before = self.of_group.get(key, ())
+        if before == backlog:
             return
-        add(totals.backlog, before, -1)
-        add(totals.backlog, after, 1)
-        self.use_changed(cluster, before, -1)
-        self.use_changed(cluster, after, 1)
-        if after:
-            totals.backlogs[group.key] = after
+        add(self.total, before, -1)
+        add(self.total, backlog, 1)
+        if backlog:
+            self.of_group[key] = backlog
         else:
-            del totals.backlogs[group.key]
+            del self.of_group[key]
 
-    def backlog(self, cluster: Cluster, group: PodGroup) -> Charge:
-        """Return what an admitted group still needs for its minimum."""
-        if group.phase not in (INQUEUE, RUNS) or group.is_foreign or is_blocked(cluster, group):
-            return ()
-        least = _min_resources(group) or {}
-        if group.phase == INQUEUE:
-            return () if group.never_fits else tuple(least.items())
-        if group.allocated_count < group.min_available:
-            return ()
-        missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}
-        return tuple((name, amount) for name, amount in missing.items() if amount > 0)
+    def _update_demand(self, cluster: Cluster) -> bool:
+        """Compute the demand again if anything that it depends on changed; return whether it did."""
+        used, totals = cluster.cluster_totals.used, cluster.totals
+        if self._known == (used, self.total, totals):
+            return False
+        self._known = (used.copy(), self.total.copy(), totals.copy())
+        self.demand = {}
+        for name in {**used, **self.total, **totals}:
+            factor = self._factors.of(name)
+            needed = used.get(name, 0) + self.total.get(name, 0)
+            demand = needed * factor.denominator - totals.get(name, 0) * factor.numerator
+            if demand:
+                self.demand[name] = demand
+        return True
 
-    def use_changed(self, cluster: Cluster, request: Iterable[tuple[str, int]], sign: int) -> None:
-        """Record a change of used resources or backlog by the current record."""
-        change = cluster.cluster_totals.overcommit_change
-        for name, amount in request:
-            add(change, ((name, amount),), sign * self._factors.of(name).denominator)
 
-    def capacity_changed(
-        self, cluster: Cluster, allocatable: Iterable[tuple[str, int]], sign: int
-    ) -> None:
-        """Record a change of the resources of the cluster by the current record."""
-        change = cluster.cluster_totals.overcommit_change
-        for name, amount in allocatable:
-            add(change, ((name, amount),), -sign * self._factors.of(name).numerator)
-
-    def record_applied(self, cluster: Cluster) -> None:
-        """Wake groups for resources whose demand decreased relative to capacity."""
-        change = cluster.cluster_totals.overcommit_change
-        if not change:
-            return
-        for name in [name for name, amount in change.items() if amount < 0]:
-            cluster.mark_quota_released("", name)
-        change.clear()
-
-    def recount(self, cluster: Cluster) -> None:
-        """Compute the backlogs again and compare."""
-        counted = {key: self.backlog(cluster, group) for key, group in cluster.groups.items()}
-        counted = {key: one for key, one in counted.items() if one}
-        total: Amounts = {}
-        for owed in counted.values():
-            add(total, owed, 1)
-        totals = cluster.cluster_totals
-        kept = {**totals.backlogs}
-        assert kept == counted, f"backlogs: kept {kept}, counted {counted}"
-        assert totals.backlog == total, f"backlog: kept {totals.backlog}, counted {total}"
-
-    def removed(self, cluster: Cluster) -> None:
-        """Remove the backlogs."""
-        totals = cluster.cluster_totals
-        totals.backlogs, totals.backlog, totals.overcommit_change = {}, {}, {}
+def _backlog(cluster: Cluster, group: PodGroup) -> Charge:
+    """Return what an admitted group still needs for its minimum."""
+    if group.phase not in (INQUEUE, RUNS) or group.is_foreign or is_blocked(cluster, group):
+        return ()
+    least = _min_resources(group) or {}
+    if group.phase == INQUEUE:
+        return () if group.never_fits else tuple(least.items())
+    if group.allocated_count < group.min_available:
+        return ()
+    missing = {name: amount - group.held.get(name, 0) for name, amount in least.items()}
+    return tuple((name, amount) for name, amount in missing.items() if amount > 0)
 
 
 def _min_resources(group: PodGroup) -> Amounts | None:

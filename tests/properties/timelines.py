@@ -25,6 +25,7 @@ from projections.internal_error import InternalError
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
 from projections.state import State
+from scheduling.plugins.overcommit import Backlogs
 from tests.properties.api import Api
 from tests.properties.reached import reached
 
@@ -469,9 +470,9 @@ class Played:
             if reason and "pods" not in reason:
                 self.seen["at rest with a group that is blocked"] += 1
                 assert not group.inqueue, f"{key} has quota reserved: {reason}"
-                assert key not in cluster.cluster_totals.backlogs, (
-                    f"{key} has room reserved: {reason}"
-                )
+                for index in cluster.indexes.all:
+                    has_room = isinstance(index, Backlogs) and key in index.of_group
+                    assert not has_room, f"{key} has room reserved: {reason}"
 
     def _standing_reason(self, group: PodGroup) -> str:
         """Why a group cannot be scheduled whatever room there is, by the objects of the API server."""

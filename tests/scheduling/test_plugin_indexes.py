@@ -13,8 +13,9 @@ from events.messages import DeletionSeen, ObjectSeen
 from events.normalize import JsonObject
 from projections import snapshot
 from projections.cluster import Cluster
-from projections.deltas import PodChanged
+from projections.deltas import NodeChanged, PodChanged, RecordApplied
 from projections.index import Index
+from projections.nodes import NodeFacts
 from projections.plugin import PLUGINS, register
 from projections.pod_class import PodClass
 from projections.pods import Pod
@@ -56,6 +57,37 @@ class TeamPods(Index):
                 del self.counts[one.node]
 
 
+class Zones(Index):
+    """The number of nodes by zone."""
+
+    name = "zones"
+    COMPARED: ClassVar[tuple[str, ...]] = ("nodes",)
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, int] = {}
+        self.records: list[int] = []
+        """Positions of the records that were applied since the index was built."""
+
+    def rebuilt(self, cluster: Cluster, /) -> Zones:
+        twin = Zones()
+        for one in cluster.nodes.nodes.values():
+            twin.add(one.facts, 1)
+        return twin
+
+    def on_node(self, cluster: Cluster, delta: NodeChanged) -> None:
+        self.add(delta.old, -1)
+        self.add(delta.new, 1)
+
+    def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:
+        self.records.append(cluster.position)
+
+    def add(self, one: NodeFacts | None, sign: int) -> None:
+        """Add a present node or (-1) remove it."""
+        if one is not None:
+            zone = one.labels.get("zone", "")
+            self.nodes[zone] = self.nodes.get(zone, 0) + sign
+
+
 def team_of(one: Pod | None) -> str:
     """The team of a pod."""
     return "" if one is None else dict(one.facts.labels).get("team", "")
@@ -76,7 +108,7 @@ class FewOfTeam(NodeFilter):
     pod_labels = ("team",)
 
     def indexes(self) -> Iterable[Index]:
-        return (TeamPods(),)
+        return (TeamPods(), Zones())
 
     def filter(self, pod: PodClass, node: NodeView) -> str:
         assert isinstance(self.config.arguments, TeamLimit)
@@ -177,6 +209,21 @@ def test_the_index_follows_pods_that_move_change_their_label_or_end() -> None:
     told.see(DeletionSeen(node("n2")))
     told.cycle()
     assert in_all(told.state) == {"red": 2, "blue": 4}
+
+
+def test_an_index_follows_nodes_and_is_told_of_each_record_once() -> None:
+    told = begun("few-of-team")
+    index = told.state.cluster.indexes.of(Zones)
+    before = told.state.position
+    told.see(ObjectSeen(node("n3", labels={"zone": "a"})), ObjectSeen(node("n1")))
+    told.see(ObjectSeen(node("n2", labels={"zone": "a"})))
+    told.state.validate()
+    assert index.nodes == {"": 1, "a": 2}
+    told.see(DeletionSeen(node("n2", labels={"zone": "a"})))
+    told.state.validate()
+    assert index.nodes == {"": 1, "a": 1}
+    assert told.state.cluster.indexes.of(Zones) is index
+    assert index.records[-4:] == list(range(before + 1, told.state.position + 1))
 
 
 def test_the_audit_finds_a_wrong_value_in_the_index() -> None:
