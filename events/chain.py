@@ -6,6 +6,7 @@ A cell is `length:bytes` (the length in bytes, decimal), or `-` for null. Intege
 decimal text. Thus no two rows, and no two divisions of a row into columns, share a preimage.
 """
 
+from functools import lru_cache
 from hashlib import sha256
 
 from msgspec import Struct
@@ -31,19 +32,30 @@ class Draft(Struct, frozen=True, gc=False):
 
 def digest_of(previous: str, row: Draft | Record) -> str:
     """The digest of a row that follows the row with the digest `previous`."""
-    position, batch, epoch, at = row.position, row.batch, row.epoch, row.recorded_at_ns
-    subject, body, kind = row.subject.encode(), row.body, row.kind
-    cycle = "-" if row.cycle is None else f"{len(str(row.cycle))}:{row.cycle}"
-    cause = "-" if row.cause is None else f"{len(str(row.cause))}:{row.cause}"
+    position, cycle, cause = str(row.position), row.cycle, row.cause
+    subject, body = row.subject.encode(), row.body
     head = (
-        f"{previous}{len(str(position))}:{position}{len(str(batch))}:{batch}"
-        f"{len(str(epoch))}:{epoch}{len(str(at))}:{at}{cycle}{cause}"
-        f"{len(kind.encode())}:{kind}{len(subject)}:"
+        f"{previous}{len(position)}:{position}{_number(row.batch)}{_number(row.epoch)}"
+        f"{_number(row.recorded_at_ns)}{'-' if cycle is None else _number(cycle)}"
+        f"{'-' if cause is None else _number(cause)}{_kind(row.kind)}{len(subject)}:"
     )
     tail = "-" if row.object is None else f"{len(row.object.encode())}:{row.object}"
     return sha256(
         b"%b%b%d:%b%b" % (head.encode(), subject, len(body), body, tail.encode())
     ).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _number(number: int) -> str:
+    """The cell of a number that the records of a batch share."""
+    text = str(number)
+    return f"{len(text)}:{text}"
+
+
+@lru_cache(maxsize=64)
+def _kind(kind: str) -> str:
+    """The cell of a kind."""
+    return f"{len(kind.encode())}:{kind}"
 
 
 def seal(previous: str, draft: Draft) -> Record:

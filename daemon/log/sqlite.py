@@ -282,8 +282,10 @@ async def _visit(
     **named: P.kwargs,
 ) -> T:
     """Return what a function returns that is called in the thread of a connection."""
-    raw = await connection.get_raw_connection()
-    driver = raw.driver_connection
+    shared = connection.sync_connection
+    assert shared is not None
+    # It is connected: `get_raw_connection` would start a greenlet to ask for it.
+    driver = shared.connection.driver_connection
     assert isinstance(driver, aiosqlite.Connection)
     # The public methods of aiosqlite each make a visit of their own.
     run = driver._execute  # noqa: SLF001

@@ -1,5 +1,8 @@
 """Compute the current rows of a view from State."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from projections.cluster import Cluster
@@ -11,6 +14,9 @@ from projections.quota_charging import cards_of_charge
 from projections.views.rows import Row
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+
+_ALWAYS = ("cpu", "memory")
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 _SWITCH = ("topology.muster.sh/switch", "network.topology.kubernetes.io/leaf")
 _SWITCH_POSITION = ("topology.muster.sh/switch-position",)
@@ -24,14 +30,14 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
     queue = cluster.queues.get(name)
     if queue is None:
         return []
-    facts = queue.facts
-    names = {"cpu": None, "memory": None}
-    for ledger in (queue.allocated, queue.pending, queue.inqueue, queue.elastic):
-        names.update(dict.fromkeys(ledger))
+    facts, request = queue.facts, queue.request
+    allocated, inqueue, elastic = queue.allocated, queue.inqueue, queue.elastic
+    names = dict.fromkeys((*_ALWAYS, *allocated, *queue.pending, *inqueue, *elastic))
+    guarantee, deserved = _NOTHING, _NOTHING
     if facts is not None:
-        names.update(dict.fromkeys((*facts.quota, *facts.capability, *facts.guarantee)))
-        names.update(dict.fromkeys(facts.deserved))
-    request = queue.request
+        guarantee = {**facts.quota, **facts.guarantee}
+        deserved = {**facts.quota, **facts.deserved}
+        names.update(dict.fromkeys((*facts.capability, *guarantee, *deserved)))
     return [
         (
             name,
@@ -39,12 +45,12 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
             *_bounded(
                 capability(cluster, queue, resource),
                 (
-                    _stated(queue, "guarantee", resource),
-                    _stated(queue, "deserved", resource),
-                    queue.allocated.get(resource, 0),
-                    queue.inqueue.get(resource, 0),
+                    guarantee.get(resource, 0),
+                    deserved.get(resource, 0),
+                    allocated.get(resource, 0),
+                    inqueue.get(resource, 0),
                     request.get(resource, 0),
-                    queue.elastic.get(resource, 0),
+                    elastic.get(resource, 0),
                 ),
             ),
         )
@@ -54,7 +60,7 @@ def queue_rows(cluster: Cluster, name: str) -> list[Row]:
 
 def _bounded(limit: int | None, amounts: tuple[int, ...]) -> tuple[int | None, ...]:
     """Return a limit and amounts that a database can store: sums of many large requests may exceed 64 bits."""
-    if limit is not None:
+    if limit is not None and not -MAX <= limit <= MAX:
         limit = max(-MAX, min(limit, MAX))
     if max(amounts) <= MAX and min(amounts) >= -MAX:
         return (limit, *amounts)
@@ -76,13 +82,6 @@ def capability(cluster: Cluster, queue: Queue, resource: str) -> int | None:
     if choice != (resource,):
         return sum(facts.quota.get(one, 0) for one in choice)
     return 0 if cluster.plugins.quota.limits_cards else None
-
-
-def _stated(queue: Queue, field: str, resource: str) -> int:
-    if queue.facts is None:
-        return 0
-    stated = queue.facts.guarantee if field == "guarantee" else queue.facts.deserved
-    return stated.get(resource, queue.facts.quota.get(resource, 0))
 
 
 def card_rows(cluster: Cluster, name: str) -> list[Row]:

@@ -116,11 +116,13 @@ class _Current:
 
     def keep(self, changes: RowChanges, first: str, rows: Sequence[Row], position: int) -> None:
         """Replace all rows with this first column by `rows`."""
-        count = 0
-        for count, row in enumerate(rows, 1):  # noqa: B007
-            self.put(changes, row, position)
+        known, keys = self.rows, self.view.keys
+        for row in rows:
+            old = known.get(row[:keys])
+            if old is None or old[0] != row:
+                self.put(changes, row, position)
         there = self.by_first.get(first, ())
-        if len(there) > count:
+        if len(there) > len(rows):
             kept = {row[: self.view.keys]: None for row in rows}
             for key in [key for key in there if key not in kept]:
                 self.remove(changes, key, position)
