@@ -40,6 +40,7 @@ def full() -> State:
         "PodGroup",
         raw("PodGroup", "g", metadata={"ownerReferences": [owner]}, spec={"minMember": 1}),
         raw("PodGroup", "h", spec={"minMember": 1, "queue": "eng"}),
+        raw("PodGroup", "k", spec={"minMember": 1}, status={"phase": "Unknown"}),
     )
     names_group = {"annotations": {"scheduling.k8s.io/group-name": "h"}}
     in_queue = {"annotations": {"scheduling.volcano.sh/queue-name": "dev"}}
@@ -49,6 +50,9 @@ def full() -> State:
         pod("other", metadata=names_group, spec={"schedulerName": "volcano"}),
     )
     told.show_the_rest()
+    told.see(
+        ObjectSeen(pod("k-0", metadata={"annotations": {"scheduling.k8s.io/group-name": "k"}}))
+    )
     job = raw("Job", "j", apiVersion="batch.volcano.sh/v1alpha1", spec={"schedulerName": "volcano"})
     selector = {"matchLabels": {"app": "x"}}
     told.see(
@@ -80,6 +84,7 @@ SELDOM: Final = {
     ("budgets", "all"),
     ("configuration errors", "unreported"),
     ("queue", "below"),
+    ("status updates", "phases"),
 }
 """Attributes without a value in the State at the end of scenarios."""
 
