@@ -22,7 +22,8 @@ from daemon.cli.run_report import memory_mib
 from daemon.log.opening import open_log
 from daemon.simulation import simulate
 from events.codec import event_of
-from events.decision import EvictionDecided, GangBindDecided
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
 from replay.log_replay import Replay
 from simulator.generated_workload import with_workload
 from simulator.scenario import Scenario, parse_scenario

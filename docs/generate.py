@@ -12,12 +12,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
 
 import click
 
 from events.record import Fact
-from events.union import Event
+from events.union import EVENTS
 from events.upcast import UPCASTERS
 from projections.views import catalogue
 
@@ -67,9 +66,12 @@ def events_page() -> str:
     """Every kind of record, in the order of the union, a section a module."""
     lines = ["# Events", "", MADE, "", _prose(importlib.import_module("events.record")), ""]
     module = ""
-    for event in get_args(Event):
-        if event.__module__ != module:
-            module = event.__module__
+    for event in EVENTS:
+        section = event.__module__
+        if section.startswith("events.decisions."):
+            section = "events.decision"
+        if section != module:
+            module = section
             lines += [f"## {module}", "", _prose(importlib.import_module(module)), ""]
         lines += [f"### `{event.kind}`", "", _prose(event), ""]
         fields = [row for base in _bases(event) for row in _fields(base)]

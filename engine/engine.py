@@ -16,7 +16,7 @@ from events.chain import Draft, seal
 from events.codec import encode
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
-from events.decision import ActionFailed, ConfigInvalid, GangBindDecided, WorkDeferred
+from events.decisions.gang_bind import GangBindDecided
 from events.messages import Answer, Request, WatchMessage
 from events.record import Head, Record, StoredObject
 from events.union import Event
@@ -157,7 +157,7 @@ class Engine:
         position = self.head.position + 1
         self._emit(opened, "Cycle//", cycle=position)
         for decision in self.decider.decide():
-            self._emit(decision, subject_of(decision), cycle=position, cause=self._cause(decision))
+            self._emit(decision, decision.subject, cycle=position, cause=self._cause(decision))
         return self._close()
 
     def report(self, answers: Iterable[Answer], now_ns: int) -> Batch | None:
@@ -273,15 +273,3 @@ class Engine:
         )
         self._records, self._objects = [], []  # The batch alone keeps the objects.
         return batch
-
-
-def subject_of(event: Event) -> str:
-    """Return the object that a decision is about, as `Kind/namespace/name`."""
-    if isinstance(event, ConfigInvalid):
-        return event.subject
-    if isinstance(event, WorkDeferred):
-        return "Cycle//"
-    if isinstance(event, ActionFailed):
-        return f"Action//{event.action}"
-    group = getattr(event, "pod_group", "")
-    return f"PodGroup/{group}" if group else f"Queue//{getattr(event, 'queue', '')}"

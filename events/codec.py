@@ -1,12 +1,10 @@
 """Events to bytes and back. The bytes of a body are part of the log format."""
 
-from typing import get_args
-
 import msgspec
 
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.record import Record
-from events.union import Event
+from events.union import EVENTS, Event
 from events.upcast import UPCASTERS
 
 FORMAT = 1
@@ -14,7 +12,7 @@ FORMAT = 1
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
-    event.kind: msgspec.json.Decoder(event) for event in get_args(Event)
+    event.kind: msgspec.json.Decoder(event) for event in EVENTS
 }
 
 KINDS = frozenset(_DECODERS) | frozenset(UPCASTERS)

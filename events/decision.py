@@ -1,8 +1,15 @@
 """What the scheduler decided, and why. `Decided` in a name marks what is still to be carried out."""
 
-from msgspec import Struct, field
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Self
 
+from msgspec import Struct
+
+from events.amount_text import amounts_text
 from events.record import Fact
+
+INTERNAL_ERROR: Final = "InternalError"
+"""Code of what was not decided because of a bug of muster."""
 
 
 class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -18,45 +25,6 @@ class Placement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Names of chips, if the product has chips of its own."""
 
 
-class EnqueueDecided(Fact, frozen=True, kw_only=True):
-    """A pod group is admitted to its queue: its `minMember` pods are reserved there."""
-
-    kind = "enqueue_decided.v1"
-
-    pod_group: str
-    queue: str
-
-
-class GangBindDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group are bound to nodes, all of them or none."""
-
-    kind = "gang_bind_decided.v1"
-
-    pod_group: str
-    queue: str
-    placements: tuple[Placement, ...]
-
-
-class PipelineDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group are nominated to nodes that are still being freed (Volcano: pipelined)."""
-
-    kind = "pipeline_decided.v1"
-
-    pod_group: str
-    queue: str
-    placements: tuple[Placement, ...]
-
-
-class PipelineWithdrawn(Fact, frozen=True, kw_only=True):
-    """The nomination of a pod group is withdrawn."""
-
-    kind = "pipeline_withdrawn.v1"
-
-    pod_group: str
-    queue: str
-    code: str
-
-
 class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
     """One pod that a decision evicts."""
 
@@ -66,141 +34,109 @@ class Eviction(Struct, frozen=True, forbid_unknown_fields=True):
     node: str
 
 
-class EvictionDecided(Fact, frozen=True, kw_only=True):
-    """Pods of one group are evicted. Their resources are free only when the pods are deleted."""
+class DecisionItem(Struct, frozen=True, gc=False):
+    """One entry of a decision: a row of the view `decision`, and an entry of the document of `simulate`."""
 
-    kind = "eviction_decided.v1"
-
-    pod_group: str
-    queue: str
-    evictions: tuple[Eviction, ...]
-    action: str
-    """The action that decided, such as `preempt` or `reclaim`."""
-    in_favour_of: str = ""
-    """The pod group for which they are evicted, if any."""
+    pod_group: str = ""
+    queue: str = ""
+    pod: str = ""
+    """The pod that it is about, `namespace/name`; if empty, it is about the subject of the record."""
+    node: str = ""
     code: str = ""
     message: str = ""
+    cards: dict[str, int] = {}
+    devices: tuple[str, ...] = ()
+    in_favour_of: str = ""
 
 
-class PodGroupUnschedulable(Fact, frozen=True, kw_only=True):
-    """A pod group, or the rest of it, cannot be placed now. It stands until the group changes or an event of
-    `requeue_on` happens."""
+class Decision(Fact, frozen=True, kw_only=True):
+    """A kind of decision: its record, and all that is said of it. What it changes is in
+    `projections/apply_decision.py`."""
 
-    kind = "pod_group_unschedulable.v1"
+    word: ClassVar[str]
+    """What it is called in views, metrics and the document of `simulate`."""
+    is_in_document: ClassVar[bool] = False
+    """Whether the document of `simulate` lists it."""
 
-    pod_group: str
-    queue: str
-    action: str
-    """The action that found it: `enqueue`, `allocate` or `backfill`. One record of each may stand."""
-    code: str
-    message: str
-    limit: str = ""
-    """What limits it: a resource or a card name."""
-    pod: str = ""
-    """The pod at which the reason was found, `namespace/name`."""
-    requeue_on: tuple[str, ...] = ()
-    """The events that could change the answer (`events/requeue.py`)."""
-    never_fits: bool = False
-    """Whether the nodes could not hold the minimum of the gang even if they were empty, or too many of them have been
-    closed for long. Nothing is reserved for the group."""
-    fits_only_closed_nodes: bool = False
-    """Whether the nodes that are open to the pods (by cordons and taints) could not hold the minimum of the gang even
-    if they were empty."""
+    @property
+    def subject(self) -> str:
+        """Return the object that it is about, as `Kind/namespace/name`."""
+        raise NotImplementedError
 
+    @property
+    def pods(self) -> Sequence[Placement | Eviction]:
+        """Return the pods of the decision, each with the node that it gets or leaves."""
+        return ()
 
-class ActionFailed(Fact, frozen=True, kw_only=True):
-    """An action of the policy raised an exception outside the evaluation of a pod group: a bug of muster."""
+    @property
+    def beneficiary(self) -> str:
+        """Return the pod group for which others have to leave, if any."""
+        return ""
 
-    kind = "action_failed.v1"
+    def with_pods(self, pods: Sequence[Placement | Eviction]) -> Self:
+        """Return the part of the decision that is about some of its pods."""
+        return self
 
-    action: str
-    message: str
-    """The type of the exception, and the function that raised it."""
-    is_abandoned: bool
-    """Whether the action ended there and all pod groups are evaluated again later; else it went on, with queues served
-    in turn instead of in their order."""
+    def items(self) -> Sequence[DecisionItem]:
+        """Return its entries in views and documents."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """Return its lines in `tell`; the first one is the short form."""
+        raise NotImplementedError
 
 
-class ConfigInvalid(Fact, frozen=True, kw_only=True):
-    """A field of an object cannot be used; the message says what follows."""
-
-    kind = "config_invalid.v1"
-
-    subject: str
-    """`Kind/namespace/name`, as in the record."""
-    code: str
-    message: str
-
-
-class FreedNode(Struct, frozen=True, kw_only=True):
-    """A node that a search had found for pods of the group, with how many it can be freed for."""
-
-    node: str
-    pods: int
-
-
-class SearchCursor(Struct, frozen=True, kw_only=True):
-    """How far a search has gone over the nodes, in the order of their names, for one equivalence class of pods."""
-
-    pod: str
-    """One of these pods, `namespace/name`."""
-    node: str
-    """The last node that was examined without success; empty if the search begins at the first."""
-    placed: int
-    """How many pods of the group had a node at that time."""
-
-
-class SearchDeferred(Fact, frozen=True, kw_only=True):
-    """The search for pods to evict for a group was cut short: it goes on in the next cycle, which is due at once.
-
-    Until all nodes are examined, the action neither evicts for the group nor finds it unschedulable.
-    """
-
-    kind = "search_deferred.v2"
+class PodGroupDecision(Decision, frozen=True, kw_only=True):
+    """A decision about a pod group."""
 
     pod_group: str
     queue: str
-    action: str
-    wanted: str
-    """Digest of the request of the group: when it changes, the search begins from the start."""
-    nodes: int
-    """How many nodes this cycle examined without success."""
-    is_within: bool = False
-    """Whether the search is for pods of the group itself."""
-    is_outdated: bool = False
-    """Whether something has changed since nodes were examined: they are examined once more at the end."""
-    freed: tuple[FreedNode, ...] = ()
-    """Nodes found for pods of the group so far, in the order in which they were found."""
-    cursors: tuple[SearchCursor, ...] = ()
-    counts: dict[str, int] = field(default_factory=dict)
-    """Reason to the number of nodes that could not be freed for the first pod without a node."""
-    requeue_on: tuple[str, ...] = ()
-    """The events that could change what was found so far (`events/requeue.py`)."""
+
+    @property
+    def subject(self) -> str:
+        """Return the pod group; its queue if there is none."""
+        return f"PodGroup/{self.pod_group}" if self.pod_group else f"Queue//{self.queue}"
+
+    def item(
+        self,
+        *,
+        pod: str = "",
+        node: str = "",
+        code: str = "",
+        message: str = "",
+        in_favour_of: str = "",
+    ) -> DecisionItem:
+        """Return an entry about the group or one of its pods."""
+        return DecisionItem(
+            pod_group=self.pod_group,
+            queue=self.queue,
+            pod=pod,
+            node=node,
+            code=code,
+            message=message,
+            in_favour_of=in_favour_of,
+        )
+
+    def placement_items(self, placements: Sequence[Placement]) -> Sequence[DecisionItem]:
+        """Return an entry a placement."""
+        return [
+            DecisionItem(
+                pod_group=self.pod_group,
+                queue=self.queue,
+                pod=one.pod,
+                node=one.node,
+                cards=one.cards,
+                devices=one.devices,
+            )
+            for one in placements
+        ]
 
 
-class DeferredAction(Struct, frozen=True, kw_only=True):
-    """An action that a cycle cut short."""
-
-    action: str
-    queue: str
-    pod_group: str
-    """The pod group that would have been next; `queue` is its queue."""
-    lines: int
-    """How many equivalence groups of pod groups were not examined."""
-    looked: tuple[str, ...]
-    """The first pod group of each equivalence group that was examined."""
+def placement_lines(what: str, placements: Sequence[Placement]) -> list[str]:
+    """Return the lines of placements: a single pod is in the first line, the pods of a gang are under it."""
+    lines = [f"{one.pod} -> {one.node}{_charged(one.cards)}" for one in placements]
+    return [f"{what}: {lines[0]}"] if len(lines) == 1 else [f"{what}: {len(lines)} pods", *lines]
 
 
-class WorkDeferred(Fact, frozen=True, kw_only=True):
-    """A cycle used up its work budget and ended early: the next one, which is due at once, begins with the rest.
-
-    The last record of such a cycle.
-    """
-
-    kind = "work_deferred.v1"
-
-    work: int
-    """Units of work that the cycle took."""
-    budget: int
-    """The work budget in units."""
-    actions: tuple[DeferredAction, ...]
+def _charged(cards: Mapping[str, int]) -> str:
+    return f", charged {amounts_text(cards)}" if cards else ""

@@ -1,22 +1,21 @@
-"""The unions of all events: what a fold must match, whole."""
+"""All kinds of events: what a fold must match, whole."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
 
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
-from events.decision import (
-    ActionFailed,
-    ConfigInvalid,
-    EnqueueDecided,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-    SearchDeferred,
-    WorkDeferred,
-)
+from events.decision import Decision
+from events.decisions.action_failed import ActionFailed
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.enqueue import EnqueueDecided
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.search_deferred import SearchDeferred
+from events.decisions.work_deferred import WorkDeferred
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -56,17 +55,17 @@ Observation: TypeAlias = (
 )
 """What was observed of the cluster, and what the daemon was started with."""
 
-Decision: TypeAlias = (
-    EnqueueDecided
-    | GangBindDecided
-    | PipelineDecided
-    | PipelineWithdrawn
-    | EvictionDecided
-    | PodGroupUnschedulable
-    | ConfigInvalid
-    | ActionFailed
-    | SearchDeferred
-    | WorkDeferred
+DECISIONS: Final[tuple[type[Decision], ...]] = (
+    EnqueueDecided,
+    GangBindDecided,
+    PipelineDecided,
+    PipelineWithdrawn,
+    EvictionDecided,
+    PodGroupUnschedulable,
+    ConfigInvalid,
+    ActionFailed,
+    SearchDeferred,
+    WorkDeferred,
 )
 """What the scheduler intends; durable before it is carried out."""
 
@@ -88,3 +87,12 @@ Outcome: TypeAlias = (
 """What the API server answered."""
 
 Event: TypeAlias = Observation | Derived | Outcome
+
+EVENTS: Final[tuple[type[Event], ...]] = (
+    *get_args(Observation),
+    *DECISIONS,
+    CycleOpened,
+    PolicyWarned,
+    *get_args(Outcome),
+)
+"""Every kind of event."""

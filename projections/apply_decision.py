@@ -4,22 +4,21 @@ Logs of older releases may contain decisions about groups and queues whose names
 (`events/limits.py`). Such a decision changes only the pods that it names.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Never, Protocol
 
-from events.decision import (
-    ActionFailed,
-    ConfigInvalid,
-    EnqueueDecided,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-    SearchDeferred,
-    WorkDeferred,
-)
+from events.decision import INTERNAL_ERROR, Decision
+from events.decisions.action_failed import ActionFailed
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.enqueue import EnqueueDecided
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.search_deferred import SearchDeferred
+from events.decisions.work_deferred import WorkDeferred
 from events.record import Record
-from events.union import Decision
 from projections import quota_charging
 from projections.apply_outcome import Commitment
 from projections.cluster import Cluster
@@ -28,7 +27,7 @@ from projections.deferred_work import DeferredWork
 from projections.pod_groups import INQUEUE, Nomination, PodGroup, Refusal
 from projections.queue_objects import update_reported_errors
 from projections.reservation_timeouts import start_reservation_timeout
-from projections.suspensions import ACTION_RETRY_NS, INTERNAL_ERROR, FailedAction
+from projections.suspensions import ACTION_RETRY_NS, FailedAction
 from projections.wakeup_events import WakeupEvents
 
 
@@ -47,34 +46,15 @@ class DecisionState(Protocol):
 
 def apply_decision(state: DecisionState, record: Record, event: Decision) -> None:
     """Apply a decision to State."""
-    match event:
-        case EnqueueDecided():
-            _enqueued(state, record, event)
-        case GangBindDecided():
-            _bind_decided(state, record, event)
-        case PodGroupUnschedulable():
-            _refused(state, record, event)
-        case PipelineDecided():
-            _pipelined(state, record, event)
-        case PipelineWithdrawn():
-            _withdrawn(state, event)
-        case EvictionDecided():
-            _evicted(state, record, event)
-        case ConfigInvalid():
-            _config_invalid(state, event)
-        case WorkDeferred():
-            state.deferred_work = state.deferred_work.with_left(
-                state.carried_work, event, state.cycle, state.cycle_events, state.cluster
-            )
-        case SearchDeferred():
-            state.deferred_work = state.deferred_work.with_search(event, state.cycle)
-        case ActionFailed():
-            state.cluster.internal_errors.actions[event.action] = FailedAction(
-                state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
-            )
+    kind = type(event)
+    apply = _APPLY.get(kind)
+    if apply is None:
+        # A kind is applied like the one that it is derived from, unless it has an entry of its own.
+        apply = next(_APPLY[base] for base in kind.__mro__ if base in _APPLY)
+    apply(state, record, event)  # type: ignore[arg-type]  # the table maps a type to what takes it
 
 
-def _config_invalid(state: DecisionState, event: ConfigInvalid) -> None:
+def _config_invalid(state: DecisionState, _record: Record, event: ConfigInvalid) -> None:
     """Note that the log names an error. A queue keeps its own; those of reading it are with those of other objects."""
     kind, _, name = event.subject.partition("/")
     queue = state.cluster.queues.get(name.strip("/")) if kind == "Queue" else None
@@ -192,10 +172,46 @@ def _evicted(state: DecisionState, record: Record, event: EvictionDecided) -> No
         )
 
 
-def _withdrawn(state: DecisionState, event: PipelineWithdrawn) -> None:
+def _withdrawn(state: DecisionState, _record: Record, event: PipelineWithdrawn) -> None:
     group = state.cluster.writable_group(event.pod_group)
     if group is None:
         return
     state.cluster.remove_nominations(group)
     state.cluster.update_group(group)
     state.cluster.wakeup_events.groups.pop(group.key, None)
+
+
+def _work_deferred(state: DecisionState, _record: Record, event: WorkDeferred) -> None:
+    state.deferred_work = state.deferred_work.with_left(
+        state.carried_work, event, state.cycle, state.cycle_events, state.cluster
+    )
+
+
+def _search_deferred(state: DecisionState, _record: Record, event: SearchDeferred) -> None:
+    state.deferred_work = state.deferred_work.with_search(event, state.cycle)
+
+
+def _action_failed(state: DecisionState, _record: Record, event: ActionFailed) -> None:
+    state.cluster.internal_errors.actions[event.action] = FailedAction(
+        state.now_ns + ACTION_RETRY_NS, event.message, event.is_abandoned
+    )
+
+
+def _nothing(_state: DecisionState, _record: Record, _event: Decision) -> None:
+    """Apply a decision that changes nothing in State."""
+
+
+_APPLY: Final[dict[type[Decision], Callable[[DecisionState, Record, Never], None]]] = {
+    Decision: _nothing,
+    EnqueueDecided: _enqueued,
+    GangBindDecided: _bind_decided,
+    PodGroupUnschedulable: _refused,
+    PipelineDecided: _pipelined,
+    PipelineWithdrawn: _withdrawn,
+    EvictionDecided: _evicted,
+    ConfigInvalid: _config_invalid,
+    WorkDeferred: _work_deferred,
+    SearchDeferred: _search_deferred,
+    ActionFailed: _action_failed,
+}
+"""Kind of a decision to what applies it."""

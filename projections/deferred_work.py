@@ -7,7 +7,8 @@ was cut short (`search_deferred`) resumes where it stopped.
 
 from msgspec import Struct, field
 
-from events.decision import SearchDeferred, WorkDeferred
+from events.decisions.search_deferred import SearchDeferred
+from events.decisions.work_deferred import WorkDeferred
 from projections.cluster import Cluster
 from projections.wakeup_events import Names, WakeupEvents
 

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, TypeVar, get_args
 
 from events.cluster import ObjectDeleted, ObjectObserved
-from events.union import Decision, Outcome
+from events.decision import Decision
+from events.union import Outcome
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 
 LeftOut: TypeAlias = dict[int, str]
@@ -22,7 +23,7 @@ LEAVABLE: Final = (
     ObjectDeleted,
     BindRejectedByNode,
     ForeignPodPlaced,
-    *get_args(Decision),
+    Decision,
     *get_args(Outcome),
 )
 """Events that a fold can leave out. Cycles, policies, lists and watches are required: without them the rest would

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from projections.suspensions import INTERNAL_ERROR
+from events.decision import INTERNAL_ERROR
 
 QUEUE_CODES: Final = frozenset(
     {

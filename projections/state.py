@@ -9,11 +9,12 @@ from typing import Final, TypeAlias
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
+from events.decision import Decision
 from events.errors import MusterError, UsageError
 from events.messages import ObjectRevision, ResumePoint
 from events.record import PodParts, Record
 from events.revision import is_newer
-from events.union import Decision, Event, Observation, Outcome
+from events.union import Event, Observation, Outcome
 from events.watch import (
     WENT_BACK,
     BindRejectedByNode,

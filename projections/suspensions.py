@@ -9,9 +9,6 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-INTERNAL_ERROR: Final = "InternalError"
-"""Code of such a refusal."""
-
 RETRY_NS: Final = 300_000_000_000
 """Delay after the first error (5 minutes): rare enough to cost little, short enough for a transient cause."""
 

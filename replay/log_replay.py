@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from engine.engine import subject_of
 from events.chain import check_link
 from events.codec import encode, event_of
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
+from events.decision import Decision
 from events.errors import UsageError
 from events.record import GENESIS, Head, Record
-from events.union import Decision, Derived, Event
+from events.union import Derived, Event
 from projections.left_out import LeftOut
 from projections.policy import parse_policy
 from projections.state import State
@@ -267,5 +267,8 @@ class Replay:
 def _side(event: Derived | None) -> Side | None:
     if event is None:
         return None
-    subject = "Policy//" if isinstance(event, PolicyWarned) else subject_of(event)
+    if isinstance(event, Decision):
+        subject = event.subject
+    else:
+        subject = "Policy//" if isinstance(event, PolicyWarned) else "Cycle//"
     return Side(event.kind, subject, encode(event))

@@ -11,7 +11,6 @@ Decisions are indented under their cycle. The record alone is enough for a line;
 holds more.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import scheduling.device_family_table  # nodes have devices of the families of the table
@@ -19,19 +18,7 @@ import scheduling.plugin_table  # noqa: F401  # policies name plugins of the tab
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved, ObjectUnreadable
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted, PolicyChanged, PolicyWarned
-from events.decision import (
-    ActionFailed,
-    ConfigInvalid,
-    EnqueueDecided,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    Placement,
-    PodGroupUnschedulable,
-    SearchDeferred,
-    WorkDeferred,
-)
+from events.decision import Decision
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -45,7 +32,8 @@ from events.outcome import (
     StatusUpdateFailed,
 )
 from events.record import Record
-from events.union import Decision, Event, Observation, Outcome
+from events.subject import subject_text
+from events.union import Event, Observation, Outcome
 from events.watch import (
     BindRejectedByNode,
     ForeignPodPlaced,
@@ -55,7 +43,6 @@ from events.watch import (
     WatchOpened,
     WatchProgressed,
 )
-from projections.amount_text import amounts_text
 from projections.kind_table import KINDS
 from projections.policy import parse_policy
 from replay.log_time import format_duration, format_time
@@ -84,18 +71,13 @@ def sentences(record: Record, event: Event, content: bytes | None = None) -> lis
     if isinstance(event, PolicyWarned):
         return [f"policy warning: {event.path}: {event.message}"]
     if isinstance(event, StatusUpdated | StatusUpdateFailed):
-        return [f"{_subject(record)} {_outcome(event)}"]
+        return [f"{subject_text(record.subject)} {_outcome(event)}"]
     if isinstance(event, Outcome):
         return [_outcome(event)]
     if isinstance(event, Decision):
-        first, *more = _decision(event)
+        first, *more = event.lines()
         return [first + _because(record), *more]
     return [_observation(record, event, content)]
-
-
-def _subject(record: Record) -> str:
-    kind, _, name = record.subject.partition("/")
-    return f"{_KINDS.get(kind, kind)} {name.strip('/')}"
 
 
 def _observation(record: Record, event: Observation, content: bytes | None) -> str:
@@ -112,18 +94,15 @@ def _observation(record: Record, event: Observation, content: bytes | None) -> s
             observed = KINDS.get(kind)
             known = observed.summarize(content) if observed and content is not None else []
             said = ", ".join(part for part in known if part)
-            seen = f"{_subject(record)} is seen{': ' if said else ''}{said}"
+            seen = f"{subject_text(record.subject)} is seen{': ' if said else ''}{said}"
             return seen + _answering(record)
         case ObjectDeleted():
             gone = ", found missing by a list" if event.synthesized else ""
-            return f"{_subject(record)} is gone{gone}"
+            return f"{subject_text(record.subject)} is gone{gone}"
         case ObjectUnreadable():
-            return f"{_subject(record)} cannot be read: {event.reason}"
+            return f"{subject_text(record.subject)} cannot be read: {event.reason}"
         case _:
             return _view(record, event)
-
-
-_KINDS: Final = {"Node": "node", "Pod": "pod", "PodGroup": "pod group", "Queue": "queue"}
 
 
 def _answering(record: Record) -> str:
@@ -132,59 +111,6 @@ def _answering(record: Record) -> str:
 
 def _because(record: Record) -> str:
     return f" (because of {record.cause})" if record.cause is not None else ""
-
-
-def _decision(event: Decision) -> list[str]:
-    match event:
-        case EnqueueDecided():
-            return [f"admit {event.pod_group} to {event.queue}"]
-        case GangBindDecided():
-            return _placed(f"bind {event.pod_group} in {event.queue}", event.placements)
-        case PipelineDecided():
-            return _placed(f"nominate {event.pod_group} in {event.queue}", event.placements)
-        case PipelineWithdrawn():
-            return [f"withdraw the nomination of {event.pod_group}: {event.code}"]
-        case EvictionDecided():
-            why = f" for {event.in_favour_of}" if event.in_favour_of else ""
-            because = f": {event.message}" if event.message else ""
-            lines = [f"{one.pod} leaves {one.node}" for one in event.evictions]
-            many = "1 pod" if len(lines) == 1 else f"{len(lines)} pods"
-            first = f"evict {many} of {event.pod_group}: {event.action}{why}{because}"
-            return [first, *lines]
-        case PodGroupUnschedulable():
-            at = f", found at {event.pod}" if event.pod else ""
-            return [
-                f"refuse {event.pod_group} in {event.queue}: {event.action}, {event.code}{at}",
-                event.message,
-            ]
-        case ConfigInvalid():
-            kind, _, name = event.subject.partition("/")
-            whose = f"{_KINDS.get(kind, kind)} {name.strip('/')}"
-            return [f"invalid configuration of {whose}: {event.code}: {event.message}"]
-        case WorkDeferred():
-            cut = [
-                f"{one.action} stopped before {one.pod_group} in {one.queue}, lines left: {one.lines}"
-                for one in event.actions
-            ]
-            return [f"cycle cut short after {event.work} units of work", *cut]
-        case SearchDeferred():
-            return [
-                f"search for {event.pod_group} in {event.queue} goes on in the next cycle: {event.action},"
-                f" nodes looked at: {event.nodes}"
-            ]
-        case ActionFailed():
-            after = "it ended there" if event.is_abandoned else "queues are served in turn"
-            return [f"action {event.action} failed: {event.message}; {after}"]
-
-
-def _placed(what: str, placements: Sequence[Placement]) -> list[str]:
-    """A single pod is in the first line, the pods of a gang are under it."""
-    lines = [f"{one.pod} -> {one.node}{_charged(one.cards)}" for one in placements]
-    return [f"{what}: {lines[0]}"] if len(lines) == 1 else [f"{what}: {len(lines)} pods", *lines]
-
-
-def _charged(cards: Mapping[str, int]) -> str:
-    return f", charged {amounts_text(cards)}" if cards else ""
 
 
 def _outcome(event: Outcome) -> str:

@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from events.decision import EvictionDecided, GangBindDecided
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.normalize import Json, JsonObject
 from events.record import Record
 from events.union import Event

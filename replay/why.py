@@ -9,7 +9,7 @@ that decide.
 from typing import Final
 
 from events.codec import event_of
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.errors import UsageError
 from events.record import Record
 from projections.left_out import LeftOut

@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from events.amount_text import amount_text, amounts_text
 from projections import quota_charging
-from projections.amount_text import amount_text, amounts_text
 from projections.cluster import Cluster
 from projections.nodes import Node
 from projections.pod_groups import PodGroup

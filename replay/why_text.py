@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from projections.amount_text import amount_text, amounts_text
+from events.amount_text import amount_text, amounts_text
 from replay.log_time import withheld_text
 from replay.printable import CELL_CHARS_MAX, printable
 from replay.why_answer import Answer, Held, Judged, Step, Waiting

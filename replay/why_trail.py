@@ -8,17 +8,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import structs
-
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
-from events.decision import (
-    Eviction,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    Placement,
-)
+from events.decision import Decision, Eviction, Placement
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -200,17 +192,10 @@ class Trail:
 
     def _own_part(self, event: Event) -> Event:
         """The part of a decision on many pods that concerns the subject."""
-        if not isinstance(event, GangBindDecided | PipelineDecided | EvictionDecided):
+        if not isinstance(event, Decision):
             return event
-        ours = [
-            one
-            for one in _placements(event)
-            if self.key == (one.pod, one.node)[self.kind == "Node"]
-        ]
-        if not ours:
-            return event
-        part = "evictions" if isinstance(event, EvictionDecided) else "placements"
-        return structs.replace(event, **{part: tuple(ours)})
+        ours = [one for one in event.pods if self.key == (one.pod, one.node)[self.kind == "Node"]]
+        return event.with_pods(ours) if ours else event
 
 
 def is_repeated(told: Told, cluster: Cluster) -> bool:
@@ -240,11 +225,9 @@ def _uid(event: Event) -> str:
 
 def _placements(event: Event) -> Sequence[Placement | Eviction]:
     """The pods of a decision, each with the node that it gets or leaves."""
-    if isinstance(event, EvictionDecided):
-        return event.evictions
-    return event.placements if isinstance(event, GangBindDecided | PipelineDecided) else ()
+    return event.pods if isinstance(event, Decision) else ()
 
 
 def _favoured(event: Event) -> str:
     """The pod group for which others are evicted."""
-    return event.in_favour_of if isinstance(event, EvictionDecided) else ""
+    return event.beneficiary if isinstance(event, Decision) else ""

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from events.decision import INTERNAL_ERROR
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.kind_table import REQUIRED
@@ -18,7 +19,6 @@ from projections.pods import GATED, Pod
 from projections.policy import EVICTING
 from projections.refusals import EVICTION_CODES
 from projections.state import State
-from projections.suspensions import INTERNAL_ERROR
 from replay.log_time import format_duration
 from replay.why_answer import Held, Holder, Hurdle, InLine, Judged, Waiting
 from scheduling.explain import (

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 import scheduling.device_family_table  # nodes have devices of the families of the table
 import scheduling.plugin_table  # noqa: F401  # policies name plugins of the table
-from events.decision import ConfigInvalid
-from events.union import Decision
+from events.decision import Decision
+from events.decisions.config_invalid import ConfigInvalid
 from projections.internal_error import OnError, ignore
 from projections.state import State
 from scheduling.session import Session

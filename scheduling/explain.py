@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from events.decision import GangBindDecided, PipelineDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
 from projections import quota_charging
 from projections.cluster import Cluster
 from projections.device_family import Cards

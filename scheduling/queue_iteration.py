@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from events.union import Decision
+from events.decision import Decision
 from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup, Order

@@ -7,7 +7,7 @@ A refused group is not evaluated again until an event that could change the answ
 from collections.abc import Callable, Iterable, Iterator
 
 from events import requeue
-from events.decision import SearchDeferred
+from events.decisions.search_deferred import SearchDeferred
 from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore, report
 from projections.nodes import Node, Request

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from events.decision import (
-    ActionFailed,
-    DeferredAction,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-    WorkDeferred,
-)
-from events.union import Decision
+from events.decision import INTERNAL_ERROR, Decision
+from events.decisions.action_failed import ActionFailed
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.work_deferred import DeferredAction, WorkDeferred
 from projections.audit import audit_trials
 from projections.cluster import Cluster
 from projections.deferred_work import DeferredSearch
@@ -18,7 +15,6 @@ from projections.pod_groups import PodGroup
 from projections.policy import EVICTING
 from projections.scheduling_queue import EquivalenceGroup
 from projections.state import State
-from projections.suspensions import INTERNAL_ERROR
 from projections.wakeup_events import WakeupEvents
 from scheduling.failed_preemption_cache import FailedPreemptionCache
 from scheduling.node_ranking import NodeRankings

@@ -7,7 +7,7 @@ the current State and keeps no counts of its own.
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from events.union import Decision
+from events.decision import Decision
 from projections.internal_error import OnError, ignore
 from projections.state import State
 from scheduling.actions.allocate import allocate

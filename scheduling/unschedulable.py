@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, structs
 
-from events.decision import PipelineWithdrawn, PodGroupUnschedulable
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.requeue import HYPER_NODES, NODE_UPDATED, ROOM, quota_events
 from projections.device_family import Cards
 from projections.nodes import PODS_UNLIMITED

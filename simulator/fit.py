@@ -14,7 +14,7 @@ from engine.engine import Engine
 from engine.ingest import FIRST_LISTS
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
-from events.decision import EvictionDecided
+from events.decisions.eviction import EvictionDecided
 from events.errors import UsageError
 from events.messages import Accepted, Answer, ObjectSeen, PodGroupPhaseRequest
 from events.record import Head, Record

@@ -5,20 +5,12 @@ Gangs are listed pod by pod. Amounts are whole numbers: cpu in milli, memory in 
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
 from events.cycle import CycleOpened
-from events.decision import (
-    EnqueueDecided,
-    Eviction,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    Placement,
-    PodGroupUnschedulable,
-)
+from events.decision import Decision, DecisionItem
 from events.normalize import Json, JsonObject
 from events.record import Head, Record
 from events.union import Event
@@ -34,11 +26,6 @@ _SECOND: Final = 1_000_000_000
 _LEDGERS: Final = ("capability", "allocated", "inqueue", "request", "elastic")
 
 
-_Decided: TypeAlias = (
-    EnqueueDecided | GangBindDecided | PipelineDecided | EvictionDecided | PodGroupUnschedulable
-)
-
-
 class DecisionEntries:
     """The decisions of a run, in order, as entries of the document."""
 
@@ -49,56 +36,27 @@ class DecisionEntries:
 
     def add(self, record: Record, event: Event) -> None:
         """Add the entries of a record, if it is a decision about a pod group."""
-        match event:
-            case CycleOpened():
-                self._at_ns = event.at_ns
-            case EnqueueDecided():
-                self._add(record, "enqueue", event)
-            case GangBindDecided():
-                for placement in event.placements:
-                    self._add(record, "bind", event, placement)
-            case PipelineDecided():
-                for placement in event.placements:
-                    self._add(record, "pipeline", event, placement)
-            case EvictionDecided():
-                for eviction in event.evictions:
-                    self._add(record, "evict", event, eviction)
-                    self.entries[-1].update(
-                        in_favour_of=event.in_favour_of or None,
-                        code=event.code,
-                        message=event.message,
-                    )
-            case PodGroupUnschedulable():
-                self._add(record, "refuse", event)
-                self.entries[-1].update(
-                    pod=event.pod or None, code=event.code, message=event.message
-                )
-            case _:
-                pass
+        if isinstance(event, CycleOpened):
+            self._at_ns = event.at_ns
+        elif isinstance(event, Decision) and event.is_in_document:
+            self.entries += [self._entry(record, event.word, item) for item in event.items()]
 
-    def _add(
-        self,
-        record: Record,
-        kind: str,
-        event: _Decided,
-        placement: Placement | Eviction | None = None,
-    ) -> None:
-        entry: JsonObject = {
+    def _entry(self, record: Record, kind: str, item: DecisionItem) -> JsonObject:
+        return {
             "position": record.position,
             "cycle": record.cycle,
             "at_seconds": (self._at_ns - self._origin_ns) / _SECOND,
             "kind": kind,
-            "pod": placement.pod if placement else None,
-            "pod_group": event.pod_group,
-            "queue": event.queue,
-            "node": placement.node if placement else None,
-            "devices": list(placement.devices) if isinstance(placement, Placement) else [],
-            "cards": dict(placement.cards) if isinstance(placement, Placement) else {},
-            "in_favour_of": None,
-            "code": "",
-            "message": "",
+            "pod": item.pod or None,
+            "pod_group": item.pod_group,
+            "queue": item.queue,
+            "node": item.node or None,
+            "devices": list(item.devices),
+            "cards": dict(item.cards),
+            "in_favour_of": item.in_favour_of or None,
+            "code": item.code,
+            "message": item.message,
         }
-        self.entries.append(entry)
 
 
 class ScenarioResult(Struct, frozen=True):

@@ -1,8 +1,10 @@
-"""An observed kind that only a test adds to the table goes all the way: lists, roles, log, State and `tell`."""
+"""A kind of object or decision that only a test adds to its table goes all the way, from the list to the replay."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from tests.checkout import ROOT
@@ -19,6 +21,20 @@ steps:
   - at: 3s
     delete: [{kind: ResourceQuota, name: few}]
 until: 5s
+"""
+
+IDLE = """
+scenario: a decision of an added kind
+cluster:
+  - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8, memory: 8Gi, pods: 110}}}
+  - kind: Pod
+    metadata: {name: lazy, labels: {idle: "yes"}}
+    spec: {containers: [{resources: {requests: {cpu: 1}}}]}
+steps:
+  - at: 4s
+    apply:
+      - {kind: Pod, metadata: {name: next}, spec: {containers: [{resources: {requests: {cpu: 1}}}]}}
+until: 10s
 """
 
 
@@ -58,3 +74,29 @@ def test_an_object_of_an_added_kind_is_recorded_summarized_and_replayed(tmp_path
     for command in (("replay", log), ("rebuild", "--log", log)):
         result = run(*command)
         assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_decision_of_an_added_kind_is_carried_out_shown_and_replayed(tmp_path: Path) -> None:
+    scenario, path = tmp_path / "scenario.yaml", tmp_path / "log.db"
+    log, module = f"sqlite:///{path}", "tests.added_decision"
+    scenario.write_text(IDLE, encoding="utf-8")
+    result = run("simulate", scenario, "--log", log, "--output", "json", module=module)
+    assert (result.returncode, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    [found] = [one for one in document["decisions"] if one["kind"] == "evict_idle"]
+    assert (found["pod"], found["node"], found["code"]) == ("default/lazy", "n1", "Idle")
+    assert list(document["pods"]) == ["default/next"]
+    with closing(sqlite3.connect(path)) as connection:
+        query = "select subject, node, code, message from decision where kind = 'evict_idle'"
+        assert connection.execute(query).fetchall() == [
+            ("Pod/default/lazy", "n1", "Idle", "it does nothing")
+        ]
+    told = run("tell", log, module=module).stdout
+    assert "enqueue: it does nothing, idle for 5 s" in told
+    assert "pod default/lazy is evicted from n1" in told
+    why = run("why", "--log", log, "Pod/default/lazy", module=module).stdout
+    assert "idle for 5 s" in why
+    for command in (("replay", log), ("rebuild", "--log", log)):
+        result = run(*command, module=module)
+        assert (result.returncode, result.stderr) == (0, "")
+    assert run("replay", log, module="daemon").returncode == 5

@@ -20,8 +20,8 @@ from daemon.limits import limits_of
 from daemon.log.opening import open_log
 from daemon.queries import fit as fit_query
 from daemon.text_file import read_text
+from events.amount_text import amounts_text
 from events.daemon import PolicyChanged
-from projections.amount_text import amounts_text
 from replay.why_text import waiting_lines
 from simulator.fit import Fit, FittedPodGroup
 from simulator.manifest import LocatedManifest, read_manifests

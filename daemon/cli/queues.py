@@ -16,7 +16,7 @@ from daemon.cli.output import (
 )
 from daemon.log.opening import open_log
 from daemon.queries.queues import all_queues, one_queue
-from projections.amount_text import amount_text, amounts_text
+from events.amount_text import amount_text, amounts_text
 from replay.log_time import format_time
 from replay.queue_answer import InLine, QueueAnswer, Resource
 

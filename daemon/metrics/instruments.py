@@ -15,10 +15,10 @@ from daemon.metrics.sources import Sources
 from daemon.metrics.table import METRICS
 from events.cluster import ObjectUnreadable
 from events.codec import event_of
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Record
-from events.union import Event, Outcome
+from events.union import DECISIONS, Event, Outcome
 from events.watch import (
     WENT_BACK,
     BindRejectedByNode,
@@ -29,25 +29,15 @@ from events.watch import (
 from projections.batch import Batch
 from scheduling.session_decider import ACTIONS
 
-DECISIONS: Final = {
-    "enqueue_decided": "enqueue",
-    "gang_bind_decided": "bind",
-    "pipeline_decided": "pipeline",
-    "pipeline_withdrawn": "withdraw",
-    "eviction_decided": "evict",
-    "pod_group_unschedulable": "refuse",
-    "config_invalid": "config_invalid",
-    "action_failed": "action_failed",
-    "search_deferred": "defer",
-    "work_deferred": "defer",
-}
+_WORDS: Final = {one.kind.partition(".")[0]: one.word for one in DECISIONS}
 """Kind of a decision to what it is called in views and metrics."""
 
 ACTIVITIES: Final = (*ACTIONS, "apply", "report", "requests", "views", "listeners")
 """What may be under way when an exception is held to its subject."""
 
 _OUTCOMES: Final = frozenset(outcome.kind for outcome in get_args(Outcome))
-_DECODED: Final = _OUTCOMES | {GangBindDecided.kind, KindCompared.kind, WatchClosed.kind}
+_BINDINGS: Final = frozenset(one.kind for one in DECISIONS if issubclass(one, GangBindDecided))
+_DECODED: Final = _OUTCOMES | _BINDINGS | {KindCompared.kind, WatchClosed.kind}
 _RESULTS: Final = {PodBound: "bound", BindFailed: "failed", BindOutcomeUnknown: "unknown"}
 _NS: Final = 1_000_000_000
 
@@ -81,7 +71,7 @@ class Instruments:
         self._placed: dict[str, None] = {}
         for activity in ACTIVITIES:
             self._internal.labels(activity)
-        for kind in DECISIONS.values():
+        for kind in _WORDS.values():
             # What never happened is 0, not absent: a rate can then be taken of the first one.
             self._decisions.labels(kind)
 
@@ -96,8 +86,8 @@ class Instruments:
         for kind, count in Tally(record.kind for record in batch.records).items():
             name = kind.partition(".")[0]
             self._records.labels(name).inc(count)
-            if name in DECISIONS:
-                self._decisions.labels(DECISIONS[name]).inc(count)
+            if name in _WORDS:
+                self._decisions.labels(_WORDS[name]).inc(count)
             if kind == ForeignPodPlaced.kind:
                 self._foreign.inc(count)
             elif kind == ObjectUnreadable.kind:

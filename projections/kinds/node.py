@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from projections.amount_text import amounts_text
+from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.node_updates import drop_node, put_node

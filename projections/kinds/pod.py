@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from projections.amount_text import amounts_text
+from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.objects import PodObject, read
 from projections.observed_kind import ObservedKind

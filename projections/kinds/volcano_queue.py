@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import structs
 
-from projections.amount_text import amounts_text
+from events.amount_text import amounts_text
 from projections.api_resource import Resource
 from projections.cluster import Cluster
 from projections.objects import Metadata, QueueObject, read

@@ -11,18 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from events.decision import (
-    ActionFailed,
-    ConfigInvalid,
-    EnqueueDecided,
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-    SearchDeferred,
-    WorkDeferred,
-)
+from events.decision import Decision
 from events.outcome import (
     BindFailed,
     BindOutcomeUnknown,
@@ -36,12 +25,11 @@ from events.outcome import (
     StatusUpdateFailed,
 )
 from events.record import Record
-from events.union import Decision, Event, Outcome
+from events.union import DECISIONS, Event, Outcome
 from projections.cluster import Cluster
 from projections.internal_error import OnError, ignore, report
 from projections.pods import Pod
 from projections.state import State
-from projections.suspensions import INTERNAL_ERROR
 from projections.views import now
 from projections.views.catalogue import PLACEMENT, VIEWS
 from projections.views.rows import Row, RowChanges, View, ViewChanges
@@ -50,7 +38,7 @@ MODULUS: Final = 1 << 64
 """Checksums of views are sums modulo this."""
 
 _ENCODER = msgspec.msgpack.Encoder()
-_NOTED: Final = frozenset((*get_args(Decision), *get_args(Outcome)))
+_NOTED: Final = frozenset((*DECISIONS, *get_args(Outcome)))
 _RELEASED: Final = PLACEMENT.column_names.index("released_position")
 
 
@@ -253,55 +241,23 @@ def _why_released(pod: Pod | None) -> str:
 
 def decision_rows(record: Record, event: Decision) -> list[Row]:
     """Return the rows of the view `decision` for one decision."""
-    head = (record.position, record.cycle or 0)
-    tail: Row = ()
-    match event:
-        case GangBindDecided() | PipelineDecided():
-            kind = "bind" if isinstance(event, GangBindDecided) else "pipeline"
-            group_and_queue = (event.pod_group, event.queue)
-            return [
-                (head[0], item, head[1], kind, f"Pod/{one.pod}", *group_and_queue, one.node, "", "")
-                for item, one in enumerate(event.placements)
-            ]
-        case EvictionDecided():
-            group_and_queue, why = (event.pod_group, event.queue), (event.code, event.message)
-            return [
-                (
-                    head[0],
-                    item,
-                    head[1],
-                    "evict",
-                    f"Pod/{one.pod}",
-                    *group_and_queue,
-                    one.node,
-                    *why,
-                )
-                for item, one in enumerate(event.evictions)
-            ]
-        case EnqueueDecided():
-            tail = ("enqueue", record.subject, event.pod_group, event.queue, "", "", "")
-        case PipelineWithdrawn():
-            tail = ("withdraw", record.subject, event.pod_group, event.queue, "", event.code, "")
-        case PodGroupUnschedulable():
-            subject = f"Pod/{event.pod}" if event.pod else record.subject
-            group_and_queue = (event.pod_group, event.queue)
-            tail = _storable("refuse", subject, *group_and_queue, "", event.code, event.message)
-        case ConfigInvalid():
-            kind, _, name = event.subject.partition("/")
-            queue = name.strip("/") if kind == "Queue" else ""
-            tail = _storable(
-                "config_invalid", record.subject, "", queue, "", event.code, event.message
-            )
-        case WorkDeferred() | SearchDeferred():
-            return []
-        case ActionFailed():
-            tail = ("action_failed", record.subject, "", "", "", INTERNAL_ERROR, event.message)
-    return [(head[0], 0, head[1], *tail)]
-
-
-def _storable(*columns: str) -> Row:
-    """Return columns that a database can store: release 0.1 recorded refusals with NUL characters."""
-    return tuple(column.replace("\0", "\ufffd") for column in columns)
+    head, cycle, word = record.position, record.cycle or 0, event.word
+    rows: list[Row] = []
+    for index, item in enumerate(event.items()):
+        subject = f"Pod/{item.pod}" if item.pod else record.subject
+        columns: tuple[str, ...] = (
+            subject,
+            item.pod_group,
+            item.queue,
+            item.node,
+            item.code,
+            item.message,
+        )
+        if item.message:
+            # Release 0.1 recorded refusals with NUL characters, which no database stores.
+            columns = tuple([column.replace("\0", "\ufffd") for column in columns])
+        rows.append((head, index, cycle, word, *columns))
+    return rows
 
 
 def outcome_row(record: Record, event: Outcome) -> Row:

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
-from events.decision import EnqueueDecided, GangBindDecided, PipelineDecided
-from events.union import Decision
+from events.decision import Decision
+from events.decisions.enqueue import EnqueueDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
 from projections.pod_groups import WAITING, PodGroup
 from projections.scheduling_queue import EquivalenceGroup
 from scheduling.gang_attempt import GangAttempt, missing_pods, precheck, too_many_classes

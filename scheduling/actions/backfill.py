@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from events.decision import GangBindDecided
-from events.union import Decision
+from events.decision import Decision
+from events.decisions.gang_bind import GangBindDecided
 from projections.nodes import Node
 from projections.pod_groups import PodGroup
 from projections.pods import Pod

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from events.decision import EnqueueDecided
+from events.decision import Decision
+from events.decisions.enqueue import EnqueueDecided
 from events.requeue import ADMISSION_BY_OTHERS, ADMISSION_BY_QUEUE
-from events.union import Decision
 from projections.cluster import Cluster
 from projections.pod_groups import PodGroup
 from projections.refusals import COMMON_CODES

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from events.union import Decision
+from events.decision import Decision
 from scheduling.session import Session
 from scheduling.victims.preempt_reclaim import preempt_or_reclaim
 

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from events.decision import SearchCursor, SearchDeferred
-from events.union import Decision
+from events.decision import Decision
+from events.decisions.search_deferred import SearchCursor, SearchDeferred
 from projections.blocked import constraint_reason
 from projections.nodes import Node
 from projections.pod_class import Amounts

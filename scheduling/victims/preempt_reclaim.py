@@ -3,8 +3,8 @@ equivalence class."""
 
 from collections.abc import Iterator
 
-from events.decision import SearchDeferred
-from events.union import Decision
+from events.decision import Decision
+from events.decisions.search_deferred import SearchDeferred
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING
 from projections.scheduling_queue import EquivalenceGroup

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from events.decision import FreedNode, SearchCursor, SearchDeferred
+from events.decision import Decision
+from events.decisions.search_deferred import FreedNode, SearchCursor, SearchDeferred
 from events.requeue import quota_events, quota_names
-from events.union import Decision
 from projections import quota_charging
 from projections.device_family import Cards
 from projections.nodes import Node

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from events.decision import Eviction, EvictionDecided, GangBindDecided, PipelineDecided
+from events.decision import Decision, Eviction
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
 from events.requeue import ANY_QUOTA, PODS_CHANGED, VICTIMS_OF_OTHERS, VICTIMS_OF_QUEUE
-from events.union import Decision
 from projections.pod_groups import PodGroup
 from projections.policy import GANG_EVICTING, RECLAIMING
 from scheduling.node_overlay import NodeOverlay, placements

@@ -11,7 +11,7 @@ from daemon.log.verify import verify
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed, PodBound
 from events.watch import WENT_BACK, WatchClosed
 from projections.state import State

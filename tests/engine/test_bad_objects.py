@@ -3,7 +3,9 @@
 import pytest
 
 from events.codec import event_of
-from events.decision import ConfigInvalid, GangBindDecided, PodGroupUnschedulable
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, gone, node, pod, raw

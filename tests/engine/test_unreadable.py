@@ -10,7 +10,8 @@ from engine import ingest
 from engine.outcomes import outcome_of
 from events.cluster import ObjectUnreadable
 from events.codec import event_of
-from events.decision import ConfigInvalid, PodGroupUnschedulable
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.limits import CUT, ITEMS_MAX
 from events.messages import (
     Answer,

@@ -1,6 +1,6 @@
 """Events to bytes and back, whatever they hold; what is newer or broken is told apart."""
 
-from typing import get_args, get_type_hints
+from typing import get_type_hints
 
 import msgspec
 import pytest
@@ -10,23 +10,17 @@ from hypothesis import strategies as st
 from events.cluster import ObjectDeleted, ObjectObserved
 from events.codec import KINDS, decode, encode
 from events.cycle import CycleOpened
-from events.decision import (
-    ConfigInvalid,
-    DeferredAction,
-    Eviction,
-    FreedNode,
-    Placement,
-    PodGroupUnschedulable,
-    SearchCursor,
-    SearchDeferred,
-)
+from events.decision import Eviction, Placement
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.search_deferred import FreedNode, SearchCursor, SearchDeferred
+from events.decisions.work_deferred import DeferredAction
 from events.errors import NewerRecordError, UnreadableRecordError
 from events.outcome import StatusUpdated
 from events.record import Fact
-from events.union import Event
+from events.union import EVENTS, Event
 from events.upcast import UPCASTERS
 
-EVENTS: tuple[type[Fact], ...] = get_args(Event)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 TEXTS: st.SearchStrategy[object] = st.text(max_size=20)
 FIELDS: dict[object, st.SearchStrategy[object]] = {
@@ -88,7 +82,7 @@ def _hints(kind: type[Fact]) -> dict[str, object]:
 @st.composite
 def events(draw: st.DrawFn) -> Fact:
     """Any event that there is."""
-    kind = draw(st.sampled_from(EVENTS))
+    kind: type[Fact] = draw(st.sampled_from(EVENTS))
     fields = {name: draw(FIELDS[hint]) for name, hint in _hints(kind).items()}
     return kind(**fields)
 

@@ -26,13 +26,14 @@ from daemon.stderr import Teller
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
-from events.decision import ActionFailed, PodGroupUnschedulable
+from events.decision import INTERNAL_ERROR
+from events.decisions.action_failed import ActionFailed
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.record import Head
 from projections.batch import Batch
 from projections.internal_error import InternalError
 from projections.snapshot import take
 from projections.state import State
-from projections.suspensions import INTERNAL_ERROR
 from replay.log_time import LogTime
 from replay.narrate import sentences
 from replay.why import Inquiry

@@ -8,7 +8,8 @@ from msgspec import structs
 from engine.pending_requests import bindings_and_evictions
 from events.cluster import ObjectObserved
 from events.codec import encode
-from events.decision import Eviction, EvictionDecided
+from events.decision import Eviction
+from events.decisions.eviction import EvictionDecided
 from events.messages import EvictRequest, ObjectSeen
 from events.outcome import EvictionFailed, EvictionOutcomeUnknown, PodEvicted
 from events.record import Record

@@ -7,7 +7,8 @@ And so is whoever others would have to make way for.
 
 from engine.engine import Engine
 from events.codec import event_of
-from events.decision import EvictionDecided, PodGroupUnschedulable
+from events.decisions.eviction import EvictionDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from projections.pod_groups import PodGroup
 from projections.snapshot import restore, take
 

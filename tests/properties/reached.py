@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from events.cluster import ObjectDeleted, ObjectObserved
-from events.decision import (
-    EvictionDecided,
-    GangBindDecided,
-    PipelineDecided,
-    PipelineWithdrawn,
-    PodGroupUnschedulable,
-)
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.outcome import BindFailed
 from events.record import Record
 from events.union import Event

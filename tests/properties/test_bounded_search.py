@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from events.codec import event_of
-from events.decision import EvictionDecided, PodGroupUnschedulable, SearchDeferred
+from events.decisions.eviction import EvictionDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.search_deferred import SearchDeferred
 from events.messages import ObjectSeen
 from events.record import Record
 from projections import snapshot

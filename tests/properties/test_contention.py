@@ -6,7 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events.codec import event_of
-from events.decision import EvictionDecided, GangBindDecided, PipelineDecided, PipelineWithdrawn
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.normalize import JsonObject
 from events.record import Record
 from projections.snapshot import restore, take

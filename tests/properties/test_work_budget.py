@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from events.codec import event_of
-from events.decision import GangBindDecided, PodGroupUnschedulable, WorkDeferred
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
+from events.decisions.work_deferred import WorkDeferred
 from events.messages import ObjectSeen
 from events.record import Record
 from events.union import Event

@@ -16,7 +16,10 @@ from msgspec import Struct
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
-from events.decision import EnqueueDecided, EvictionDecided, GangBindDecided, PipelineDecided
+from events.decisions.enqueue import EnqueueDecided
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
 from events.messages import Answer, BindRequest, EvictRequest, PodGroupPhaseRequest, Reply
 from events.normalize import Json, JsonObject
 from events.record import GENESIS

@@ -5,7 +5,8 @@ from collections import Counter
 import msgspec
 
 from events.codec import decode, encode, event_of
-from events.decision import GangBindDecided, PipelineDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
 from events.record import Record
 from projections.batch import Batch
 from projections.pod_groups import PodGroup

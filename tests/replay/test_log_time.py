@@ -2,8 +2,8 @@
 
 import pytest
 
+from events.amount_text import amount_text, amounts_text
 from events.errors import UsageError
-from projections.amount_text import amount_text, amounts_text
 from replay.log_time import LogTime, format_duration, format_time, parse_log_time
 
 START = 1_767_225_600_000_000_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.hostile import PLAIN, SHAPES, Load, affinity_load, begun
 from engine.engine import Engine
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from projections.affinity_terms import (
     COMPARISONS_MAX,

@@ -3,7 +3,8 @@
 import pytest
 
 from events.codec import event_of
-from events.decision import PipelineWithdrawn, PodGroupUnschedulable
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from tests.given import recorded
 
 WITHOUT_ENQUEUE = """\

@@ -1,7 +1,7 @@
 """Numbers that no cluster has, alone and added up: they disturb nobody."""
 
 from events.codec import event_of
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from projections.pod_class import AMOUNT_MAX

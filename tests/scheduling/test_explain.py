@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from events.codec import event_of
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from projections.state import State
 from scheduling.explain import Choice, choice
 from scheduling.node_ranking import NodeRankings

@@ -10,7 +10,10 @@ from engine import outcomes, pending_requests
 from engine.engine import Engine
 from events.codec import event_of
 from events.daemon import PolicyChanged
-from events.decision import ActionFailed, GangBindDecided, PodGroupUnschedulable
+from events.decision import INTERNAL_ERROR
+from events.decisions.action_failed import ActionFailed
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import Accepted, Answer, ObjectSeen
 from events.normalize import JsonObject
 from projections.batch import Batch
@@ -20,7 +23,7 @@ from projections.pod_groups import PodGroup
 from projections.pods import Pod
 from projections.snapshot import restore, take
 from projections.state import State
-from projections.suspensions import INTERNAL_ERROR, RETRY_MAX_NS, RETRY_NS
+from projections.suspensions import RETRY_MAX_NS, RETRY_NS
 from projections.views import now
 from projections.views.project import Views
 from replay.log_replay import Replay

@@ -4,7 +4,7 @@ import msgspec
 
 from events.codec import event_of
 from events.daemon import DaemonStarted, PolicyChanged
-from events.decision import EvictionDecided
+from events.decisions.eviction import EvictionDecided
 from events.normalize import JsonObject
 from tests.properties.game import SECOND, Game
 

@@ -2,7 +2,7 @@
 
 from events.codec import event_of
 from events.cycle import CycleOpened
-from events.decision import PodGroupUnschedulable
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from tests.given import recorded
 
 BIG = """\

@@ -3,7 +3,8 @@
 import msgspec
 
 from events.codec import event_of
-from events.decision import EvictionDecided, PipelineWithdrawn
+from events.decisions.eviction import EvictionDecided
+from events.decisions.pipeline_withdrawn import PipelineWithdrawn
 from events.messages import Accepted, EvictRequest, Rejected, Reply
 from events.normalize import JsonObject
 from projections.apply_outcome import EVICTION_BACKOFF_NS

@@ -4,7 +4,8 @@ from typing import Final
 
 import pytest
 
-from events.decision import GangBindDecided, PodGroupUnschedulable
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import ObjectSeen
 from tests.properties.test_bounded_search import of_kind
 from tests.scheduling.given import Told, gone, node, raw

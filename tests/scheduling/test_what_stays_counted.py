@@ -1,7 +1,7 @@
 """What was decided, or is there, stays counted until it is gone: nothing is given twice meanwhile."""
 
 from events.codec import event_of
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.messages import Accepted, Answer, BindRequest, ObjectSeen, Rejected, Reply
 from tests.scheduling.given import Told, gone, node, pod
 

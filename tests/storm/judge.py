@@ -14,7 +14,7 @@ from daemon.log.verify import verify
 from events.cluster import ObjectDeleted
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from events.outcome import BindFailed, PodBound

@@ -10,7 +10,7 @@ from daemon.log.memory import MemoryLog
 from events.cluster import KindListed, ObjectDeleted, ObjectObserved
 from events.cycle import CycleOpened
 from events.daemon import DaemonStarted
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.errors import FencedError
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
 from events.record import Head

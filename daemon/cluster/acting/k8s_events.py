@@ -10,9 +10,12 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from events.decision import ConfigInvalid, EvictionDecided, PodGroupUnschedulable
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.eviction import EvictionDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.outcome import BindFailed, EvictionFailed, PodBound, PodEvicted, PodGroupUpdated
 from events.record import Fact
+from events.union import EVENTS
 from events.watch import BindRejectedByNode, ForeignPodPlaced
 from projections.cluster import Cluster
 from projections.policy import EVICTING
@@ -33,10 +36,14 @@ REMEMBERED_MAX: Final = 10_000
 """Evictions in progress whose reasons are remembered; the oldest are forgotten first."""
 
 NOTICED: Final[frozenset[str]] = frozenset(
-    one.kind
-    for one in (
-        *(PodBound, BindFailed, PodGroupUnschedulable, PodGroupUpdated, ConfigInvalid),
-        *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
+    event.kind
+    for event in EVENTS
+    if issubclass(
+        event,
+        (
+            *(PodBound, BindFailed, PodGroupUnschedulable, PodGroupUpdated, ConfigInvalid),
+            *(EvictionDecided, PodEvicted, EvictionFailed, BindRejectedByNode, ForeignPodPlaced),
+        ),
     )
 )
 """Kinds of records that may cause an Event."""

@@ -12,7 +12,7 @@ from daemon import simulation
 from daemon.cli import simulate
 from daemon.cli.inputs import load_scenario
 from daemon.log.contract import Log
-from events.union import Decision
+from events.decision import Decision
 from scheduling.session_decider import ACTIONS
 from simulator.scenario import Scenario
 from simulator.scenario_sources import LoadedScenario

@@ -7,7 +7,8 @@ from daemon.log.contract import Log
 from daemon.log.verify import verify
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.decision import ConfigInvalid, PodGroupUnschedulable
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import ListCompleted, ListStarted, ObjectSeen, WatchMessage
 from events.normalize import JsonObject
 from projections.batch import Batch

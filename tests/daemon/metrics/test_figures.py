@@ -1,17 +1,14 @@
 """The figures behind the names: counted from durable records, read from State."""
 
-from typing import get_args
-
 import pytest
 from msgspec import structs
 
 from daemon.metrics.closed import call_of, cause_of, code_of, resource_of, status_of
-from daemon.metrics.instruments import DECISIONS
 from daemon.metrics.sources import Lag
 from events.cluster import ObjectUnreadable
-from events.decision import GangBindDecided, Placement
+from events.decision import Placement
+from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed, BindOutcomeUnknown, PodBound
-from events.union import Decision
 from events.watch import (
     WENT_BACK,
     BindRejectedByNode,
@@ -132,11 +129,6 @@ async def test_decisions_and_records_are_counted_once_durable() -> None:
     assert value(metrics, "muster_outcomes_total", kind="pod_bound", code="") == 3
     counted = sum(one.value for one in samples(metrics) if one.name == "muster_records_total")
     assert counted == value(metrics, "muster_log_position")
-
-
-def test_every_kind_of_decision_has_a_word() -> None:
-    kinds = {decision.kind.partition(".")[0] for decision in get_args(Decision)}
-    assert set(DECISIONS) == kinds
 
 
 def failed(code: str) -> BindFailed:

@@ -19,7 +19,7 @@ from daemon.observability import Observability
 from daemon.settings import Settings, Supervision
 from daemon.simulation import policy_of
 from daemon.stderr import Teller
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from simulator.scenario import parse_scenario
 from tests.storm.rig import FlakyLog
 

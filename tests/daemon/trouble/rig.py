@@ -31,7 +31,7 @@ from daemon.stderr import Teller
 from daemon.version import VERSION
 from events.codec import event_of
 from events.daemon import DaemonStarted
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.normalize import Json, JsonObject
 from events.record import GENESIS
 from events.union import Event

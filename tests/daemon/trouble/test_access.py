@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from daemon.cluster.server.simulated_api_server import Listening, Server
-from events.decision import GangBindDecided
+from events.decisions.gang_bind import GangBindDecided
 from events.outcome import BindFailed, StatusUpdateFailed
 from events.watch import WatchClosed
 from simulator.api_server.access_control import User

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from events.daemon import DaemonStarted
-from events.decision import PodGroupUnschedulable
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.normalize import Json
 from tests.daemon.trouble.rig import MERGE, PODS, Given, Try, pod
 from tests.storm.over_http.hurry import hurriedly

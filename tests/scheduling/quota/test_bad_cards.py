@@ -4,7 +4,10 @@ import pytest
 from msgspec import Struct
 
 from events.codec import event_of
-from events.decision import ConfigInvalid, EvictionDecided, GangBindDecided, PodGroupUnschedulable
+from events.decisions.config_invalid import ConfigInvalid
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pod_group_unschedulable import PodGroupUnschedulable
 from events.messages import ObjectSeen
 from events.normalize import JsonObject
 from tests.scheduling.given import Told, raw

@@ -1,7 +1,7 @@
 """What of labels and annotations about cards cannot be used: one record each time that it changes."""
 
 from events.codec import event_of
-from events.decision import ConfigInvalid
+from events.decisions.config_invalid import ConfigInvalid
 from events.messages import ObjectSeen
 from projections.snapshot import restore, take
 from tests.scheduling.given import Told, gone, node, pod, raw
