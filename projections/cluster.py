@@ -206,7 +206,7 @@ class Cluster:
         if self.internal_errors.resume(group.key) or group.next_phase() != group.phase:
             self.update_group(group, charges_changed=False)
         else:
-            self.pending_status.record_change(group, self.position)
+            self.indexes.dispatch(self, PodGroupChanged(group))
         return True
 
     def _move_pod(
@@ -290,7 +290,6 @@ class Cluster:
                     lambda card: quota_charging.cards_of_charge(self, card)
                 ):
                     self.mark_quota_released(one.name, resource)
-        self.plugins.quota.record_applied(self)
         self.indexes.dispatch(self, RECORD_APPLIED)
         self.changed_queues.clear()
         for index in self.inter_pod_affinity.classes.free():
@@ -438,7 +437,6 @@ class Cluster:
         keys = self._without_suspended(group, keys)
         order = job_order(self, group) if keys else ()
         self.scheduling_queue.place(group, order, keys)
-        self.pending_status.record_change(group, self.position)
         asked = (
             without_evicting(keys),
             order,
@@ -500,7 +498,6 @@ class Cluster:
         for kept in (self.bind_backoff, self.bind_failures):
             kept.pop(group.key, None)
         self.internal_errors.clear(group.key)
-        self.pending_status.forget(group.key)
         queue = self.queues[group.queue]
         del queue.groups[group.key]
         self.forget_queue(queue)
@@ -588,7 +585,6 @@ class Cluster:
             self.inter_pod_affinity.outdate((EVERYWHERE,))
         self.wakeup_events.everything = True
         rebuild_queue_tree(self)
-        self.cluster_totals.requests.clear()
         self.recharge()
         for group in self.groups.values():
             self.changed_rows.groups[group.key] = self.wakeup_events.groups[group.key] = None

@@ -22,8 +22,6 @@ class ClusterTotals:
         earliest first."""
         self.proportion_input: object = None
         """Input from which `deserved` was computed."""
-        self.requests: dict[str, Amounts] = {}
-        """Queue to the requests of its pods, placed or waiting, under `proportion`."""
         self.guaranteed: dict[str, Amounts] = {}
         """Queue to the sum of guarantees of its direct children; "" for queues without a parent."""
         self.named_children: dict[str, dict[str, None]] = {}

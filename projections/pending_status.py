@@ -8,6 +8,7 @@ again and again.
 
 from typing import TYPE_CHECKING, ClassVar
 
+from projections.deltas import PodGroupChanged
 from projections.group_facts import GroupFacts
 from projections.index import Index
 from projections.pod_groups import WAITING, PodGroup, Status
@@ -47,7 +48,14 @@ class PendingStatus(Index):
             twin.update(group)
         return twin
 
-    def record_change(self, group: PodGroup, position: int) -> None:
+    def on_pod_group(self, cluster: "Cluster", delta: PodGroupChanged) -> None:
+        """Update which status updates of the group are due."""
+        if delta.is_gone:
+            self._forget(delta.group.key)
+        else:
+            self._record_change(delta.group, cluster.position)
+
+    def _record_change(self, group: PodGroup, position: int) -> None:
         """Record that a pod group changed with the record at `position`."""
         status = group.status_now
         reported_status = group.reported_status
@@ -82,7 +90,7 @@ class PendingStatus(Index):
         elif said != group.reported_status.status:
             self.counts[key] = None
 
-    def forget(self, key: str) -> None:
+    def _forget(self, key: str) -> None:
         """Remove a pod group."""
         for kept in (self.phases, self.counts):
             kept.pop(key, None)

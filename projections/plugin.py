@@ -187,9 +187,6 @@ class Quota(Plugin):
     def nodes_changed(self, cluster: Cluster) -> None:
         """Nodes were added, changed or removed: wake the queues whose limits may have changed."""
 
-    def record_applied(self, cluster: Cluster) -> None:
-        """A record was applied: wake the queues whose limits may have changed."""
-
     def cycle_opened(self, cluster: Cluster) -> None:
         """Compute at the start of a cycle what is not updated with every record."""
 

@@ -13,12 +13,14 @@ deserves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from msgspec import Struct
 
 from projections.cluster import Cluster
+from projections.deltas import RecordApplied
+from projections.index import Index
 from projections.plugin import PluginConfig
 from projections.pod_class import Amounts
 from projections.pods import Charge, Pod
@@ -82,17 +84,9 @@ class Proportion(ReclaimingQuota):
         """Wake all queues: what they deserve depends on the resources of the cluster."""
         cluster.mark_quota_released("")
 
-    def record_applied(self, cluster: Cluster) -> None:
-        """Wake all queues if the request of a queue changed, because what they deserve may change."""
-        known = cluster.cluster_totals.requests
-        for name in cluster.changed_queues:
-            queue = cluster.queues.get(name)
-            request = {} if queue is None else queue.request
-            if known.get(name, {}) != request:
-                known[name] = request
-                cluster.mark_quota_released("", ALL_RESOURCES)
-            if not request:
-                known.pop(name, None)
+    def indexes(self) -> Iterable[Index]:
+        """Return the index of what queues request."""
+        return (QueueRequests(),)
 
     def cycle_opened(self, cluster: Cluster) -> None:
         """Compute what queues deserve, if anything that it depends on has changed."""
@@ -123,6 +117,38 @@ class Proportion(ReclaimingQuota):
         theirs = left.queue_of(pod)
         deserved = self.deserved(left.cluster, theirs)
         return left.exceeds(theirs, deserved, dict.fromkeys((*theirs.allocated, *deserved)))
+
+
+class QueueRequests(Index):
+    """What the pods of each queue request, placed or waiting, after the last record."""
+
+    name = "requests of queues"
+    COMPARED: ClassVar[tuple[str, ...]] = ("of_queue",)
+
+    def __init__(self) -> None:
+        self.of_queue: dict[str, Amounts] = {}
+        """Queue to its request, without queues that request nothing."""
+
+    def rebuilt(self, cluster: Cluster, /) -> QueueRequests:
+        """Sum up the requests of all queues again."""
+        twin = QueueRequests()
+        for name, queue in cluster.queues.items():
+            if request := queue.request:
+                twin.of_queue[name] = request
+        return twin
+
+    def on_record(self, cluster: Cluster, delta: RecordApplied) -> None:
+        """Wake all queues if the request of a queue changed, because what they deserve may change."""
+        for name in cluster.changed_queues:
+            queue = cluster.queues.get(name)
+            request = {} if queue is None else queue.request
+            if self.of_queue.get(name, {}) == request:
+                continue
+            cluster.mark_quota_released("", ALL_RESOURCES)
+            if request:
+                self.of_queue[name] = request
+            else:
+                del self.of_queue[name]
 
 
 def _demand(cluster: Cluster, queue: Queue, names: list[str]) -> QueueDemand:
