@@ -1,12 +1,16 @@
 """Apply observed objects and deletions to the cluster."""
 
+from collections.abc import Callable
+
+from msgspec import Struct
+
 from events.cluster import ObjectDeleted
 from events.record import PodParts, Record
 from projections.cluster import Cluster
 from projections.kind_table import KINDS
 from projections.kinds.workload import apply_workload, drop_owner
 from projections.objects import Metadata, PodObject, readable_pod
-from projections.observed_kind import Reading
+from projections.observed_kind import INVALID, Reading
 from projections.pod_class import PodClass
 from projections.pod_reading import read_facts
 from projections.pods import Pod, PodFacts, pod_facts
@@ -44,15 +48,32 @@ def apply_object(cluster: Cluster, kind: str, record: Record, reading: Reading) 
             cluster.others.setdefault(kind, {})[name] = (reading.uid, reading.digest)
         else:
             cluster.others.get(kind, {}).pop(name, None)
+    if observed is not None and observed.facts_of is not None:
+        _apply_facts(cluster, kind, reading, observed.facts_of)
     apply = apply_workload if observed is None else observed.apply
     apply(cluster, reading)
+
+
+def _apply_facts(
+    cluster: Cluster, kind: str, reading: Reading, facts_of: Callable[[bytes], Struct | str]
+) -> None:
+    facts = reading.of(facts_of, lambda problem, _: problem)
+    name, of_kind = reading.subject.partition("/")[2], cluster.object_facts.setdefault(kind, {})
+    if isinstance(facts, str):
+        of_kind.pop(name, None)
+        cluster.config_errors.put(reading.subject, reading.faults or ((INVALID, facts),))
+    else:
+        of_kind[name] = facts
+        cluster.config_errors.put(reading.subject, reading.faults)
 
 
 def apply_deletion(cluster: Cluster, kind: str, record: Record, event: ObjectDeleted) -> None:
     """Apply the deletion of an object that is not a pod."""
     observed = KINDS.get(kind)
     if observed is None or not observed.has_own_table:
-        cluster.others.get(kind, {}).pop(record.subject.partition("/")[2], None)
+        name = record.subject.partition("/")[2]
+        cluster.others.get(kind, {}).pop(name, None)
+        cluster.object_facts.get(kind, {}).pop(name, None)
         cluster.config_errors.put(record.subject, ())
     drop = drop_owner if observed is None else observed.drop
     drop(cluster, record.subject, event.uid)

@@ -6,6 +6,8 @@ Each change removes an entry from all sums in its old form and adds it in its ne
 
 from typing import Final
 
+from msgspec import Struct
+
 from projections import quota_charging
 from projections.affinity_terms import EVERYWHERE
 from projections.cluster_totals import ClusterTotals
@@ -119,6 +121,8 @@ class Cluster:
         self.pending_status, self.foreign_groups = PendingStatus(), ForeignPodGroups()
         self.others: dict[str, dict[str, tuple[str, str]]] = {}
         """Kind to `namespace/name` to UID and digest, for kinds whose objects are not kept elsewhere."""
+        self.object_facts: dict[str, dict[str, Struct]] = {}
+        """Kind to `namespace/name` to facts, for kinds whose module names a type of facts (`projections/kinds/`)."""
         own = (
             self.nodes,
             self.nodes.hyper_tree,

@@ -26,6 +26,9 @@ UNREADABLE: Final = "Unreadable"
 LEFT_OUT: Final = "NestedTooDeep"
 """Code of the error of an object that is nested too deep."""
 
+INVALID: Final = "InvalidObject"
+"""Code of the error of an object without facts, because a field cannot be read."""
+
 LONG_FIELD: Final = "FieldTooLong"
 """Code of the error of a pod with a field in its spec that was left out because of its length."""
 
@@ -128,5 +131,9 @@ class ObservedKind(Struct, frozen=True, kw_only=True):
     """Applies an object that was added or modified."""
     drop: Callable[[Cluster, str, str], None] = _drop_nothing
     """Applies the deletion of the object of a subject and UID."""
+    facts: type[Struct] | None = None
+    """The type of its facts, frozen, if `facts_of` reads any. They are in `Cluster.object_facts` and in snapshots."""
+    facts_of: Callable[[bytes], Struct | str] | None = None
+    """Returns the facts of an object, or why it cannot be read: it then counts as absent, with an error."""
     summarize: Callable[[bytes], list[str]] = lambda _content: []
     """Returns the fields of an object that matter to scheduling, each in a few words; empty ones are left out."""

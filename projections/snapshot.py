@@ -16,6 +16,7 @@ from projections.deferred_work import DeferredWork
 from projections.disruption_budgets import BudgetFacts
 from projections.group_facts import GroupFacts
 from projections.hyper_nodes import HyperNodeFacts
+from projections.kind_table import KINDS
 from projections.node_updates import put_hyper_node, put_node
 from projections.nodes import NodeFacts, listed_image
 from projections.pod_class import Amounts, PodClass
@@ -132,6 +133,8 @@ class Image(Struct, frozen=True):
     queues: list[QueueImage]
     groups: list[GroupImage]
     pods: list[PodImage]
+    object_facts: dict[str, bytes] = {}
+    """Kind to its facts by name, encoded."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -190,6 +193,7 @@ def take(state: State) -> bytes:
         ],
         groups=[_group_image(group) for group in cluster.groups.values()],
         pods=[_pod_image(pod) for pod in cluster.pods.values()],
+        object_facts={kind: _ENCODER.encode(one) for kind, one in cluster.object_facts.items()},
     )
     return _ENCODER.encode(image)
 
@@ -210,6 +214,9 @@ def restore(payload: bytes) -> State:
     state.newest = image.newest
     cluster.bind_failures, cluster.bind_backoff = image.bind_failures, image.bind_backoff
     cluster.eviction_backoff, cluster.others = image.eviction_backoff, image.others
+    for kind, encoded in image.object_facts.items():
+        facts = KINDS[kind].facts
+        cluster.object_facts[kind] = msgspec.msgpack.decode(encoded, type=dict[str, facts])  # type: ignore[valid-type]  # the table names the type
     cluster.priority_classes, cluster.namespaces = image.priority_classes, image.namespaces
     for budget in image.budgets:
         cluster.budgets.put(budget, ())

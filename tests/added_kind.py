@@ -14,25 +14,23 @@ from projections.kind_table import KINDS
 from projections.objects import FewQuantities, Metadata, read
 from projections.observed_kind import ObservedKind
 
-RESOURCE_QUOTAS = Resource(
-    "ResourceQuota", "resourcequotas", short_names=("quota",), has_generation=False
-)
+TEAM_LIMITS = Resource("TeamLimit", "teamlimits", short_names=("tl",), has_generation=False)
 
 
 class _Spec(Struct, frozen=True):
     hard: FewQuantities = {}
 
 
-class _ResourceQuota(Struct):
+class _TeamLimit(Struct):
     metadata: Metadata
     spec: _Spec = _Spec()
 
 
 def _summarize(content: bytes) -> list[str]:
-    quota = read(_ResourceQuota, content)
-    if isinstance(quota, str):
-        return [quota]
-    return [f"at most {amount} {name}" for name, amount in quota.spec.hard.items()]
+    limit = read(_TeamLimit, content)
+    if isinstance(limit, str):
+        return [limit]
+    return [f"at most {amount} {name}" for name, amount in limit.spec.hard.items()]
 
 
 def tables() -> dict[str, object]:
@@ -42,19 +40,19 @@ def tables() -> dict[str, object]:
     from daemon.cluster.client.rbac import cluster_rules
     from simulator.api_server.served_resources import ResourceCatalogue
 
-    served = ResourceCatalogue().find("", "v1", RESOURCE_QUOTAS.plural)
+    served = ResourceCatalogue().find("", "v1", TEAM_LIMITS.plural)
     return {
-        "calls": [one.what for one in CALLS if one.resource == RESOURCE_QUOTAS],
-        "rules": [one.verbs for one in cluster_rules() if RESOURCE_QUOTAS.plural in one.resources],
-        "redacted": kinds_named("quota"),
+        "calls": [one.what for one in CALLS if one.resource == TEAM_LIMITS],
+        "rules": [one.verbs for one in cluster_rules() if TEAM_LIMITS.plural in one.resources],
+        "redacted": kinds_named("tl"),
         "served": None if served is None else served.short_names,
     }
 
 
 if __name__ == "__main__":
     # Before any table that follows from this one is imported.
-    KINDS["ResourceQuota"] = ObservedKind(
-        resource=RESOURCE_QUOTAS, why="quotas of namespaces", summarize=_summarize
+    KINDS["TeamLimit"] = ObservedKind(
+        resource=TEAM_LIMITS, why="limits of teams", summarize=_summarize
     )
     if sys.argv[1:] == ["tables"]:
         sys.stdout.write(json.dumps(tables()))

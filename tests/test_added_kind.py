@@ -13,13 +13,13 @@ SCENARIO = """
 scenario: an object of an added kind
 cluster:
   - {kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 8, memory: 8Gi, pods: 110}}}
-  - {kind: ResourceQuota, metadata: {name: few}, spec: {hard: {pods: 4}}}
+  - {kind: TeamLimit, metadata: {name: few}, spec: {hard: {pods: 4}}}
   - {kind: Pod, metadata: {name: p}, spec: {containers: [{resources: {requests: {cpu: 1}}}]}}
 steps:
   - at: 2s
-    apply: [{kind: ResourceQuota, metadata: {name: few}, spec: {hard: {pods: 5}}}]
+    apply: [{kind: TeamLimit, metadata: {name: few}, spec: {hard: {pods: 5}}}]
   - at: 3s
-    delete: [{kind: ResourceQuota, name: few}]
+    delete: [{kind: TeamLimit, name: few}]
 until: 5s
 """
 
@@ -54,10 +54,10 @@ def test_calls_roles_and_the_simulated_server_follow_from_the_table() -> None:
     result = run("tables")
     assert result.stderr == ""
     assert json.loads(result.stdout) == {
-        "calls": ["list resourcequotas", "watch resourcequotas"],
+        "calls": ["list teamlimits", "watch teamlimits"],
         "rules": [["list", "watch"]],
-        "redacted": ["ResourceQuota"],
-        "served": ["quota"],
+        "redacted": ["TeamLimit"],
+        "served": ["tl"],
     }
 
 
@@ -68,9 +68,9 @@ def test_an_object_of_an_added_kind_is_recorded_summarized_and_replayed(tmp_path
     result = run("simulate", scenario, "--log", log)
     assert (result.returncode, result.stderr) == (0, "")
     told = run("tell", log).stdout
-    assert "ResourceQuota default/few is seen: at most 4 pods" in told
-    assert "ResourceQuota default/few is seen: at most 5 pods" in told
-    assert "ResourceQuota default/few is gone" in told
+    assert "TeamLimit default/few is seen: at most 4 pods" in told
+    assert "TeamLimit default/few is seen: at most 5 pods" in told
+    assert "TeamLimit default/few is gone" in told
     for command in (("replay", log), ("rebuild", "--log", log)):
         result = run(*command)
         assert (result.returncode, result.stderr) == (0, "")
