@@ -26,6 +26,9 @@ from projections.wakeup_events import ChangedRows
 QUEUE_GROUPS_MAX: Final = 1000
 """`RollingAudit` skips queues with more pod groups: a recount would stop the loop for too long."""
 
+INDEX_PODS_MAX: Final = 1000
+"""`RollingAudit` skips indexes over the whole cluster if there are more pods, for the same reason."""
+
 TOUCHED_MAX: Final = 10_000
 """Maximum number of changed objects that wait for a recount; others are recounted in the regular round."""
 
@@ -81,8 +84,9 @@ class RollingAudit:
     It changes nothing, and no decision depends on it: the caller chooses how often to call `next`.
     """
 
-    def __init__(self, state: AuditedState) -> None:
+    def __init__(self, state: AuditedState, index_pods_max: int = INDEX_PODS_MAX) -> None:
         self._state = state
+        self._index_pods_max = index_pods_max
         self._touched: dict[tuple[str, str], None] = {}
         self._turn: list[tuple[str, str]] = []
         """Objects that are still to be recounted in this round; the last is next."""
@@ -127,7 +131,9 @@ class RollingAudit:
 
     def _everything(self) -> list[tuple[str, str]]:
         cluster = self._state.cluster
+        is_small = len(cluster.pods) <= self._index_pods_max
         return [
+            *(("index", one.name) for one in cluster.indexes.all if is_small),
             *(("pod", uid) for uid in cluster.pods),
             *(("queue", name) for name in cluster.queues),
             *(("group", key) for key in cluster.groups),
@@ -145,6 +151,10 @@ class RollingAudit:
                 _audit_queue(self._state, key)
         elif kind == "pod" and key in cluster.pods:
             _audit_pod(self._state, key)
+        elif kind == "index":
+            for index in cluster.indexes.all:
+                if index.name == key:
+                    check_index(key, index, cluster)
 
 
 def audit_trials(state: AuditedState, names: Iterable[str], group: PodGroup) -> None:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, get_args
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from projections.cluster import Cluster
-    from projections.index import Index
     from projections.nodes import NodeFacts
     from projections.pod_groups import PodGroup
     from projections.pods import Pod
@@ -22,13 +20,10 @@ class PodChanged(Struct, frozen=True, gc=False):
     """
 
     handler: ClassVar[str] = "on_pod"
+    """Name of the method of an index that handles it."""
 
     old: Pod | None
     new: Pod | None
-
-    def update(self, index: Index, cluster: Cluster) -> None:
-        """Call the handler of an index."""
-        index.on_pod(cluster, self)
 
 
 class NodeChanged(Struct, frozen=True, gc=False):
@@ -38,10 +33,6 @@ class NodeChanged(Struct, frozen=True, gc=False):
 
     old: NodeFacts | None
     new: NodeFacts | None
-
-    def update(self, index: Index, cluster: Cluster) -> None:
-        """Call the handler of an index."""
-        index.on_node(cluster, self)
 
 
 class PodGroupChanged(Struct, frozen=True, gc=False):
@@ -53,19 +44,11 @@ class PodGroupChanged(Struct, frozen=True, gc=False):
     group: PodGroup
     is_gone: bool = False
 
-    def update(self, index: Index, cluster: Cluster) -> None:
-        """Call the handler of an index."""
-        index.on_pod_group(cluster, self)
-
 
 class RecordApplied(Struct, frozen=True, gc=False):
     """A record was applied, and all other deltas of it were dispatched."""
 
     handler: ClassVar[str] = "on_record"
-
-    def update(self, index: Index, cluster: Cluster) -> None:
-        """Call the handler of an index."""
-        index.on_record(cluster, self)
 
 
 Delta: TypeAlias = PodChanged | NodeChanged | PodGroupChanged | RecordApplied

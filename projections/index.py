@@ -79,7 +79,7 @@ class Indexes:
     def dispatch(self, cluster: Cluster, delta: Delta) -> None:
         """Update all indexes that handle a delta, in their order."""
         for index in self._by_delta.get(type(delta), ()):
-            delta.update(index, cluster)
+            getattr(index, delta.handler)(cluster, delta)
 
 
 def _handles(index: Index, delta: type[Delta]) -> bool:

@@ -63,6 +63,7 @@ def test_a_turn_counts_each_thing_once() -> None:
         counts.append(audits.count - before)
     cluster = told.state.cluster
     things = len(cluster.pods) + len(cluster.queues) + len(cluster.groups)
+    things += len(cluster.indexes.all)
     assert counts[1:] == [things + len(cluster.nodes.nodes)] * 2
 
 

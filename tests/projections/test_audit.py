@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from projections.audit import RollingAudit, audit
+from projections.audit import INDEX_PODS_MAX, RollingAudit, audit
 from projections.pods import Pod
 from projections.state import State
 from projections.wakeup_events import ChangedRows, Names
@@ -81,9 +81,11 @@ async def test_what_does_not_add_up_is_named(message: str) -> None:
         state.validate()
 
 
-def counted_again(state: State, touched: ChangedRows, most: int = 1) -> None:
+def counted_again(
+    state: State, touched: ChangedRows, most: int = 1, index_pods_max: int = INDEX_PODS_MAX
+) -> None:
     """Let a rolling audit note what was touched, and count so many things."""
-    rolling = RollingAudit(state)
+    rolling = RollingAudit(state, index_pods_max)
     rolling.note(touched)
     for _ in range(most):
         rolling.next()
@@ -105,11 +107,19 @@ async def test_everything_has_its_turn_where_nothing_was_touched() -> None:
     state = (await play(scenario_of(FILE))).end.state
     cluster = state.cluster
     total = len(cluster.nodes.nodes) + len(cluster.groups)
-    total += len(cluster.queues) + len(cluster.pods)
+    total += len(cluster.queues) + len(cluster.pods) + len(cluster.indexes.all)
     counted_again(state, ChangedRows(), 3 * total)
     counts(state)
     with pytest.raises(AssertionError, match="pod group default/a counts"):
         counted_again(state, ChangedRows(), total)
+
+
+async def test_an_index_has_its_turn_unless_there_are_too_many_pods() -> None:
+    state = (await play(scenario_of(FILE))).end.state
+    state.cluster.pending_status.counts["default/gone"] = None
+    with pytest.raises(AssertionError, match=r"at position \d+: status updates counts"):
+        counted_again(state, ChangedRows(), 100)
+    counted_again(state, ChangedRows(), 100, index_pods_max=len(state.cluster.pods) - 1)
 
 
 def test_an_empty_state_has_nothing_to_count() -> None:
