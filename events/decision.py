@@ -134,8 +134,14 @@ class PodGroupDecision(Decision, frozen=True, kw_only=True):
 
 def placement_lines(what: str, placements: Sequence[Placement]) -> list[str]:
     """Return the lines of placements: a single pod is in the first line, the pods of a gang are under it."""
-    lines = [f"{one.pod} -> {one.node}{_charged(one.cards)}" for one in placements]
+    lines = [
+        f"{one.pod} -> {one.node}{_named(one.devices)}{_charged(one.cards)}" for one in placements
+    ]
     return [f"{what}: {lines[0]}"] if len(lines) == 1 else [f"{what}: {len(lines)} pods", *lines]
+
+
+def _named(devices: Sequence[str]) -> str:
+    return f" {','.join(devices)}" if devices else ""
 
 
 def _charged(cards: Mapping[str, int]) -> str:

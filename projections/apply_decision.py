@@ -90,6 +90,7 @@ def _bind_decided(state: DecisionState, record: Record, event: GangBindDecided) 
             record.position,
             record.position,
         )
+        pod.devices = placement.devices
         cluster.replace_pod(old, pod, is_last=False)
         state.commitments[placement.uid] = Commitment(
             decision=record.position, pod=placement.pod, uid=placement.uid, node=placement.node

@@ -162,7 +162,7 @@ def _bind_failed(state: OutcomeState, event: BindFailed) -> None:
 def without_node(old: Pod) -> Pod:
     """Return a copy of the pod without the node that was decided for it."""
     pod = old.copy()
-    pod.assumed, pod.decision, pod.bound_at, pod.charge = "", 0, 0, None
+    pod.assumed, pod.decision, pod.bound_at, pod.charge, pod.devices = "", 0, 0, None, ()
     return pod
 
 

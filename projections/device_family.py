@@ -8,7 +8,7 @@ cycle decides.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
@@ -27,15 +27,19 @@ class Discovered(Struct, frozen=True):
 
     cards: dict[str, str] = {}
     """Resource name to the name of the card that it counts, as quotas name it; sorted by resource."""
+    devices: dict[str, tuple[str, ...]] = {}
+    """Resource name to the names of its devices, if the family knows them; a name is unique on the node. Sorted by
+    resource."""
     faults: tuple[tuple[str, str], ...] = ()
     """Code and message."""
 
 
 class DeviceFit(ABC):
-    """How the devices of nodes serve pods of one class.
+    """How the devices of nodes serve pods of one class."""
 
-    The answer is the same for nodes whose resources count the same cards, and asked once for them.
-    """
+    reads_devices: ClassVar[bool] = False
+    """Whether `points` depends on the named devices of a node and on which are taken. If not, the answer is the same
+    for nodes whose resources count the same cards, and asked once for them."""
 
     @property
     @abstractmethod
@@ -43,12 +47,12 @@ class DeviceFit(ABC):
         """Return why nodes do not serve the pod; it follows their number: "node(s) had none of ..."."""
 
     @abstractmethod
-    def points(self, node: NodeFacts) -> int:
-        """Return what the devices of the node add to its score, in thousandths of a point; -1 if it does not have
-        those that the pod needs."""
+    def points(self, node: NodeFacts, taken: Collection[str]) -> int:
+        """Return what the devices of the node that are not taken add to its score, in thousandths of a point; -1 if
+        the pod cannot get the ones that it needs."""
 
     @abstractmethod
-    def obstacle(self, node: NodeFacts) -> str:
+    def obstacle(self, node: NodeFacts, taken: Collection[str]) -> str:
         """Return why the node, of which `points` are -1, does not serve the pod, with what it has."""
 
 
@@ -68,6 +72,11 @@ class DeviceFamily(ABC):
 
         Of the class it reads the request and the named cards.
         """
+
+    def pick(self, pod_class: PodClass, node: NodeFacts, taken: Collection[str]) -> tuple[str, ...]:
+        """Return the devices of the node that a pod of the class gets, by name: none that is taken; () if the family
+        names none, or if `points` are -1."""
+        return ()
 
     def is_excluded(self, cards: tuple[str, ...], selector: NodeSelector) -> bool:
         """Return whether no node that has one of these cards can match the selector."""
@@ -89,7 +98,9 @@ def discover_devices(labels: Mapping[str, str], amounts: Mapping[str, int]) -> D
     assert FAMILIES, "no device family is registered: import scheduling.device_family_table"
     found = [one.discover(labels, amounts) for one in FAMILIES.values()]
     cards = {name: card for one in reversed(found) for name, card in one.cards.items()}
+    devices = {name: names for one in reversed(found) for name, names in one.devices.items()}
     return Discovered(
         cards={name: cards[name] for name in sorted(cards)},
+        devices={name: devices[name] for name in sorted(devices)},
         faults=tuple(fault for one in found for fault in one.faults),
     )

@@ -7,6 +7,7 @@
 A node that is deleted or not yet seen is kept, absent, while pods are on it.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +21,7 @@ from projections.hyper_tree import HyperTree
 from projections.index import Index
 from projections.objects import NodeObject, NodeSpec, NodeStatus, Quantities, Taint, nanoseconds_of
 from projections.pod_class import Amounts, amount_of
-from projections.pods import RELEASING
+from projections.pods import RELEASING, Pod
 from projections.quantity import QuantityError
 from projections.quarantine import Quarantine
 
@@ -58,6 +59,8 @@ class NodeFacts(Struct, frozen=True):
     """Code and message of labels and quantities that cannot be used."""
     images: tuple[tuple[str, int], ...] = ()
     """Images on the node, by each of their names, and their size in bytes."""
+    devices: dict[str, tuple[str, ...]] = {}
+    """Resource name to the names of its devices, if a device family names them."""
 
 
 def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
@@ -94,6 +97,7 @@ def node_facts(obj: NodeObject, problem: str = "") -> NodeFacts:
             for one in status.images or ()
             for name in one.names or ()
         ),
+        devices=found.devices,
     )
 
 
@@ -155,9 +159,11 @@ class Node:
         """UIDs of the pods that occupy it."""
         self.nominated_pods: dict[str, None] = {}
         """UIDs of pods that are nominated to this node."""
-        self.overlay_added: dict[str, None] = {}
+        self.overlay_added: dict[str, tuple[str, ...]] = {}
+        """UIDs of pods that a node overlay has added, with the devices picked for them; empty outside of a placement
+        attempt."""
         self.overlay_removed: dict[str, None] = {}
-        """UIDs of pods that a node overlay has added or removed; empty outside of a placement attempt."""
+        """UIDs of pods that a node overlay has removed; empty outside of a placement attempt."""
         self.occupied: Amounts = {}
         self.releasing: Amounts = {}
         self.nominated: Amounts = {}
@@ -218,6 +224,18 @@ class Node:
             return -SHORT_MAX
         return min(free, 0) if self.quarantine and name in self.quarantine else free
 
+    def taken_devices(self, pods: Mapping[str, Pod], *, later: bool = False) -> list[str]:
+        """Return the named devices that pods on the node have, and those that an overlay has picked; with `later`
+        without those of pods that are leaving. `pods` are all pods by UID."""
+        if self.facts is None or not self.facts.devices:
+            return []
+        taken = [device for picked in self.overlay_added.values() for device in picked]
+        for uid in self.pods:
+            pod = pods[uid]
+            if not (later and (uid in self.overlay_removed or pod.status == RELEASING)):
+                taken += pod.devices
+        return taken
+
     def fits(self, request: Request) -> bool:
         """Return whether the request fits now."""
         free = self.free
@@ -237,7 +255,7 @@ class SavedNode(Struct, frozen=True):
     node: Node
     sums: tuple[Amounts, Amounts, Amounts, Amounts]
     """`occupied`, `releasing`, `nominated` and `free`."""
-    pods: tuple[dict[str, None], dict[str, None], dict[str, None]]
+    pods: tuple[dict[str, None], dict[str, tuple[str, ...]], dict[str, None]]
     """`nominated_pods`, `overlay_added` and `overlay_removed`."""
     is_leaving: bool
 

@@ -308,6 +308,7 @@ class Pod:
         "bound_at",
         "charge",
         "decision",
+        "devices",
         "digest",
         "evicted",
         "facts",
@@ -331,6 +332,8 @@ class Pod:
         """The decided node, until the API server shows the pod there."""
         self.decision = 0
         """Position of the decision that bound it; 0 if muster did not bind it."""
+        self.devices: tuple[str, ...] = ()
+        """Names of the devices that this decision gave it."""
         self.failed_bindings: tuple[tuple[int, str], ...] = ()
         """Bindings recorded as failed: decision and node, oldest first. If the pod later appears on that node with
         that decision, it was bound after all."""
@@ -386,7 +389,7 @@ class Pod:
         """Return a copy to change before it replaces this version."""
         twin = Pod(self.facts, self.pod_class, self.digest)
         twin.group_key, twin.assumed, twin.decision = self.group_key, self.assumed, self.decision
-        twin.bound_at, twin.charge = self.bound_at, self.charge
+        twin.bound_at, twin.charge, twin.devices = self.bound_at, self.charge, self.devices
         twin.evicted, twin.reported_at = self.evicted, self.reported_at
         twin.failed_bindings, twin.requested_charge = self.failed_bindings, self.requested_charge
         return twin

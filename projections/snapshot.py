@@ -32,7 +32,7 @@ from projections.state import State
 from projections.suspensions import FailedAction, Suspension
 from projections.wakeup_events import WakeupEvents
 
-VERSION: Final = 10
+VERSION: Final = 11
 """Increase it with every change of State or of what is read from objects."""
 
 
@@ -57,6 +57,7 @@ class PodImage(Struct, frozen=True, array_like=True):
     evicted: int
     reported_at: int
     failed_bindings: tuple[tuple[int, str], ...]
+    devices: tuple[str, ...]
 
 
 class GroupImage(Struct, frozen=True, array_like=True):
@@ -308,7 +309,7 @@ def _pod(cluster: Cluster, one: PodImage) -> Pod:
     pod.group_key, pod.assumed, pod.decision = one.group_key, one.assumed, one.decision
     pod.bound_at, pod.charge = one.bound_at, one.charge
     pod.evicted, pod.reported_at = one.evicted, one.reported_at
-    pod.failed_bindings = one.failed_bindings
+    pod.failed_bindings, pod.devices = one.failed_bindings, one.devices
     return pod
 
 
@@ -345,6 +346,7 @@ def _pod_image(pod: Pod) -> PodImage:
         evicted=pod.evicted,
         reported_at=pod.reported_at,
         failed_bindings=pod.failed_bindings,
+        devices=pod.devices,
     )
 
 

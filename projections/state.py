@@ -375,9 +375,11 @@ def _carry(old: Pod, pod: Pod, record: Record) -> None:
         return
     if not pod.facts.node:
         pod.assumed, pod.decision, pod.bound_at = old.assumed, old.decision, old.bound_at
+        pod.devices = old.devices
     elif pod.facts.node == old.node:
         is_back = pod.occupies and not old.occupies
         pod.decision, pod.bound_at = old.decision, record.position if is_back else old.bound_at
+        pod.devices = old.devices
     elif (pod.facts.decision, pod.facts.node) in old.failed_bindings:
         # The reported failure was wrong, or came before the binding took effect.
         pod.decision, pod.bound_at = pod.facts.decision, record.position

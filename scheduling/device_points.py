@@ -1,31 +1,39 @@
 """What the devices of nodes add to their scores, from the answers of all device families, as columns over the nodes."""
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 
+from projections.cluster import Cluster
 from projections.device_family import FAMILIES, Cards, DeviceFit
-from projections.nodes import Node, NodeTable
+from projections.nodes import Node
 from projections.pod_class import PodClass
 
 
 class CardLayouts:
     """One node of each card layout, so that a question about the cards of nodes is asked once for each layout."""
 
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self._read = (-1, -1)
         self._nodes: list[Node] = []
         self._number_of: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
-    def column(self, fit: DeviceFit) -> npt.NDArray[np.int64]:
+    def column(self, fit: DeviceFit, *, when_empty: bool) -> npt.NDArray[np.int64]:
         """Return the points of each node, slot by slot."""
+        if fit.reads_devices:
+            pods, nodes = self.cluster.pods, self.cluster.nodes.order
+            taken = [() if when_empty else one.taken_devices(pods) for one in nodes]
+            each = zip(nodes, taken, strict=True)
+            return np.array([_points(fit, node, gone) for node, gone in each], dtype=np.int64)
         self._refresh()
-        points = [] if not self._nodes else [_points(fit, one) for one in self._nodes]
+        points = [_points(fit, one, ()) for one in self._nodes]
         return np.array(points, dtype=np.int64)[self._number_of]
 
     def _refresh(self) -> None:
         """Read the cards of each node, once for each change of the nodes."""
-        table = self._table
+        table = self.cluster.nodes
         if self._read == (table.layout, len(table.updated_slots)):
             return
         self._read = (table.layout, len(table.updated_slots))
@@ -40,7 +48,10 @@ class CardLayouts:
 
 
 class DevicePoints:
-    """What the devices of nodes add to the scores for pods of one class that may be charged certain cards."""
+    """What the devices of nodes add to the scores for pods of one class that may be charged certain cards.
+
+    Each answer is -1 for a node on which the pod cannot get the devices that it needs.
+    """
 
     def __init__(
         self, layouts: CardLayouts, pod_class: PodClass, cards: Cards, order_weight: int
@@ -51,41 +62,64 @@ class DevicePoints:
         """Answers of the families to which the devices of nodes matter."""
         self._known: list[dict[str, int]] = [{} for _ in self.fits]
         """For each of them, card layout to points."""
+        self.reads_devices = any(one.reads_devices for one in self.fits)
+        """Whether an answer depends on which devices are taken."""
 
     def of_node(self, node: Node) -> int:
-        """Return the sum of the points of a node; -1 if it does not have the devices that the pod needs."""
+        """Return the points of the devices that are free now."""
+        return self._sum(
+            node, node.taken_devices(self._layouts.cluster.pods) if self.reads_devices else ()
+        )
+
+    def later(self, node: Node) -> int:
+        """Return the points of the devices that are free once terminating pods are gone."""
+        leaving = self.reads_devices
+        return self._sum(
+            node, node.taken_devices(self._layouts.cluster.pods, later=True) if leaving else ()
+        )
+
+    def when_empty(self, node: Node) -> int:
+        """Return the points of all devices, free or not."""
+        return self._sum(node, ())
+
+    def _sum(self, node: Node, taken: Collection[str]) -> int:
         total = 0
         for fit, known in zip(self.fits, self._known, strict=True):
-            points = known.get(node.card_layout)
+            points = None if fit.reads_devices else known.get(node.card_layout)
             if points is None:
-                points = known[node.card_layout] = _points(fit, node)
+                points = _points(fit, node, taken)
+                if not fit.reads_devices:
+                    known[node.card_layout] = points
             if points < 0:
                 return -1
             total += points
         return total
 
-    def of_all(self) -> npt.NDArray[np.int64] | None:
-        """Return the same for all nodes, slot by slot; None if no family limits or scores them."""
+    def of_all(self, *, when_empty: bool = False) -> npt.NDArray[np.int64] | None:
+        """Return the points of all nodes, slot by slot; None if no family limits or scores them."""
         total: npt.NDArray[np.int64] | None = None
         for fit in self.fits:
-            points = self._layouts.column(fit)
+            points = self._layouts.column(fit, when_empty=when_empty)
             if total is not None:
                 points = np.where((total >= 0) & (points >= 0), total + points, -1)
             total = points
         return total
 
-    def missing(self) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-        """Return the reason of each family and the nodes that it excludes."""
-        return [(fit.reason, self._layouts.column(fit) < 0) for fit in self.fits]
+    def excluded(self, *, when_empty: bool) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+        """Return the reason of each family and the nodes that it excludes: because they do not have the devices, or
+        because those are not free now."""
+        fits = self.fits if when_empty else [one for one in self.fits if one.reads_devices]
+        return [(one.reason, self._layouts.column(one, when_empty=when_empty) < 0) for one in fits]
 
     def obstacle(self, node: Node) -> str:
-        """Return why the node does not serve the pod; "" if it does."""
+        """Return why the node does not serve the pod now; "" if it does."""
         assert node.facts is not None, f"{node.name} is absent"
+        taken = node.taken_devices(self._layouts.cluster.pods) if self.reads_devices else ()
         for fit in self.fits:
-            if _points(fit, node) < 0:
-                return fit.obstacle(node.facts)
+            if _points(fit, node, taken) < 0:
+                return fit.obstacle(node.facts, taken)
         return ""
 
 
-def _points(fit: DeviceFit, node: Node) -> int:
-    return -1 if node.facts is None else fit.points(node.facts)
+def _points(fit: DeviceFit, node: Node, taken: Collection[str]) -> int:
+    return -1 if node.facts is None else fit.points(node.facts, taken)

@@ -272,8 +272,8 @@ def nearest(rankings: NodeRankings, pod_class: PodClass, cards: Cards) -> tuple[
         return ()
     rankings.of(pod_class, cards).scores()
     closed = rankings.predicates(pod_class).verdicts != ADMITTED
-    if (having_devices := rankings.having_devices(pod_class, cards)) is not None:
-        closed = closed | ~having_devices
+    if (points := rankings.devices(pod_class, cards).of_all()) is not None:
+        closed = closed | (points < 0)
     if (pod_topology := rankings.pod_topology(pod_class)) is not None:
         closed = closed | ~pod_topology.admitted()
     missing: npt.NDArray[np.int64] = closed.astype(np.int64) * (1 << 40)

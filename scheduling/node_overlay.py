@@ -5,17 +5,22 @@ before anything is decided: only a decision in the log changes State.
 """
 
 from collections import Counter
-from typing import Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Self
 
 from events.decision import Placement
 from projections import quota_charging
 from projections.cluster import Cluster
+from projections.device_family import FAMILIES
 from projections.nodes import Node, NodeTrial, Request
 from projections.pod_class import Amounts
 from projections.pod_groups import Nomination, PodGroup
 from projections.pods import Charge, Pod
 from projections.queues import add
 from projections.sub_groups import SubGroupKey
+
+NO_DEVICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 class NodeOverlay:
@@ -30,6 +35,8 @@ class NodeOverlay:
         """Pods placed on a node that has room once terminating pods are gone."""
         self.extra: Amounts = {}
         """What these pods would be charged to the queue of the group."""
+        self.devices: dict[str, tuple[str, ...]] = {}
+        """UID of a pod placed now to the devices picked for it, if they have names."""
         self.roles: dict[str, int] = {}
         """Role to number of pods placed now."""
         self.nodes_of: dict[SubGroupKey, list[Node]] = {}
@@ -84,13 +91,14 @@ class NodeOverlay:
         """Take room for a pod. The last pod of a gang need not take any: no other pod reads the overlay after it."""
         self.lift_nomination(pod)
         (self.later if later else self.now).append((pod, node))
+        picked = () if later else self._pick(pod, node)
         self._record_sub_group(pod, node)
         if is_last:
             return
         kind = "nominated" if later else "occupied"
         self._held.append((node, kind, pod.pod_class.request))
         self._trial.shift(node, kind, pod.pod_class.request, 1)
-        node.overlay_added[pod.facts.uid] = None
+        node.overlay_added[pod.facts.uid] = picked
         self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), 1)
         if not later:
             self.roles[pod.facts.role] = self.roles.get(pod.facts.role, 0) + 1
@@ -102,10 +110,24 @@ class NodeOverlay:
             self._trial.shift(node, kind, request, -1)
             pod, _ = (self.later if kind == "nominated" else self.now).pop()
             del node.overlay_added[pod.facts.uid]
+            self.devices.pop(pod.facts.uid, None)
             self._record_sub_group(pod, None)
             self._charge(quota_charging.charge_on(self.cluster, pod.pod_class, node.name), -1)
             if kind != "nominated":
                 self.roles[pod.facts.role] -= 1
+
+    def _pick(self, pod: Pod, node: Node) -> tuple[str, ...]:
+        """Pick the devices that the pod gets on the node, of every family that names them. A pod that waits for others
+        to leave has none yet: theirs are not free."""
+        if node.facts is None or not node.facts.devices:
+            return ()
+        taken = node.taken_devices(self.cluster.pods)
+        families = FAMILIES.values()
+        found = [one.pick(pod.pod_class, node.facts, taken) for one in families]
+        picked = tuple(device for devices in found for device in devices)
+        if picked:
+            self.devices[pod.facts.uid] = picked
+        return picked
 
     @property
     def parts(self) -> dict[SubGroupKey, int]:
@@ -193,8 +215,12 @@ class NodeOverlay:
             self.extra[name] = self.extra.get(name, 0) + sign * amount
 
 
-def placements(cluster: Cluster, placed: list[tuple[Pod, Node]]) -> tuple[Placement, ...]:
-    """Return placed pods as a decision records them."""
+def placements(
+    cluster: Cluster,
+    placed: list[tuple[Pod, Node]],
+    devices: Mapping[str, tuple[str, ...]] = NO_DEVICES,
+) -> tuple[Placement, ...]:
+    """Return placed pods as a decision records them, with the devices picked for them by UID."""
     return tuple(
         Placement(
             pod=pod.key,
@@ -205,6 +231,7 @@ def placements(cluster: Cluster, placed: list[tuple[Pod, Node]]) -> tuple[Placem
                 for name, amount in quota_charging.charge_on(cluster, pod.pod_class, node.name)
                 if name in cluster.cards.resource
             },
+            devices=devices.get(pod.facts.uid, ()),
         )
         for pod, node in placed
     )

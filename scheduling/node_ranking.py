@@ -77,7 +77,7 @@ class SharedScores:
         """Return True if the node admits such a pod, regardless of free resources."""
         return (
             bool(self._predicates.verdicts[node.slot] == ADMITTED)
-            and self.devices.of_node(node) >= 0
+            and self.devices.when_empty(node) >= 0
         )
 
     def _score(self, node: Node) -> int:
@@ -173,6 +173,7 @@ class NodeRanking:
             node.facts is None
             or not self.shared_scores.admits(node)
             or not node.fits_later(self._request)
+            or self.shared_scores.devices.later(node) < 0
         ):
             return False
         return self._pod_topology_filters is None or bool(
@@ -182,7 +183,7 @@ class NodeRanking:
     def scores_of(self, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the current scores of the chosen nodes, with or without room; -1 for all others."""
         scores = self.shared_scores.scorer.of_all(self._table)
-        points = self.shared_scores.devices.of_all()
+        points = self.shared_scores.devices.of_all(when_empty=True)
         if points is not None:
             scores, chosen = scores + points, chosen & (points >= 0)
         scores = np.where(chosen, np.maximum(scores, 0), -1)
@@ -207,7 +208,7 @@ class NodeRankings:
         self._admission_of: dict[int, NodePredicates] = {}
         self._topology_index = PodTopologyIndex(cluster)
         self._pod_topology: dict[int, PodTopologyFilters] = {}
-        self._card_layouts = CardLayouts(cluster.nodes)
+        self._card_layouts = CardLayouts(cluster)
         self._soft_taints_read = (-1, -1)
         self._soft_taints = False
 
@@ -315,7 +316,7 @@ class NodeRankings:
 
     def having_devices(self, pod_class: PodClass, cards: Cards) -> npt.NDArray[np.bool_] | None:
         """Return the nodes that have the devices that such pods need, free or not; None if all do."""
-        points = self.devices(pod_class, cards).of_all()
+        points = self.devices(pod_class, cards).of_all(when_empty=True)
         return None if points is None else points >= 0
 
     def has_soft_taints(self) -> bool:

@@ -190,7 +190,8 @@ def node_reasons(
         if count := int((inside & (verdicts == code)).sum()):
             counts[text] = count
     open_nodes = inside & (verdicts == ADMITTED)
-    for text, missing in rankings.devices(pod_class, cards).missing():
+    devices = rankings.devices(pod_class, cards)
+    for text, missing in devices.excluded(when_empty=True):
         if count := int((open_nodes & missing).sum()):
             counts[text] = count
         open_nodes = open_nodes & ~missing
@@ -207,6 +208,11 @@ def node_reasons(
         if count := int(np.count_nonzero(short)):
             counts["Too many pods" if name == "pods" else f"Insufficient {name}"] = count
             lacking.append((-count, name))
+    for text, taken in devices.excluded(when_empty=False):
+        if count := int((has_room & taken).sum()):
+            counts[text] = counts.get(text, 0) + count
+            lacking.append((-count, "devices"))
+        has_room = has_room & ~taken
     of_plugins = tuple(one for one in excluded if one not in LIMITS)
     _less(has_room, excluded, (*POD_TOPOLOGY_REASONS, *of_plugins), counts, lacking)
     return counts, min(lacking)[1] if lacking else ""

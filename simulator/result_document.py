@@ -105,7 +105,7 @@ def _pods(state: State) -> JsonObject:
     pods: dict[str, JsonObject] = {}
     for pod in state.cluster.pods.values():
         key = f"{pod.facts.namespace}/{pod.facts.name}"
-        pods[key] = {"phase": pod.facts.phase, "node": pod.node or None, "devices": []}
+        pods[key] = {"phase": pod.facts.phase, "node": pod.node or None, "devices": [*pod.devices]}
     return dict(sorted(pods.items()))
 
 

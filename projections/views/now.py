@@ -146,6 +146,11 @@ def group_rows(cluster: Cluster, key: str) -> list[Row]:
     ]
 
 
+def devices_of(pod: Pod) -> str:
+    """Return the names of the devices that a pod was given, as JSON."""
+    return _ENCODER.encode(pod.devices).decode() if pod.devices else "[]"
+
+
 def cards_of(cluster: Cluster, pod: Pod) -> str:
     """Return the cards that a pod is charged, as JSON."""
     cards = {name: amount for name, amount in pod.charge or () if name in cluster.cards.resource}

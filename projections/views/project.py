@@ -224,7 +224,15 @@ class Views:
             row = (uid, since, pod.key, pod.group_key, group.queue if group else "", pod.node)
             current.put(
                 self._change("placement"),
-                (*row, "[]", now.cards_of(self.state.cluster, pod), begun, None, None, ""),
+                (
+                    *row,
+                    now.devices_of(pod),
+                    now.cards_of(self.state.cluster, pod),
+                    begun,
+                    None,
+                    None,
+                    "",
+                ),
                 position,
             )
 

@@ -56,7 +56,7 @@ def _place(session: Session, equivalence_group: EquivalenceGroup) -> Iterator[De
         yield GangBindDecided(
             pod_group=group.key,
             queue=group.queue,
-            placements=placements(session.cluster, attempt.overlay.now),
+            placements=placements(session.cluster, attempt.overlay.now, attempt.overlay.devices),
         )
     elif attempt.is_pipelined or (
         attempt.has_room and may_hold_partial_reservation(session.cluster, group)

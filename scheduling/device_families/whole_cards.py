@@ -11,7 +11,7 @@ where G is the memory of the card in GiB and r the number of its shares. Whole c
 different cards, each with its own quota. On one node a resource counts one card.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from events.limits import name_problem, whole_number
@@ -92,7 +92,7 @@ class _CardFit(DeviceFit):
         """Name the cards."""
         return f"node(s) had none of the cards {'|'.join(self._cards)} that the queue may use"
 
-    def points(self, node: NodeFacts) -> int:
+    def points(self, node: NodeFacts, _taken: Collection[str]) -> int:
         """Return 100 points for the card named first, half for the next, and so on, times the weight of the order."""
         there = node.cards.values()
         card = next((one for one in self._cards if one in there), None)
@@ -102,7 +102,7 @@ class _CardFit(DeviceFit):
             return 0
         return _FULL * self._order_weight // 1000 >> min(self._order.index(card), 60)
 
-    def obstacle(self, node: NodeFacts) -> str:
+    def obstacle(self, node: NodeFacts, _taken: Collection[str]) -> str:
         """Name the cards of the node and those that it lacks."""
         there = " and ".join(node.cards.values())
         has = f"node has cards {there}" if there else "node has no cards"

@@ -550,10 +550,14 @@ def _victim_filter(
     )
     if short and preemptor.action == "reclaim" and preemptor.queue.parent is None:
         return None
-    pod_topology = preemptor.session.rankings.pod_topology(preemptor.pod.pod_class)
+    rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
+    pod_topology = rankings.pod_topology(pod_class)
+    lacks_devices = not _has_devices(preemptor, node)
 
     def is_useful(pod: Pod) -> bool:
         held, charge = pod.pod_class.request, pod.charge or ()
+        if lacks_devices and pod.devices:
+            return True
         if pod_topology is not None and pod_topology.may_be_excluded_by(pod):
             return True
         return any(name in lacking for name, _ in held) or any(name in short for name, _ in charge)
@@ -561,9 +565,19 @@ def _victim_filter(
     return is_useful
 
 
+def _has_devices(preemptor: Preemptor, node: Node) -> bool:
+    """Return True if the pod can get its devices, if they have names, once terminating pods are gone."""
+    if node.facts is None or not node.facts.devices:
+        return True
+    rankings, pod_class = preemptor.session.rankings, preemptor.pod.pod_class
+    return rankings.devices(pod_class, _cards(preemptor)).later(node) >= 0
+
+
 def _has_room(preemptor: Preemptor, node: Node) -> bool:
     """Return True if the pod fits the node once terminating pods are gone, and its queue may be charged for it."""
     if not node.fits_later(preemptor.pod.pod_class.request):
+        return False
+    if not _has_devices(preemptor, node):
         return False
     pod_topology = preemptor.session.rankings.pod_topology(preemptor.pod.pod_class)
     if pod_topology is not None and not pod_topology.admitted(later=True)[node.slot]:

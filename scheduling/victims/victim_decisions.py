@@ -54,10 +54,11 @@ def decisions(action: str, overlay: NodeOverlay) -> Iterator[Decision]:
             code="Reclaimed" if action in RECLAIMING else "Preempted",
             message=_message(action, group, cluster.groups[key]),
         )
-    placed = placements(cluster, overlay.placed)
     if overlay.later:
+        placed = placements(cluster, overlay.placed)
         yield PipelineDecided(pod_group=group.key, queue=group.queue, placements=placed)
     else:
+        placed = placements(cluster, overlay.placed, overlay.devices)
         # `allocate` would have found this room too, if one of the group's pods had not taken too much.
         yield GangBindDecided(pod_group=group.key, queue=group.queue, placements=placed)
 

@@ -1,0 +1,254 @@
+"""A second device family, registered like whole cards: it chooses nodes, and names the devices that pods get."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+import pytest
+
+from events.codec import event_of
+from events.decisions.eviction import EvictionDecided
+from events.decisions.gang_bind import GangBindDecided
+from events.decisions.pipeline import PipelineDecided
+from events.normalize import JsonObject
+from projections import snapshot
+from projections.device_family import (
+    FAMILIES,
+    Cards,
+    DeviceFamily,
+    DeviceFit,
+    Discovered,
+    register_families,
+)
+from projections.nodes import NodeFacts
+from projections.pod_class import PodClass
+from tests.checkout import ROOT
+from tests.scheduling.given import Told, gone, raw
+
+SLOT = "example.com/slot"
+LABEL = "example.com/slots"
+
+
+class Slots(DeviceFamily):
+    """Slots in a row. A pod gets neighbours: the shortest free row that is long enough, and there the first ones."""
+
+    name = "slots"
+
+    def discover(self, labels: Mapping[str, str], amounts: Mapping[str, int]) -> Discovered:
+        """Read the names of the slots from a label."""
+        names = tuple(labels.get(LABEL, "").split("-")) if LABEL in labels else ()
+        return Discovered(devices={SLOT: names}) if names and amounts.get(SLOT) else Discovered()
+
+    def fit(self, pod_class: PodClass, cards: Cards, order_weight: int) -> DeviceFit | None:
+        """Pods that request no slot may be anywhere."""
+        count = pod_class.amounts.get(SLOT, 0)
+        return SlotFit(count) if count else None
+
+    def pick(self, pod_class: PodClass, node: NodeFacts, taken: Collection[str]) -> tuple[str, ...]:
+        """Return the first slots of the shortest row."""
+        count = pod_class.amounts.get(SLOT, 0)
+        row = shortest(node, taken, count) if count else None
+        return () if row is None else row[:count]
+
+
+class SlotFit(DeviceFit):
+    """A node serves the pod if enough neighbours are free there; the fewer remain beside them, the better."""
+
+    reads_devices = True
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    @property
+    def reason(self) -> str:
+        """Say how many neighbours are missing."""
+        return f"node(s) had no {self._count} slots in a row"
+
+    def points(self, node: NodeFacts, taken: Collection[str]) -> int:
+        """Return a hundred points for each slot that does not remain beside those of the pod."""
+        row = shortest(node, taken, self._count)
+        return -1 if row is None else 100_000 * (100 - len(row))
+
+    def obstacle(self, node: NodeFacts, taken: Collection[str]) -> str:
+        """Name the free slots."""
+        names = node.devices.get(SLOT, ())
+        return f"free slots: {' '.join(one for one in names if one not in taken) or 'none'}"
+
+
+def shortest(node: NodeFacts, taken: Collection[str], count: int) -> tuple[str, ...] | None:
+    """Return the shortest row of free slots that is long enough, the first of equals."""
+    rows: list[list[str]] = [[]]
+    for name in node.devices.get(SLOT, ()):
+        if name in taken:
+            rows.append([])
+        else:
+            rows[-1].append(name)
+    enough = [tuple(row) for row in rows if len(row) >= count]
+    return min(enough, key=len, default=None)
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """The family is in the table for the test."""
+    register_families(Slots())
+    yield
+    del FAMILIES[Slots.name]
+
+
+def node(name: str, slots: str) -> bytes:
+    """A node with these slots."""
+    count = len(slots.split("-"))
+    amounts = {"cpu": "64", "pods": "110", SLOT: str(count)}
+    metadata = {"labels": {LABEL: slots}}
+    return raw("Node", name, metadata=metadata, spec={}, status={"allocatable": amounts})
+
+
+def pod(
+    name: str,
+    slots: int,
+    *,
+    on: str = "",
+    phase: str = "Pending",
+    group: str = "",
+    priority: int = 0,
+) -> bytes:
+    """A pod that requests slots, perhaps of a gang."""
+    requests: JsonObject = {"cpu": "1", **({SLOT: str(slots)} if slots else {})}
+    annotations: JsonObject = {"scheduling.k8s.io/group-name": group} if group else {}
+    spec: JsonObject = {
+        "schedulerName": "muster",
+        "priority": priority,
+        "containers": [{"name": "main", "resources": {"requests": requests}}],
+        **({"nodeName": on} if on else {}),
+    }
+    return raw(
+        "Pod", name, metadata={"annotations": annotations}, spec=spec, status={"phase": phase}
+    )
+
+
+def begun(*nodes: bytes, policy: dict[str, object] | None = None) -> Told:
+    """A cluster with these nodes and without pods."""
+    told = Told(policy=policy)
+    told.show_all("Node", *nodes)
+    told.show_all("Pod")
+    told.show_the_rest()
+    told.cycle()
+    return told
+
+
+def given(told: Told) -> dict[str, tuple[str, ...]]:
+    """Name of each pod to its node and devices."""
+    pods = told.state.cluster.pods.values()
+    return {one.facts.name: (one.node, *one.devices) for one in pods if one.node}
+
+
+def test_a_family_chooses_the_node_and_the_decision_names_the_devices() -> None:
+    told = begun(node("n1", "a-b-c-d"), node("n2", "x-y"))
+    told.show_all("Pod", pod("p", 2), pod("without", 0))
+    told.cycle()
+    assert given(told) == {"p": ("n2", "x", "y"), "without": ("n2",)}
+    binds = [one for one in map(event_of, told.records) if isinstance(one, GangBindDecided)]
+    found = {one.pod: one.devices for event in binds for one in event.placements}
+    assert found == {"default/p": ("x", "y"), "default/without": ()}
+
+
+def test_pods_of_one_gang_get_different_devices_and_none_is_given_twice() -> None:
+    told = begun(node("n1", "a-b-c-d-e"))
+    told.show_all("PodGroup", raw("PodGroup", "g", spec={"minMember": 2}))
+    told.show_all("Pod", *(pod(f"p{index}", 2, group="g") for index in range(2)), pod("q", 1))
+    told.cycle()
+    told.cycle()
+    names = [device for _, *devices in given(told).values() for device in devices]
+    assert sorted(names) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_node_with_enough_free_devices_of_which_none_are_neighbours_does_not_serve_the_pod() -> (
+    None
+):
+    told = begun(node("n1", "a-b-c"))
+    told.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
+    told.cycle()
+    assert given(told) == {"left": ("n1", "a"), "mid": ("n1", "b"), "right": ("n1", "c")}
+    told.see(gone(pod("left", 1)), gone(pod("right", 1)))
+    told.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("pair", 2))
+    told.cycle()
+    assert "pair" not in given(told)
+    [group] = [one for one in told.state.cluster.groups.values() if one.pending]
+    refusal = group.refusals["allocate"]
+    assert (refusal.message, refusal.limit, refusal.never_fits) == (
+        "0/1 nodes are unavailable: 1 node(s) had no 2 slots in a row.",
+        "devices",
+        False,
+    )
+    told.see(gone(pod("mid", 1)))
+    told.cycle()
+    assert given(told) == {"pair": ("n1", "a", "b")}
+
+
+def test_devices_are_kept_while_the_pod_runs_and_across_a_snapshot() -> None:
+    told = begun(node("n1", "a-b"))
+    told.show_all("Pod", pod("p", 1))
+    told.cycle()
+    told.show_all("Pod", pod("p", 1, on="n1", phase="Running"))
+    assert given(told) == {"p": ("n1", "a")}
+    payload = snapshot.take(told.state)
+    restored = snapshot.restore(payload)
+    assert restored.cluster.pods["uid-p"].devices == ("a",)
+    assert snapshot.take(restored) == payload
+    restored.validate()
+    told.show_all("Pod", pod("p", 1, on="n1", phase="Running"), pod("q", 1))
+    told.cycle()
+    assert given(told) == {"p": ("n1", "a"), "q": ("n1", "b")}
+    told.show_all("Pod", pod("p", 1, on="n1", phase="Succeeded"), pod("r", 1))
+    told.cycle()
+    assert given(told)["r"] == ("n1", "a")
+
+
+def test_a_pod_that_waits_for_victims_gets_its_devices_when_they_are_gone() -> None:
+    named = [{"name": one} for one in ("priority", "conformance", "predicates")]
+    told = begun(
+        node("n1", "a-b"),
+        policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": named}]},
+    )
+    told.show_all("Pod", pod("low", 1), pod("other", 1))
+    told.cycle()
+    running = [pod(one, 1, on="n1", phase="Running") for one in ("low", "other")]
+    told.show_all("Pod", *running, pod("high", 2, priority=10))
+    told.cycle()
+    promised = [one for one in map(event_of, told.records) if isinstance(one, PipelineDecided)]
+    assert [one.devices for event in promised for one in event.placements] == [()]
+    told.see(*(gone(one) for one in running))
+    told.cycle()
+    assert given(told) == {"high": ("n1", "a", "b")}
+
+
+def test_a_pod_is_evicted_whose_device_is_in_the_way() -> None:
+    named = [{"name": one} for one in ("priority", "conformance", "predicates")]
+    told = begun(
+        node("n1", "a-b-c"),
+        policy={"actions": "enqueue, allocate, preempt", "tiers": [{"plugins": named}]},
+    )
+    told.show_all("Pod", pod("left", 1), pod("mid", 1), pod("right", 1))
+    told.cycle()
+    told.see(gone(pod("left", 1)), gone(pod("right", 1)))
+    told.show_all("Pod", pod("mid", 1, on="n1", phase="Running"), pod("high", 2, priority=10))
+    told.cycle()
+    events = [one for one in map(event_of, told.records) if isinstance(one, EvictionDecided)]
+    assert [one.pod for event in events for one in event.evictions] == ["default/mid"]
+
+
+def test_devices_are_omitted_from_records_of_families_that_name_none() -> None:
+    told = begun(node("n1", "a-b"))
+    told.show_all("Pod", pod("without", 0))
+    told.cycle()
+    [event] = [one for one in map(event_of, told.records) if isinstance(one, GangBindDecided)]
+    assert b"devices" not in msgspec.json.encode(event.placements)
+
+
+@pytest.mark.parametrize("text", ["gpu.shared", "nvidia.com/mig-", "whole_cards"])
+def test_no_module_but_its_own_names_whole_cards(text: str) -> None:
+    allowed = {"scheduling/device_families/whole_cards.py", "scheduling/device_family_table.py"}
+    packages = ("projections", "scheduling", "engine", "replay", "daemon")
+    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    naming = {path.relative_to(ROOT).as_posix() for path in files if text in path.read_text()}
+    assert naming <= allowed
+    assert naming
