@@ -23,7 +23,7 @@ from projections.inter_pod_affinity_index import (
     update_pod_terms,
 )
 from projections.job_order import equivalence_keys, job_order
-from projections.nodes import NodeTable
+from projections.nodes import Node, NodeTable
 from projections.pending_status import PendingStatus
 from projections.plugin import PluginSet, build_plugins
 from projections.pod_class import Amounts
@@ -220,6 +220,18 @@ class Cluster:
         self._shift_node(enters, new, 1)
         if leaves and (not enters or enters[1] == "releasing"):
             self.mark_node_freed(leaves[0])
+        if enters and (node := self.nodes.nodes[enters[0]]).nominated_pods:
+            self._wake_nominated(node)
+
+    def _wake_nominated(self, node: Node) -> None:
+        """Wake the groups with nominations on a node if these do not fit any more: another scheduler bound a pod
+        there."""
+        if all(node.future(name) >= 0 for name, amount in node.nominated.items() if amount):
+            return
+        for uid in node.nominated_pods:
+            pod = self.pods.get(uid)
+            if pod is not None and pod.group_key in self.groups:
+                self.wakeup_events.groups[pod.group_key] = None
 
     def _shift_node(self, share: NodeShare | None, pod: Pod | None, sign: int) -> None:
         if share is None or pod is None:
