@@ -163,7 +163,7 @@ def _wrong(member: MemberEntry) -> str:
         return f"type {quoted(member.type)} is neither Node nor HyperNode"
     if selector.exactMatch is not None:
         name = selector.exactMatch.name
-        return name_problem(name) if name else "it names nobody"
+        return name_problem(name) if name else "it names no member"
     if member.type == "HyperNode":
         return "a HyperNode is found by its exact name only"
     if selector.regexMatch is not None:
@@ -172,7 +172,7 @@ def _wrong(member: MemberEntry) -> str:
         found = label_selector(selector.labelMatch)
     except msgspec.ValidationError as error:
         return f"labelMatch: {error}"
-    return "it names nobody" if found is None else ""
+    return "it names no member" if found is None else ""
 
 
 def _wrong_pattern(pattern: str) -> str:

@@ -18,7 +18,7 @@ def test_a_hypernode_is_told_by_its_tier_and_its_members() -> None:
     )
     assert summary("HyperNode", content) == (
         "tier 2 (row), of n0, n1, n2, n3, and 2 more, of nodes like ^x, "
-        "spec.members[7]: it names nobody; it is left out"
+        "spec.members[7]: it names no member; it is left out"
     )
 
 
